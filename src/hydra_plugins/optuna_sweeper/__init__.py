@@ -1,1 +1,1 @@
-"""Hydra plugin ``hydra/sweeper=optuna``: search with Optuna 5 in any Hydra program. `optuna_sweeper` implements it."""
+"""The Hydra plugin for ``hydra/sweeper=optuna``, which searches with Optuna 5 in any Hydra program."""

@@ -1,4 +1,4 @@
-"""The sweeper ``hydra/sweeper=optuna`` and its settings; the package ``optuna_sweeper`` implements it."""
+"""The sweeper ``hydra/sweeper=optuna`` and its settings; the package ``optuna_sweeper`` implements the search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,19 +31,20 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "brute_force": {},  # every config once, in random order
     "grid": {},  # every config once, the last parameter changing fastest
 }
-"""Sampler -> arguments of Optuna's class. The setting ``seed`` is the study's; trials' seeds are derived from it."""
+"""Name of a sampler -> arguments of its Optuna class. A further setting of every sampler, ``seed``, is the seed of the
+study, from which the seeds of the trials are derived."""
 
 
 @dataclass
 class OptunaSweeperConf:
-    """The sweeper's settings."""
+    """The settings of the sweeper ``optuna``."""
 
     _target_: str = "hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper"
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
     direction: Any = None  # minimize (default) or maximize, or a list with one per objective
     study_name: str | None = None  # null: the job's name, and a hash of space, directions and subject
-    storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: kept in memory, and lost
+    storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: in memory, lost at the end
     n_trials: int = 20  # total number of distinct configs of the study, earlier ones included
     n_jobs: int = 1  # trials per launch
     max_failure_rate: float = 0.0  # share of n_trials that may fail before the search is stopped
@@ -52,10 +53,10 @@ class OptunaSweeperConf:
     constraints: Any = None  # such as ["latency <= 800"], on values that jobs return under "measured"
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
     default: bool = True  # whether the first trial is the space's own default config
-    enqueue: Any = None  # lists of overrides to try next
+    enqueue: Any = None  # lists of overrides, each of which is tried next
     subject: str | None = None  # identity of what is measured, equal if a study is continued; null: fixed overrides
     race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
-    plots: bool = True  # Optuna's plots at the end: take a few seconds with a dozen parameters
+    plots: bool = True  # whether to draw Optuna's plots at the end: a few seconds for a dozen parameters
     objectives: Any = None  # names of the objectives in plots
     folder: str | None = None  # of study.json and the plots; null: the folder of the sweep
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
@@ -69,7 +70,7 @@ for _name, _arguments in SAMPLERS.items():
 
 
 class OptunaSweeper(Sweeper):
-    """The sweeper that searches with Optuna. Its settings are those of ``OptunaSweeperConf``."""
+    """The Hydra sweeper that searches with Optuna. Its arguments are the settings of ``OptunaSweeperConf``."""
 
     config: DictConfig
     task: Any
@@ -82,16 +83,16 @@ class OptunaSweeper(Sweeper):
         self.settings = SearchSettings.read(settings)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Store Hydra's arguments, and create the launcher."""
+        """Keep the arguments from Hydra, and create the launcher."""
         self.hydra_context, self.config, self.task = hydra_context, config, task_function
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Search, and return the results of the jobs that this process launched, one list per batch.
+        """Run the search, and return the results of the jobs that this process launched, one list per batch.
 
-        A task with a method ``drive`` gets the launcher and runs the search itself; then [] is returned.
+        If the task has a method ``drive``, call this method with the launcher instead, and return [].
         """
         from optuna_sweeper.loop import run_search
         from optuna_sweeper.signatures import SearchComposer
@@ -106,7 +107,7 @@ class OptunaSweeper(Sweeper):
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
-        """Launch trials by their overrides, to which a race adds the end of the rung."""
+        """Launch trials with their overrides, and return the results; in a race, ``until`` is the end of the rung."""
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []
         return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

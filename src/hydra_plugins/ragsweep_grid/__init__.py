@@ -1,1 +1,1 @@
-"""Hydra plugin ``hydra/sweeper=grid``: the product of the swept values, for each of a list of cases."""
+"""The Hydra plugin for ``hydra/sweeper=grid``, which runs every combination of swept values for each case."""

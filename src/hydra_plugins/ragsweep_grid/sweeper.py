@@ -1,4 +1,4 @@
-"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper with cases."""
+"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper, extended by cases, each of them a list of overrides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 @dataclass
 class GridSweeperConf:
-    """The sweeper's settings."""
+    """The settings of the sweeper ``grid``."""
 
     _target_: str = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"race": None}])
@@ -32,10 +32,10 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 
 
 class GridSweeper(Sweeper):
-    """The sweeper that launches one job per combination of swept values, for each case, in batches.
+    """The Hydra sweeper that launches one job for each case and combination of swept values, in batches.
 
-    Its settings are those of ``GridSweeperConf``; ``race`` is used only by ragsweep's own command, for which the
-    sweeper only provides Hydra's launcher.
+    Its arguments are the settings of ``GridSweeperConf``. The sweeper itself ignores ``race``, which only the task of
+    ragsweep's own command reads; for this task, the sweeper only provides Hydra's launcher.
     """
 
     task: Any
@@ -52,16 +52,17 @@ class GridSweeper(Sweeper):
         self.params, self.cases = _plain(params), _plain(cases)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Store Hydra's arguments, and create the launcher."""
+        """Keep the arguments from Hydra, and create the launcher."""
         self.task, self.config, self.loader = task_function, config, hydra_context.config_loader
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Launch all jobs and return their results, one list per batch; raise the first failed job's exception, if any.
+        """Launch all jobs, and return their results, one list per batch.
 
-        A task with a method ``drive`` gets the launcher and runs the jobs itself; then [] is returned.
+        If a job fails, raise the exception of the first failed job, after all jobs have run. If the task has a method
+        ``drive``, call this method with the launcher instead, and return [].
         """
         from ragsweep.sweep.composing.expansion import expand
 

@@ -1,1 +1,1 @@
-"""The former name of the plugin ``optuna_sweeper``."""
+"""The plugin ``optuna_sweeper`` under its former name."""

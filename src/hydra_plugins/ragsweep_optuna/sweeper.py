@@ -1,4 +1,4 @@
-"""The sweeper under its former ``_target_``, for configs that still use it."""
+"""The sweeper ``optuna`` under its former ``_target_``, for configs that use this name."""
 
 from hydra_plugins.optuna_sweeper import sweeper
 

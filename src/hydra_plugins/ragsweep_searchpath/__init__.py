@@ -1,1 +1,1 @@
-"""Hydra plugin: find named sweeps from any folder."""
+"""The Hydra plugin that finds named sweeps from any working directory."""

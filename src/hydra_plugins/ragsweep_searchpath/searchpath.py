@@ -1,7 +1,8 @@
-"""Make Hydra find named sweeps from any working directory: the project's first, then the shipped ones.
+"""Make Hydra find named sweeps from any working directory, first in the project, then among the shipped sweeps.
 
-A plain file source would need the parent folder of ``sweeps`` on the search path, and all of its folders would become
-config groups; so a folder of sweeps is a separate source, whose files are the options of the group ``sweeps``.
+With Hydra's file source, the parent folder of ``sweeps`` would have to be on the search path, and all folders in it
+would become config groups. So a folder of sweeps has its own kind of source, whose files are the options of the group
+``sweeps``.
 """
 
 import builtins
@@ -17,15 +18,18 @@ GROUP = "sweeps"
 
 
 class SweepsSource(ConfigSource):
-    """The config source of a search path entry ``sweeps://FOLDER``, whose files are the options ``sweeps/NAME``."""
+    """The config source for search path entries ``sweeps://FOLDER``: files in FOLDER are configs ``sweeps/NAME``."""
 
     @staticmethod
     def scheme() -> str:
-        """Return the scheme of the search path's entries."""
+        """Return the scheme of the search path entries that this source reads."""
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; without an ``@package`` header, its keys are merged into the root of the config."""
+        """Load a sweep; raise ConfigLoadError if there is none of this name.
+
+        Without an ``@package`` header, the keys of the sweep are merged into the root of the config.
+        """
         file = self._file(config_path)
         if not file.is_file():
             raise ConfigLoadError(f"Config not found : {file}")
@@ -38,19 +42,22 @@ class SweepsSource(ConfigSource):
         )
 
     def is_group(self, config_path: str) -> bool:
-        """Return whether the path is the group or the root."""
+        """Return whether the path is that of the group ``sweeps`` or of the root."""
         return config_path in ("", GROUP)
 
     def is_config(self, config_path: str) -> bool:
-        """Return whether there is a sweep of this name."""
+        """Return whether the path is that of an existing sweep, ``sweeps/NAME``."""
         return config_path.startswith(f"{GROUP}/") and self._file(config_path).is_file()
 
     def available(self) -> bool:
-        """Return whether the folder exists."""
+        """Return whether the folder of sweeps exists."""
         return Path(self.path).is_dir()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
-        """List the group ``sweeps`` for the root path, and the names of the sweeps for that group."""
+        """Return ["sweeps"] for the root path, the sorted names of the sweeps for the group ``sweeps``, else [].
+
+        ``results_filter`` restricts the result to groups or to configs; None: both.
+        """
         if config_path == "":
             return [GROUP] if results_filter in (None, ObjectType.GROUP) else []
         if config_path != GROUP or results_filter == ObjectType.GROUP:
@@ -66,9 +73,9 @@ class RagsweepSearchPath(SearchPathPlugin):
     """The plugin that makes Hydra search ``conf`` and ``sweeps`` of the current folder, and the shipped ``sweeps``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append these folders to the search path, so that the shipped ``conf`` takes precedence.
+        """Append the existing folders ``conf`` and ``sweeps`` to the search path; the shipped ``conf`` has precedence.
 
-        Does nothing in other Hydra programs, which load the plugin as well if it is installed in their environment.
+        Do nothing in other Hydra programs, which also load the plugin if it is installed in their environment.
         """
         from ragsweep.sweep.composing.compose import config_folder
 

@@ -1,1 +1,1 @@
-"""What all other packages share: data types, protocols of parts, part building, results, errors, and small helpers."""
+"""Shared code of all other packages: data types, protocols of parts, part building, results, errors, and helpers."""

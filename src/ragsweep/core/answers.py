@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Turn:
-    """One of the turns of a conversation that precede the question."""
+    """One turn of the conversation before the question."""
 
     role: str  # "user" or "assistant"
     text: str
 
 
 class Passage(NamedTuple):
-    """A piece of context as a generator reads it."""
+    """One passage of a context: a chunk as a generator reads it, or a passage that an external system returned."""
 
     name: str  # the chunk's name, as in tables
     text: str
 
 
 class Request(NamedTuple):
-    """A question, its history, and its context: the input of a generator, router, query writer or system."""
+    """The input of a generator, router, query writer or system: a question, its context and its history."""
 
     question: str
     passages: tuple[Passage, ...] = ()  # the context, best passage first; only generators get one
@@ -32,7 +32,10 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The numbers of calls and of tokens; ``estimated`` is true if a service did not report the tokens."""
+    """The numbers of calls and tokens.
+
+    ``estimated`` is true if the numbers of tokens are estimated, because a service did not report them.
+    """
 
     calls: int = 0
     tokens_in: int = 0
@@ -41,11 +44,12 @@ class Usage(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Output of a generator, query writer or external system for one request, or the reason why it failed.
+    """The output of a generator, query writer or external system for one request, or the reason why the request failed.
 
-    ``failed`` is the reason (such as those in missing.py), empty on success; a failed answer is never stored.
-    ``abstained`` is true if the generator or system declined to answer. A generator declines if it has no context, if
-    its confidence is below a threshold, or if its reply begins with a refusal phrase of its prompt.
+    ``failed`` is the reason for the failure, such as one in missing.py, and "" on success; a failed answer is never
+    stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
+    declines if the context has no text or if its confidence is below a threshold; a language model declines if its
+    reply begins with a refusal phrase of the prompt.
     """
 
     text: str = ""
@@ -60,10 +64,10 @@ class Answer(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A router's decision on whether a question needs the corpus.
+    """A router's decision on whether to search the corpus for a question.
 
-    ``failed`` is a reason, empty on success. After a failure the corpus is searched, and the next run calls the router
-    again.
+    ``failed`` is the reason for a failure, "" on success. After a failure, the corpus is searched, and the next run
+    calls the router again.
     """
 
     search: bool = True
@@ -73,10 +77,10 @@ class Route(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Output of an external system for one request: its answer, and the context that it used (best passage first).
+    """The output of an external system for one request: its answer, and the passages of its context, best first.
 
-    The name of a passage is the system's id of a document, or of a part of a document. Name and text may be empty.
-    ``scores`` has one score per passage, or is empty.
+    The name of a passage is the system's id of a document or of a part of a document. The name and the text of a
+    passage may be empty. ``scores`` has one score per passage, or is empty.
     """
 
     answer: Answer = Answer()
@@ -85,7 +89,7 @@ class Response(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Input of a judge for one question; fields that a metric does not use are empty."""
+    """The input of a judge for one question; fields that the metric does not use are empty."""
 
     question: str = ""
     answer: str = ""
@@ -94,7 +98,7 @@ class Case(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Output of a judge for one case: a value, or NaN and a reason. It is not stored if the judge failed."""
+    """The output of a judge for one case: a value, or NaN and a reason. The output of a failed call is not stored."""
 
     value: float = float("nan")
     reason: str = ""
@@ -107,7 +111,7 @@ class Judgement(NamedTuple):
 
 
 class RequestSize(NamedTuple):
-    """The expected size of one request or case; NaN where unknown."""
+    """The expected size of one ``Request`` or ``Case``; NaN where unknown."""
 
     passages: float = 0.0  # number of passages
     context: float = 0.0  # tokens of all passages together
@@ -115,7 +119,7 @@ class RequestSize(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """The highest possible cost of one request or case, estimated before the call; NaN where unknown."""
+    """The highest possible cost of one ``Request`` or ``Case``, estimated before any call; NaN where unknown."""
 
     calls: float
     tokens_in: float
@@ -124,10 +128,10 @@ class CostEstimate(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers to all questions under one config, with their contexts.
+    """The answers to all questions under one config, with the contexts of the questions.
 
-    ``passages`` has the context of each question, as in the generator's request; ``cut`` (questions,) is the number of
-    chunks that the token budget removed from each context.
+    ``passages`` has the context of each question as it is in the generator's request. ``cut`` (questions,) is the
+    number of chunks that the token budget removed from the context of each question.
     """
 
     answers: Sequence[Answer]

@@ -18,9 +18,9 @@ from ragsweep.core.trust import find_class
 
 
 class Builder:
-    """Build each distinct part once: two configs that share an embedder share the loaded model.
+    """Builds each distinct part once, so that two configs with the same embedder share the loaded model.
 
-    ``connect`` is called once for every part, and gives it the objects that all parts of a command share.
+    ``connect`` is called once with every new part, to give it the objects that all parts of a command share.
     """
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
@@ -29,11 +29,12 @@ class Builder:
         self._by_config: dict[str, BuiltPart] = {}  # by the config as JSON: most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
-        """Build the part that ``node``, the value of the key ``where``, describes; parts inside it are built first.
+        """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
 
-        Raises ConfigError, whose message names the key, if ``node`` is not a part, if its class is not trusted or does
-        not exist, if a key is missing or unknown, or if a value has the wrong type or is rejected by the constructor,
-        `check()` or `fingerprint()`. If one of these three raises another RagsweepError, its type is kept.
+        Raises ConfigError, whose message names the key, if ``node`` does not describe a part, if its class is not
+        trusted or does not exist, if a key is missing or unknown, or if a value has the wrong type. If the constructor,
+        `check()` or `fingerprint()` raises a TypeError or ValueError, this also becomes a ConfigError; a RagsweepError
+        keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -63,7 +64,7 @@ class Builder:
         return self._made[key]
 
     def _nested(self, value: Any, where: str) -> Any:
-        """Build the parts inside a value; leave the rest unchanged."""
+        """Return a value in which every mapping with ``_target_`` is replaced with the part that it describes."""
         if isinstance(value, Mapping):
             if "_target_" in value:
                 return self.build(value, where)
@@ -74,9 +75,9 @@ class Builder:
 
 
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
-    """Raise ConfigError if a part satisfies none of the protocols.
+    """Raise ConfigError unless a part has all members of at least one of the protocols.
 
-    The message names the protocol that the part comes closest to, and lists the members that it still lacks.
+    The message names the protocol of which the part lacks the fewest members, and lists these members.
     """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
@@ -90,13 +91,13 @@ def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
 
 @cache
 def _members(protocol: type) -> tuple[str, ...]:
-    """Return the public names that a protocol and its bases in the same module declare."""
+    """Return the names of the public members that a protocol and its bases in the same module declare."""
     ours = [one for one in reversed(protocol.__mro__) if one.__module__ == protocol.__module__]
     return tuple(name for one in ours for name in vars(one) if not name.startswith("_"))
 
 
 def public_name(made: type) -> str:
-    """Return the qualified name of a class in Specs; for a built-in part, this is its ``_target_`` in configs."""
+    """Return the name of a class in Specs: its qualified name or, for a built-in part, its ``_target_`` in configs."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 
@@ -115,13 +116,13 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 
 
 def _with_key(message: str, made: type, where: str) -> str:
-    """Return a message of a part with the part's own key, ``where``.
+    """Return an error message of a part in which the part is named by its key in the config, ``where``.
 
-    The message may name a parameter by the usual key of the part's class. That key is replaced: for a leg,
-    ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. A key with which ``where`` ends is kept, because the user sets
-    it: ``retriever.embedder`` is interpolated from ``embedder``. ``index`` is always replaced, because there is no
-    such key at the top of a config. A message in which nothing is replaced gets the part's key as a prefix, unless it
-    begins with that key.
+    At its beginning, the message may name a parameter by the usual key of the part's class. That key is replaced by
+    ``where``: for a leg of a hybrid retriever, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. A usual key with
+    which ``where`` ends is kept, because it is the key that the user sets: ``retriever.embedder`` is interpolated from
+    ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top level. A message in
+    which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in inspect.signature(made).parameters
@@ -131,7 +132,7 @@ def _with_key(message: str, made: type, where: str) -> str:
 
 
 def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
-    """Replace every part in a tree of arguments with its value or its spec, as ``field`` says."""
+    """Return a tree of arguments in which every BuiltPart is replaced with its ``field``: its value or its spec."""
     if isinstance(value, BuiltPart):
         return getattr(value, field)
     if isinstance(value, Mapping):
@@ -141,10 +142,10 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the version in the class's own TRAITS, else a hash of its source, so that an edit changes the identity.
+    """Return the version in the class's own TRAITS or, if it states none, a hash of its source, which an edit changes.
 
-    For a class outside this package the hash covers the whole module and its imports from the same package: results may
-    depend on other constants and functions there.
+    For a class outside ragsweep, the hash covers the whole module and its imports from the same package, because the
+    results may depend on constants and functions there.
     """
     stated = traits_of(made).version
     if stated is not None:
@@ -184,9 +185,9 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value matches a hint: a plain type, Literal, mapping, part or union.
+    """Return whether a value in a config matches a type hint: a plain type, Literal, mapping, part, or union of these.
 
-    Every value matches any other kind of hint.
+    Returns True for any other kind of hint.
     """
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):

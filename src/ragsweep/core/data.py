@@ -1,4 +1,4 @@
-"""Data between the stages: corpus, questions, chunks, rankings, scores. Import these classes from `types`."""
+"""The data that stages exchange: corpus, questions, chunks, rankings, scores. Import these classes from `types`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Arrays = Mapping[str, NDArray[Any]]
-"""The result of a stage: named arrays only, so that it can be stored without pickle."""
+"""The result of a stage: a mapping of names to arrays, which can be stored without pickle."""
 
 NO_CHUNK = -1
-"""Position that pads a ranking with fewer chunks than its depth."""
+"""The position that pads a ranking of fewer chunks than the depth."""
 
 
 # --- corpus and questions ----------------------------------------------------------------------------------------
@@ -33,8 +33,9 @@ NO_CHUNK = -1
 class Corpus:
     """The documents, in the order in which they were read.
 
-    A document has a title (may be empty) and a text; character spans always refer to the text. The title is prepended
-    to each chunk of the document. ``page_starts``: id of a paged document -> the start of each page in its text.
+    A document has a title, which may be empty, and a text; character spans always refer to the text. The title is
+    prepended to each chunk of the document. ``page_starts`` maps the id of a document with pages to the start of each
+    page in its text.
     """
 
     ids: Sequence[str]
@@ -50,12 +51,12 @@ class Corpus:
 
     @cached_property
     def characters(self) -> int:
-        """The total number of characters in the texts, a measure of the work."""
+        """The total number of characters in the texts, from which the duration of a stage is estimated."""
         return sum(map(len, self.texts))
 
     @cached_property
     def digest(self) -> str:
-        """The hash of ids, titles and texts; independent of the files' location."""
+        """The hash of the documents' ids, titles and texts, which does not depend on the location of the files."""
         return texts_hash(zip(self.ids, self.titles, self.texts, strict=True))
 
 
@@ -90,19 +91,19 @@ class Question:
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
     query: str = ""  # the search query, if it differs from the text
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of a task's case, as JSON values; its metrics read them
+    fields: Mapping[str, Any] = field(default_factory=dict)  # further fields, JSON values, for the metrics of a task
     weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all or for none
     where: str = field(default="", compare=False)
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The reference answers, else the keywords as one answer; empty if there are neither."""
+        """The reference answers or, without any, the keywords joined to a single answer; empty without both."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
 @dataclass(frozen=True)
 class GoldenSet:
-    """The questions of one evaluation; ``left_out`` maps each reason to the number of questions or labels omitted."""
+    """The questions of an evaluation; ``left_out``: reason -> number of questions or labels omitted for this reason."""
 
     questions: tuple[Question, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -110,11 +111,11 @@ class GoldenSet:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of ``repeated_passages`` and of the questions.
+        """The hash of ``repeated_passages`` and of the questions, in order.
 
-        Of a question, the notes are not hashed, nor are the distractors, the expected section and the expected count,
-        which `expectations` hashes. Weights are hashed as shares of their sum, to nine digits; equal weights are not
-        hashed.
+        The hash excludes the notes of a question, and its distractors, expected section and expected count, which
+        `expectations` hashes. Weights are hashed as shares of their sum, to nine significant digits, unless all are
+        equal.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -134,29 +135,29 @@ class GoldenSet:
 
     @cached_property
     def expectations(self) -> str:
-        """The hash of what only a few metrics read: distractors, expected sections and expected counts."""
+        """The hash of the fields that only a few metrics read: distractors, expected sections and expected counts."""
         counts = [[] if q.expected_count is None else [q.expected_count] for q in self.questions]
         return content_hash([[q.id, q.distractors, q.section, *counts[n]] for n, q in enumerate(self.questions)])
 
 
 def weights_of(questions: Sequence[Question]) -> list[float] | None:
-    """Return the weights of questions; None if all weights are equal."""
+    """Return the weights of questions, 1 for a question without a weight; None if all weights are equal."""
     weights = [1.0 if question.weight is None else question.weight for question in questions]
     return weights if len(set(weights)) > 1 else None
 
 
 def effective_number(weights: Sequence[float]) -> float:
-    """Return the effective number of weighted questions: (sum w)^2 / sum w^2 (Kish 1965, section 8.2)."""
+    """Return the effective sample size of weighted questions: (sum w)^2 / sum w^2 (Kish 1965, section 8.2)."""
     return sum(weights) ** 2 / sum(weight * weight for weight in weights)
 
 
 def describe_weights(weights: Sequence[float]) -> str:
-    """Describe the effective number of weighted questions: ``weighted: 180 questions count as 96``."""
+    """Return a text on the effective sample size of weighted questions: ``weighted: 180 questions count as 96``."""
     return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
 
 
 class Division(NamedTuple):
-    """The side of a partition that a golden set's questions belong to."""
+    """The side of a partition to which the questions of a golden set belong."""
 
     name: str  # "tune" or "holdout"
     digest: str  # identifies the partition, that is, the side of every question
@@ -173,12 +174,12 @@ class Dataset:
     golden: GoldenSet
     notes: tuple[str, ...] = ()  # for the user: how the files were read
     division: Division | None = None  # None: all questions, or the sample that the config draws
-    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # search text -> ids of documents to
-    # remove from its rankings
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Text of a search -> ids of the documents to remove from its ranking."""
 
 
 class Spans(NamedTuple):
-    """The position of each chunk: chunk n is ``texts[document[n]][start[n]:end[n]]``. Sorted by document and start."""
+    """The spans of all chunks: chunk n is ``texts[document[n]][start[n]:end[n]]``. Sorted by document and start."""
 
     document: Integers
     start: NDArray[np.int64]
@@ -187,18 +188,18 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunks:
-    """The retrieval units: spans of a corpus. ``address`` identifies the chunking."""
+    """The chunks of a corpus: the units that are retrieved. ``address`` identifies the result of the chunking."""
 
     corpus: Corpus
     spans: Spans
     address: str = ""
 
     def __len__(self) -> int:
-        """Count the chunks."""
+        """Return the number of chunks."""
         return len(self.spans.document)
 
     def text(self, position: int) -> str:
-        """Return a chunk's indexed text: the document's title, if any, and the text of the span."""
+        """Return the text of the chunk at a position as it is indexed: the document's title, if any, and the span."""
         document = int(self.spans.document[position])
         body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
         title = self.corpus.titles[document]
@@ -206,7 +207,10 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """For every chunk: its vector (a row of ``vectors``), its number of tokens, and how many of them the model read."""
+    """The vector of every chunk, its number of tokens, and the number of these tokens that the model read.
+
+    ``vectors`` has the shape (chunks, dimension), ``tokens`` and ``tokens_read`` the shape (chunks,).
+    """
 
     vectors: Floats
     tokens: Integers
@@ -214,7 +218,7 @@ class Embeddings(NamedTuple):
 
 
 class TokenVectors(NamedTuple):
-    """Vectors of the individual tokens of all chunks: chunk n has ``vectors[start[n]:start[n + 1]]``.
+    """The vectors of the individual tokens of all chunks: those of chunk n are ``vectors[start[n]:start[n + 1]]``.
 
     ``vectors`` has the shape (tokens, dimension), ``start`` the shape (chunks + 1,).
     """
@@ -223,15 +227,16 @@ class TokenVectors(NamedTuple):
     start: NDArray[np.int64]
 
     def of(self, position: int) -> NDArray[np.float16]:
-        """Return the vectors of the tokens of one chunk."""
+        """Return the token vectors of the chunk at a position (tokens, dimension)."""
         return self.vectors[self.start[position] : self.start[position + 1]]
 
 
 class Rankings(NamedTuple):
-    """The ranking of every question under one config: distinct chunks, best first; retrievers order ties by position.
+    """The rankings of all questions under one config: distinct chunks, best first; retrievers order ties by position.
 
-    ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking that the
-    positions refer to. A short ranking is padded with -1, whose score is -inf, or NaN if the question's search failed.
+    ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking to which
+    the positions refer. A short ranking is padded with the position -1 and the score -inf, or NaN if the search of the
+    question failed.
     """
 
     positions: Integers
@@ -239,17 +244,17 @@ class Rankings(NamedTuple):
     chunks: str = ""
 
     def first(self, length: int) -> Rankings:
-        """Return the rankings cut to their first ``length`` ranks."""
+        """Return the first ``length`` ranks of every ranking."""
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """For each question, whether its search failed (questions,)."""
+        """Flags (questions,) that mark the questions whose search failed."""
         return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
 
 
 class IndexComparison(NamedTuple):
-    """What a leg's approximate index and an exact search found, and the rank of each piece of evidence in both."""
+    """One leg's rankings from its approximate index (``found``) and from an exact search, and the ranks of evidence."""
 
     found: Rankings
     exact: Rankings
@@ -261,7 +266,7 @@ class IndexComparison(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """A metric's value and reason for every question: NaN and why it was not measured, or a value and an empty text."""
+    """A metric's value and reason for every question (questions,): a value and "", or NaN and a reason."""
 
     values: NDArray[np.float64]
     reasons: NDArray[np.str_]
@@ -269,12 +274,13 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """Input of a metric: one config's rankings, the evidence that they cover, and its answers, for all questions.
+    """The input of a metric: the rankings, covered evidence and answers of one config for all questions.
 
-    Evidence arrays run over the relevant pieces of evidence (grade > 0) of all questions. ``first_rank`` is the first
-    rank, from 1, whose chunk covers the piece; 0 if no chunk does. ``credited_rank`` is the same, unless one chunk
-    covers several pieces of a question: then they are credited at its rank and the ranks after it, one piece per rank,
-    which may push later pieces down. So no ranking beats the ideal one (see ``evidence.credit``).
+    Arrays on evidence have one element per relevant piece of evidence (grade > 0) of all questions. ``first_rank`` is
+    the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
+    ``first_rank`` unless one chunk covers several pieces of a question. In that case, the pieces are credited at
+    successive ranks from the chunk's rank on, which may push later pieces down, so that no ranking scores higher than
+    the ideal ranking (see ``evidence.credit``).
     """
 
     questions: Sequence[Question]
@@ -287,7 +293,7 @@ class EvaluationView:
     evidence_covered: NDArray[np.float64]  # share of the piece's characters that are in the context
     context_relevant: NDArray[np.bool_]  # (questions, top_k): the chunk covers a piece of the question's evidence
     context_tokens: NDArray[np.int64]  # (questions, top_k), by the fixed tokenizer; 0 where padded
-    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): how many of those are inside evidence
+    context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): how many of these tokens are in evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds of each question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
     context_length: NDArray[np.int64] | None = None  # (questions,), in chunks; None without a token budget
@@ -300,7 +306,7 @@ class EvaluationView:
 
     @property
     def context(self) -> Integers:
-        """The positions of the chunks in each context (questions, top_k), padded with -1."""
+        """The positions of the chunks in the context of each question (questions, top_k), padded with -1."""
         positions = self.rankings.positions[:, : self.top_k]
         if self.context_length is None:
             return positions

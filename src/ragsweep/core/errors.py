@@ -36,11 +36,12 @@ class TrackingError(RagsweepError):
 
 
 def describe_fault(fault: BaseException) -> str:
-    """Describe an exception by its name and message.
+    """Return the class name and the message of an exception.
 
-    An exception other than a RagsweepError is described on one line, with its place in the code:
-    ``KeyError: 'x' (my_parts.py:12)``. The place is the last line executed in ragsweep, or in code that belongs
-    neither to the standard library nor to an installed package; if there is none, the last line executed.
+    For an exception other than a RagsweepError, return one line: the class name, the first line of the message, and the
+    place in the code, as in ``KeyError: 'x' (my_parts.py:12)``. The place is the innermost frame of the traceback in
+    ragsweep or in code that belongs neither to the standard library nor to an installed package; if no frame does, it
+    is the innermost frame. An exception without a traceback has no place.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -53,9 +54,10 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """The faults of an input, to be raised in one message, and notes on how its files were read.
+    """The faults of an input, which are raised in one message, and notes on how its files were read.
 
-    ``encoding`` applies to text files without a byte order mark; None: UTF-8, or what an HTML page declares.
+    ``encoding`` is that of text files without a byte order mark. If it is None, such files are read as UTF-8, or as the
+    encoding that an HTML page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -64,25 +66,25 @@ class Faults:
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
-        """Return a second collection, for faults that may be discarded; it shares the notes."""
+        """Return an empty Faults with the same encoding and shared notes, for faults that may be discarded."""
         other = Faults(self.encoding)
         other._noted = self._noted
         return other
 
     def note(self, where: str, fact: str) -> None:
-        """Add a note on the file ``where``; a note is not a fault."""
+        """Add a note on the file ``where``. A note is not a fault: ``raise_any`` ignores it."""
         self._noted.setdefault(fact, {})[where] = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Each noted fact with the first files that it concerns."""
+        """One text per noted fact: the fact, and the first ``SHOWN`` files that it concerns."""
         shown = {fact: [*files][:SHOWN] + ["..."] * (len(files) > SHOWN) for fact, files in self._noted.items()}
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: ``where`` is its place (``file:line``, a key or ""), ``fact`` has the value and the remedy.
+        """Add a fault: ``where`` is its place (``file:line``, a key or ""), ``fact`` its description and remedy.
 
-        Control characters, which could overwrite the terminal, are escaped.
+        Control characters, which could overwrite text on the terminal, are escaped.
         """
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
@@ -96,11 +98,15 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""If more names than this are known, at most ten are listed: the closest or, if none is close, the first."""
+"""The maximum number of names that `nearest` lists in full. Of more names it lists ten at most."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message on a misspelt name: ``; did you mean "x"? known: x, y``; "" if no name is known."""
+    """Return the end of a message about an unknown name: ``; did you mean "x"? known: x, y``.
+
+    Of more than ``MOST_LISTED`` known names, only those similar to ``name`` are listed or, if none is similar, the
+    first in alphabetical order. Returns "" if ``known`` is empty.
+    """
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)
     hint = f'; did you mean "{close[0]}"?' if close else ";"

@@ -12,7 +12,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u20
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
 _MARKUP = re.compile(r"[\\`*]|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
-"""Markdown characters that start images, links, code or emphasis; ``[.5, .6]`` is text."""
+"""Markdown characters that start images, links, code, emphasis or strikethrough; not the brackets of ``[.5, .6]``."""
 
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 
@@ -20,7 +20,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Write control and direction characters as JSON does (``\u001b``), so that a terminal does not execute them.
+    r"""Return a text with control and direction characters escaped as in JSON (``\u001b``) for display on a terminal.
 
     Tabs and line feeds are kept.
     """
@@ -28,18 +28,24 @@ def visible(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Make program output safe for a terminal: drop styles, and escape like `visible`, but keep carriage returns."""
+    """Return program output that is safe for a terminal: ANSI styles are removed, other control characters escaped.
+
+    Tabs, line feeds and carriage returns are kept.
+    """
     return "\r".join(map(visible, _STYLE.sub("", text).split("\r")))
 
 
 def markdown_text(value: object) -> str:
-    """Escape a text for one line of Markdown: no markup, HTML or account mentions."""
+    """Return a value as one line of Markdown text: markup, HTML and account mentions (``@name``) are escaped."""
     text = _MARKUP.sub(r"\\\g<0>", visible(str(value))).replace("&", "&amp;").replace("<", "&lt;")
     return _MENTION.sub("@&#8203;", " ".join(text.split()))
 
 
 def harmless_cell(value: Any) -> Any:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula; NaN becomes empty."""
+    """Return the value of a table cell, with an apostrophe before a text that a spreadsheet would run as a formula.
+
+    NaN becomes ""; any other value is returned unchanged.
+    """
     if isinstance(value, float) and math.isnan(value):
         return ""
     return f"'{value}" if isinstance(value, str) and _is_formula(value) else value

@@ -1,4 +1,4 @@
-"""The identities of parts (specs) and of results (addresses), and the node that computes one result."""
+"""The identities of parts (specs) and of results (addresses), and the nodes that compute results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
-    """Hash a value of JSON types by its canonical form (sorted keys); the same in every process."""
+    """Return a hash of a value of JSON types that does not depend on the order of keys or on the process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Hash rows of texts incrementally, including the boundaries between texts; lone surrogates are allowed."""
+    """Return a hash of rows of texts that includes the boundaries between texts, but not those between rows.
+
+    The rows are hashed one by one, without joining them in memory; lone surrogates are allowed.
+    """
     state = hashlib.sha256()
     for row in rows:
         for text in row:
@@ -32,7 +35,7 @@ def texts_hash(rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """The identity of a part: everything that can change a result. Nested parts are Specs among the parameters."""
+    """The identity of a part: everything that can change its results. The specs of nested parts are parameters."""
 
     target: str
     version: str
@@ -45,7 +48,7 @@ class Spec:
         return content_hash(self.plain())
 
     def plain(self) -> Any:
-        """Return the spec as JSON types."""
+        """Return the spec as a tree of JSON types."""
         return {
             "target": self.target,
             "version": self.version,
@@ -55,7 +58,7 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part runs a model or calls one by name, or has a parameter whose value is such a part."""
+        """Whether the part, or a part among its parameters, runs a model or calls a model by its name."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
@@ -76,16 +79,16 @@ def _plain(value: Any) -> Any:
 
 
 class BuiltPart(NamedTuple):
-    """A part built from its config, with its Spec."""
+    """A part (``value``) that was built from its config, with its spec."""
 
     value: Any
     spec: Spec
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a part's method ``check_key``; None if it has no such method.
+    """Return the method ``check_key`` of a part; None if the part has no such method.
 
-    The method raises ConfigError if the key of the service that the part calls is not set.
+    The method raises ConfigError if the API key of the service that the part calls is not set.
     """
     check: Callable[[], None] | None = getattr(part, "check_key", None)
     return check
@@ -96,47 +99,54 @@ Rows = Sequence[str]
 
 
 class StageContext(Protocol):
-    """A running stage's access to its inputs and to storage for partial results."""
+    """The interface that a running stage uses to read its inputs and to store partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the result of the input ``node``: its whole value, or the values of these rows."""
+        """Return the value of the input ``node``: the whole value, or only these rows."""
 
     def progress(self, done: int, total: int) -> None:
         """Report progress: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, request: Any, result: Any) -> None:
-        """Report the result of one request when it arrives."""
+        """Report the result of one request as soon as it is available."""
 
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each name and its piece of a whole value, in any order; ``make(read(name))`` makes a missing piece."""
+        """Yield the pieces of a whole value with their names, in any order.
+
+        A piece that is not stored yet is computed by ``make(read(name))`` and stored.
+        """
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate an array, outside the process's memory if there is a store."""
+        """Return a new array; with a store, it is outside the process's memory (see ``mapped_array``)."""
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Store some rows before all requested ones are computed; the computation still returns all of them."""
+        """Store some rows before all requested rows are computed; the stage must still return all requested rows."""
 
     def reason(self, node: Node, row: str) -> str:
-        """Return why a row of the input ``node`` failed."""
+        """Return the reason why a row of the input ``node`` failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return the stored replies of ``node``, which is not an input; a reply that is added is stored at once."""
+        """Return the stored replies of ``node``, which need not be an input: hash of the request -> reply.
+
+        A reply that is added to the mapping is stored at once.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One pure step: its spec, inputs and function. Nodes with equal addresses have equal results.
+    """One step of the computation: a pure function with its spec and inputs. Equal addresses imply equal results.
 
     A node of the kind "whole" has a single value, which consists of named arrays if it is stored. A node of the kind
     "rows" has one row per query or request, and computes only the requested rows that are not stored yet; its value is
-    a NamedTuple of arrays whose first axis runs over the rows, or one such array.
+    an array whose first axis is the rows, or a NamedTuple of such arrays.
 
-    ``cacheable`` returns flags (rows,) for the rows that may be stored: a failed row is returned but not stored, and
-    the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a node
-    without ``failed`` fails as a whole. ``input_rows`` is set if an input's rows differ from this node's: it maps rows
-    of this node to rows of the input, or returns None if the input's rows are known only once this node is computed.
+    ``cacheable`` returns flags (rows,) of the rows that may be stored: a failed row is returned but not stored, so that
+    the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
+    call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
+    from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
+    are known only when this node is computed.
     """
 
     stage: str
@@ -155,5 +165,5 @@ class Node:
 
     @cached_property
     def address(self) -> str:
-        """The hash of the stage, the spec and the inputs' addresses."""
+        """The hash of the stage, the spec and the addresses of the inputs, which identifies the result."""
         return content_hash([self.stage, self.spec.digest, [node.address for node in self.inputs]])

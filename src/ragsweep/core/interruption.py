@@ -11,11 +11,11 @@ from types import FrameType
 from optuna_sweeper.processes import repeating as repeating
 
 AGAIN = 0.5
-"""Seconds after which Interrupted is raised again, unless `stop_raising` is called."""
+"""Interval in seconds at which Interrupted is raised again, until `stop_raising` is called."""
 
 
 class Interrupted(BaseException):
-    """A signal to terminate the process. The exit status is the shell's: 128 + the signal number."""
+    """The process received a termination signal. The exit status follows the shell's rule: 128 + the signal number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -23,15 +23,15 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Raise Interrupted on SIGINT, SIGTERM and SIGHUP (a closed terminal), except those that the process ignores.
+    """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP, unless the process ignores the signal.
 
-    It is raised again every ``AGAIN`` seconds until `stop_raising` is called.
+    After a signal, Interrupted is raised again every ``AGAIN`` seconds until `stop_raising` is called.
     """
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Python ignores an exception that is raised inside a finaliser or a weak reference's callback, where the signal
-        # may arrive. So the exception is raised again until `stop_raising` is called.
+        # A signal may arrive inside a finaliser or the callback of a weak reference, where Python ignores exceptions.
+        # So the exception is raised again until `stop_raising` is called.
         if number != signal.SIGALRM:
             received.append(number)
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
@@ -44,12 +44,12 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop the repetition of Interrupted; to be called after the exception has been caught."""
+    """Stop raising Interrupted again; call this after catching the exception."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Deadline:
-    """Handler of a deadline's signal; ``over`` is true from the deadline until the block ends."""
+    """The signal handler of `deadline`; ``over`` is true from the deadline until the end of the block."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.over = seconds, False
@@ -67,7 +67,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``; no effect for None, or outside the main thread."""
+    """Raise TimeoutError inside the block after ``seconds``; do nothing if it is None or outside the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -82,7 +82,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def is_overdue() -> bool:
-    """Return whether the deadline of the current block has passed; False without a deadline."""
+    """Return whether the deadline of the enclosing `deadline` block has passed; False without such a block."""
     handler = signal.getsignal(signal.SIGUSR1)
     return isinstance(handler, _Deadline) and handler.over
 
@@ -94,14 +94,14 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, if the block has waited ``notice`` seconds for ``what``."""
+    """Report once, from another thread, that the block waits for ``what``, if it takes over ``notice`` seconds."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 
 
 @contextmanager
 def _after(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Call ``action``, in another thread, if the block takes longer than ``seconds``."""
+    """Call ``action`` once, in another thread, if the block takes longer than ``seconds``."""
     timer = threading.Timer(seconds, action)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""Locks between the processes of one machine (the kernel releases those of a dead process), and private files."""
+"""Locks between processes on one machine, which the kernel releases when a process ends, and private files."""
 
 import fcntl
 import hashlib
@@ -17,17 +17,17 @@ from optuna_sweeper.processes import myself as myself
 class Locks:
     """Named locks, each on one byte of the same file, so that lock files do not accumulate.
 
-    A process may acquire a lock that it already holds.
+    The locks are reentrant: a process may acquire a lock that it already holds.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it if needed; raises OSError on failure."""
+        """Open the lock file, and create it if it does not exist; raise OSError if that fails."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._held: dict[int, int] = {}
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Acquire the named lock for the block; call ``waiting`` once if another process holds it."""
+        """Hold the named lock during the block; if another process holds it, call ``waiting`` once, then wait."""
         byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         if not self._held.get(byte):
             try:
@@ -46,20 +46,20 @@ class Locks:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder and its missing parents for the owner only; existing folders keep their mode."""
+    """Create a folder and its missing parents with access for the owner only; existing folders keep their mode."""
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def private_file(path: Path) -> None:
-    """Create an empty file that only its owner can access, unless it exists."""
+    """Create an empty file that only its owner can access; an existing file is left unchanged."""
     if not path.exists():  # never opened if it exists: closing a file releases SQLite's locks on it
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def locks(path: Path) -> Locks:
-    """Return the process's only `Locks` object for a file: closing a second one would release the locks of both."""
+    """Return the only `Locks` object of this process for a file: closing a second would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

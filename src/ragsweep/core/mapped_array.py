@@ -1,4 +1,4 @@
-"""Large arrays outside the process's memory, backed by a file whose pages the system may evict."""
+"""Large arrays outside the process's memory, backed by a file whose memory pages the system may evict."""
 
 import mmap
 import os
@@ -11,9 +11,10 @@ import numpy as np
 
 
 def mapped_array(shape: tuple[int, ...], dtype: Any, folder: Path | None = None) -> np.ndarray:
-    """Allocate an array backed by an unlinked temporary file in ``folder`` (None: the default for temporary files).
+    """Return an uninitialised array, backed by an unlinked temporary file in ``folder``.
 
-    Falls back to an array in memory if the disk is full or the system cannot reserve the space.
+    If ``folder`` is None, the file is in the system's folder for temporary files. If the disk is full or the system
+    cannot reserve space on it, the array is in memory.
     """
     count = int(np.prod(shape, dtype=np.int64))
     size = max(count * np.dtype(dtype).itemsize, 1)

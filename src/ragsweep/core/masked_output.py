@@ -8,18 +8,21 @@ from typing import Any
 
 
 class MaskedStream:
-    """A stream that masks text with ``mask_text``; its property ``styled`` masks text with the function ``styled``."""
+    """A text stream that masks what is written to it with the function ``mask_text``.
+
+    Its property ``styled`` is a stream for text with terminal styles, which masks with the function ``styled``.
+    """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
         self._stream, self._mask_text, self._styled = stream, mask_text, styled
 
     @property
     def styled(self) -> MaskedStream:
-        """The same stream for text with terminal styles."""
+        """The stream for text with terminal styles, which masks with the function ``styled``."""
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
-        """Mask and write a text; return the length of the unmasked text."""
+        """Mask a text and write it; return the length of the unmasked text."""
         self._stream.write(self._mask_text(text))
         return len(text)
 
@@ -35,7 +38,7 @@ class MaskedStream:
 def masked_records(
     make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
 ) -> Callable[..., logging.LogRecord]:
-    """Wrap a factory of log records, ``make``, so that each record is formatted and masked at once."""
+    """Return a factory of log records that creates each record with ``make``, and formats and masks it at once."""
     formatter = logging.Formatter()
 
     def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Memoise functions of objects that outlive a config: golden sets, chunkings, coverages."""
+"""Memoise functions whose arguments many configs share, such as questions, chunks and covered evidence."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
-    """Memoise a pure function by the identity of its positional arguments, which must not be modified.
+    """Memoise a pure function by the identity of its arguments, which must be positional and must not be modified.
 
-    Strings, bytes and integers are compared by value, everything else by identity. A cached result keeps its arguments
-    alive.
+    Strings, bytes and integers are compared by value, all other arguments by identity. The arguments of a cached result
+    are kept in memory.
     """
     known: deque[tuple[tuple[Any, ...], T]] = deque(maxlen=KEPT)
 

@@ -1,4 +1,4 @@
-"""The protocols of metrics, including judged ones, and of parts that estimate their costs."""
+"""The protocols of metrics, including judged metrics, and of parts that estimate the cost of their calls."""
 
 import re
 from collections.abc import Callable, MutableMapping, Sequence
@@ -11,20 +11,22 @@ from ragsweep.core.traits import HasTraits
 
 @runtime_checkable
 class CostEstimator(Protocol):
-    """A part (generator, router, query writer, system, judged metric) that estimates the cost of its calls, for plans.
+    """A part that estimates the cost of its calls: a generator, router, query writer, system or judged metric.
 
-    Measured costs take precedence. A part that makes no calls lacks this method and costs no money.
+    A plan shows measured costs where it has them, and otherwise the estimate. A part without this method makes no calls
+    and costs no money.
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one request or case of this size; makes no calls and loads nothing."""
+        """Return the highest possible cost of one request or case of this size; make no calls and load no model."""
 
 
 @runtime_checkable
 class JudgedMetric(HasTraits, Protocol):
-    """A metric (see Metric) decided by a judge or another slow model; equal cases share one stored judgement.
+    """A metric (see Metric) whose values come from a judge or another slow model.
 
-    ``uses`` names the fields of a Case that the metric reads; ``score(view)`` reads ``view.judgements[name]``.
+    Judgements are stored by case, so that equal cases share a judgement. ``score(view)`` reads the judgements of the
+    view from ``view.judgements[name]``.
     """
 
     @property
@@ -33,10 +35,10 @@ class JudgedMetric(HasTraits, Protocol):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Fields of a Case to fill in; a question that lacks any of them is not judged."""
+        """The fields of a Case that the metric reads; a question that lacks any of them is not judged."""
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case, in any order; call ``done(index of the case, judgement)`` once for each."""
+        """Judge every case, in any order, and call ``done(index of the case, judgement)`` once per case."""
 
 
 ReplyCache = MutableMapping[str, str]
@@ -45,40 +47,41 @@ ReplyCache = MutableMapping[str, str]
 
 @runtime_checkable
 class CachingMetric(Protocol):
-    """A judged metric that makes several calls per case and caches each reply, so that a killed run loses none."""
+    """A judged metric that makes several calls per case and caches each reply, so that a killed run loses no reply."""
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
-        """Judge as ``judge`` does, reading each reply from ``cache`` and writing it there."""
+        """Judge as ``judge`` does, but take replies from ``cache`` where it has them, and add new replies to it."""
 
 
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
                    "answer", "judge", "router", "latency", "exact", "output"})  # fmt: skip
 """All possible requirements of a metric; see Metric."""
 METRIC_NAME = re.compile(r"\w[\w.\- :]*(/\w[\w.\- :]*)*")
-"""The form of a metric's name; MLflow rejects most others."""
+"""The pattern of valid metric names; MLflow rejects most other names."""
 
 
 class Metric(HasTraits, Protocol):
-    """A number per question, and the rule by which the numbers of all questions are summarised.
+    """A value per question, and the statistic that summarises the values of all questions.
 
-    ``needs`` names requirements, any of NEEDS. Some are what a question must have: "evidence" (labelled), "retrieval"
-    (the question needs retrieval), "passages" (quoted evidence), "distractors", "section" (an expected section),
-    "count" (an expected count), "reference" (a right answer), "keywords". Others are what the config must compute:
-    "answer", "judge" (judgements), "router" (a decision), "latency", "exact" (an exact search beside the
-    approximate one), "output" (read from the answer). A metric of answers must name "answer".
+    ``needs`` lists the requirements of the metric, any of NEEDS. Some are requirements on a question: "evidence"
+    (labelled evidence), "retrieval" (the question needs retrieval), "passages" (quoted evidence), "distractors",
+    "section" (an expected section), "count" (an expected count), "reference" (a reference answer), "keywords". The rest
+    must be computed by the config: "answer", "judge" (judgements), "router" (the router's decision), "latency", "exact"
+    (an exact search in addition to the approximate search), "output" (the answer as an output reader reads it). A
+    metric of answers must list "answer".
     """
 
     @property
     def name(self) -> str:
-        """The metric's name, as in tables and in MLflow."""
+        """The metric's name in tables and in MLflow."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Requirements on a question or on the config, any of NEEDS."""
+        """The requirements of the metric on a question or on the config, any of NEEDS."""
 
     @property
     def unit(self) -> str:
-        """Unit of the value; empty for a share."""
+        """The unit of the values; "" for a share."""
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -86,11 +89,14 @@ class Metric(HasTraits, Protocol):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Lowest and highest possible value for a question, even if its measurement failed; None: unbounded."""
+        """The lowest and the highest value that any question can have; None where the values are unbounded.
+
+        They also bound the unknown value of a question whose measurement failed.
+        """
 
     @property
     def quantile(self) -> float | None:
-        """The quantile that summarises the questions; None for the mean."""
+        """The quantile (0 to 1) of the questions' values that summarises them; None for their mean."""
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question of the view."""
+        """Return a score for every question of the view: a value, or NaN with a reason."""

@@ -1,4 +1,4 @@
-"""Reasons for missing scores: an unmeasured score is NaN with a reason, never 0 and never dropped."""
+"""Reasons for missing scores: a score that cannot be measured is NaN with a reason, never 0 and never dropped."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ TOO_LONG = "prompt too long"
 UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
-# Reasons why a call has no result.
+# Reasons that concern the calls of services and systems.
 RATE_LIMITED = "rate limited"
 TIMED_OUT = "timed out"
 SERVER_ERROR = "server error"
@@ -60,25 +60,28 @@ SYSTEM_RAISED = "the system raised an error"
 
 CALL_FAILURES = frozenset({RATE_LIMITED, TIMED_OUT, SERVER_ERROR, CONNECTION_LOST, MALFORMED, TRUNCATED, THINKING,
                            FILTERED, REFUSED_BY_SERVICE, TOO_LONG, CIRCUIT_OPEN, BUDGET_SPENT})  # fmt: skip
-"""Reasons for a failed call. Such results are never stored, and the next run repeats the call."""
+"""Reasons why a call failed. The result of a failed call is never stored, and the next run repeats the call."""
 
 REPEATING = frozenset({FILTERED, REFUSED_BY_SERVICE, TOO_LONG, TRUNCATED, THINKING})
-"""Failures that recur for an identical call."""
+"""Reasons in ``CALL_FAILURES`` for which an identical call would fail again."""
 
 INAPPLICABLE = frozenset({
     CONVERSATIONAL, UNANSWERABLE, NO_EVIDENCE, NOT_PROBED, NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION,
     NO_COUNT, EXACT, NO_ANSWERS, ANSWERABLE, NOT_CONFIGURED, NO_ROUTER, NEEDS_RETRIEVAL, JUDGED_ONCE, NOT_SAMPLED,
 })  # fmt: skip
-"""Reasons that do not depend on what is retrieved and answered: the question or config lacks a requirement."""
+"""Reasons that depend neither on the retrieved chunks nor on the answer.
+
+The question or the config lacks something that the metric requires.
+"""
 
 SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""Reasons for which a metric does not apply: the question, its answer or the config lacks a requirement."""
+"""Reasons why a metric does not apply: the question, its answer or the config lacks something that it requires."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""Reasons why there is nothing to measure. Any reason in neither SKIPPED nor this set is a failure: see ``failed``."""
+"""Reasons why there is nothing to measure. A reason that is in neither SKIPPED nor UNDEFINED means a failure."""
 
 
 def failed(reason: str) -> bool:
@@ -87,18 +90,19 @@ def failed(reason: str) -> bool:
 
 
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
-    """Return whether any reason for a missing score means a failed call or answer, which the next run repeats.
+    """Return whether any of the reasons means that a call or an answer failed, so that the next run repeats it.
 
-    ``failed_answers`` are the reasons of failed answers, in the words of a generator or system.
+    ``failed_answers`` has the texts of ``Answer.failed``: a generator or system may state reasons of its own.
     """
     repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
     return any(failed(reason) and reason in repeated for reason in reasons)
 
 
 def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: float) -> str:
-    """Describe how to complete a result: run it again, change settings, lower ``coverage``, or correct the metric.
+    """Return advice on completing a result: run it again, change settings, lower ``coverage``, or correct the metric.
 
-    ``reasons`` and ``failed_answers`` are as in :func:`repeatable`, ``coverage`` is as in ``Summary``.
+    ``reasons`` and ``failed_answers`` are as in :func:`repeatable`. ``coverage`` is the coverage of the result (see
+    ``Summary``), to which the advice suggests lowering the config key of this name.
     """
     found = set(filter(failed, reasons))
     lasting = sorted(found & REPEATING)
@@ -123,19 +127,25 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
 
 
 def score_with_evidence(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of questions with relevant evidence; the others get NaN and a reason."""
+    """Return ``values`` (questions,) as scores; a question without relevant evidence gets NaN and a reason."""
     missing, reasons = _without_evidence(view.questions, view.evidence_question)
     return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
-    """Keep the values of questions that need retrieval, even if unanswerable; the others get NaN and a reason."""
+    """Return ``values`` (questions,) as scores; a question that needs no retrieval gets NaN and a reason.
+
+    Unanswerable questions keep their values if they need retrieval.
+    """
     missing, reasons = _without_retrieval(view.questions)
     return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
-    """Return the scores if an approximate index was searched; else all are NaN, with EXACT if they have no reason."""
+    """Return the scores unchanged if an approximate index was searched; otherwise, replace every value with NaN.
+
+    A replaced value without a reason gets the reason EXACT; other reasons are kept.
+    """
     if view.approximate:
         return scores
     reasons = np.where(scores.reasons == "", EXACT, scores.reasons)
@@ -161,15 +171,16 @@ def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_]
 
 
 def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Make an array read-only: metrics of many configs share it."""
+    """Make the array read-only, because the metrics of many configs share it, and return it."""
     reasons.flags.writeable = False
     return reasons
 
 
 def score_where(measured: NDArray[np.bool_], values: NDArray[Any], reasons: NDArray[np.str_] | str) -> Scores:
-    """Keep the values where ``measured`` is true; elsewhere the score is NaN with a reason.
+    """Return ``values`` as scores; where ``measured`` is false, the score is NaN with a reason.
 
-    ``measured`` and ``values`` are (questions,); ``reasons`` has one reason per question, or is one reason for all.
+    ``measured`` and ``values`` have the shape (questions,). ``reasons`` has one reason per question or is a single
+    reason for all questions that are not measured.
     """
     kept = np.where(measured, values, np.nan).astype(np.float64, copy=False)
     if isinstance(reasons, str):
@@ -183,14 +194,20 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """Each question's reason as an index (``numbers``) into ``names``, which are in the order of first appearance."""
+    """The reasons of one metric as codes: ``numbers`` (questions,) are indices into the distinct reasons, ``names``.
+
+    ``names`` are in the order in which they first appear, and may include "", the reason of a measured score.
+    """
 
     names: tuple[str, ...]
     numbers: NDArray[np.int64]
 
 
 def number_reasons(reasons: Sequence[NDArray[np.str_]]) -> list[ReasonCodes]:
-    """Encode each metric's reasons (questions,); a read-only array, which many configs share, is encoded only once."""
+    """Return the reasons of each metric (questions,) as codes.
+
+    The codes of a read-only array are memoised, because many configs share such an array.
+    """
     return [_number(column) if column.flags.writeable else _number_once(column) for column in reasons]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 
 def in_order(values: Iterable[str]) -> list[str]:
-    """Sort the values by size if all are numbers; otherwise keep their order."""
+    """Return the values, sorted by size if all of them are numbers, otherwise in the order given."""
     listed = list(values)
     return sorted(listed, key=float) if all(map(is_number, listed)) else listed
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number."""
+    """Return whether ``float`` accepts a text; it also accepts "nan", "inf" and "1_000"."""
     try:
         float(text)
     except ValueError:

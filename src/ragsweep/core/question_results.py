@@ -1,4 +1,4 @@
-"""Results by question: typed columns of one config, one row per question."""
+"""The results of one config by question: typed columns with one row per question."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 JUDGE = "judge/"
-"""The step of a judged metric is named by this prefix and the metric's name."""
+"""Prefix of the names of steps that judge: the step of a judged metric is named ``judge/`` + the metric's name."""
 
 UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
     **dict.fromkeys(("model", "words"), ""),
 }
-"""Each fact of a step -> the value that means that the fact is unknown."""
+"""Name of a fact about a step -> the value that marks an unknown fact."""
 
 
 @dataclass(frozen=True)
 class StepResults:
-    """The facts of one step, each (questions,): NaN or "" where unknown.
+    """The facts about one step of every question, such as generation or judging: columns (questions,).
 
-    ``ms`` is known for questions whose latency is probed, and for every answer. ``tokens_in``, ``tokens_out`` and
-    ``money`` are the cost of the original calls; ``model`` is the model's name as the service returned it; ``words``
-    are a judge's reasons.
+    An unknown fact is NaN or "". ``ms`` is the duration in milliseconds, known for every answer and for questions whose
+    latency is probed. ``tokens_in``, ``tokens_out`` and ``money`` are the cost of the calls when they were made, even
+    if the result is read from the store. ``model`` is the model's name as the service returned it; ``words`` are a
+    judge's reasons.
     """
 
     ms: Sequence[float]
@@ -43,30 +44,30 @@ class StepResults:
 
     @classmethod
     def of(cls, count: int, columns: Mapping[str, Sequence[Any]]) -> StepResults:
-        """Make a step of ``count`` questions from its known columns."""
+        """Return a step of ``count`` questions; the facts of missing and empty columns are unknown."""
         return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
 
     @property
     def known(self) -> dict[str, Sequence[Any]]:
-        """The columns that contain at least one known fact, by name."""
+        """The columns with at least one known fact, by name."""
         return {name: column for name, column in vars(self).items() if any(map(is_known, column))}
 
 
 def is_known(value: Any) -> bool:
-    """Return whether a fact of a step is neither NaN nor empty."""
+    """Return whether a fact about a step is known, that is, not NaN, "" or None."""
     return value not in ("", None) and value == value  # NaN differs from itself
 
 
 BY_QUESTION = ("top", "scores")
-"""Fields of EvidenceRanks with one value per question."""
+"""The fields of EvidenceRanks whose arrays have one value per question, not per piece of evidence."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceRanks:
-    """The rank of each piece of evidence after each stage (pieces,): from 1, or 0 if the stage does not return it.
+    """The rank of each piece of evidence after each stage (pieces,), from 1; 0 if the stage does not return the piece.
 
-    The pieces are in the order of the questions and, within a question, of the golden set. Scores have six significant
-    digits.
+    The pieces are in the order of the questions and, within a question, in the order of the golden set. Scores have six
+    significant digits.
     """
 
     question: Numbers  # the row of the question
@@ -82,17 +83,17 @@ class EvidenceRanks:
 
     @property
     def stages(self) -> dict[str, Numbers]:
-        """The ranks by stage, in order: legs, "before reranking" if there is a reranker, "final"."""
+        """The ranks by name of the stage, in this order: the legs, "before reranking" (with a reranker), "final"."""
         first = {} if self.first is None else {"before reranking": self.first}
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the slice of the pieces that belong to the question at row ``question``."""
+        """Return the slice of the pieces that belong to the question in row ``question``; empty if it has none."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Return a copy without the evidence of questions flagged in ``lost`` (questions,); their scores are NaN."""
+        """Return a copy without the evidence of the questions flagged in ``lost`` (questions,); set scores to NaN."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),
@@ -104,14 +105,14 @@ class EvidenceRanks:
 
 
 def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply a function to every array in nested mappings; None stays None."""
+    """Return nested mappings with ``change`` applied to every array in them; None remains None."""
     if isinstance(value, Mapping):
         return {name: map_arrays(one, change) for name, one in value.items()}
     return None if value is None else change(value)
 
 
 class JudgedCases(NamedTuple):
-    """Judgements of repeated answers (questions, repetitions)."""
+    """The judgements of repeated answers by one metric: arrays (questions, repetitions)."""
 
     cases: NDArray[np.str_]  # hash of the judged case; "" if the error is unknown
     errors: Doubles  # standard error of the judgement; NaN if unknown
@@ -119,7 +120,7 @@ class JudgedCases(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Repetitions:
-    """The repeated answers of every question (questions, repetitions)."""
+    """The repeated answers to every question, and their scores: arrays (questions, repetitions)."""
 
     answers: Numbers  # the index of the first repetition with the same text
     scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has none
@@ -128,15 +129,15 @@ class Repetitions:
 
 @dataclass(frozen=True, eq=False)
 class QuestionResults(Mapping[str, Sequence[Any]]):
-    """The results of one config by question: a mapping of the columns with single values, and typed nested columns.
+    """The results of one config by question: a mapping of names to columns of single values, and nested results.
 
-    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about ranking and answer, and
-    one column per metric (NaN where not measured). The other fields are empty or None if the config has no such
-    results, and in records of releases that lacked them.
+    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about the ranking and the
+    answer, and one column per metric (NaN where not measured). The other fields have nested results; they are empty or
+    None if the config has no such results or if the record is from a release without them.
     """
 
     columns: Mapping[str, Sequence[Any]]
-    unscored: Sequence[Mapping[str, str]] = ()  # metric -> why it has no score
+    unscored: Sequence[Mapping[str, str]] = ()  # by question: metric -> reason for its missing score
     steps: Mapping[str, StepResults] = field(default_factory=dict)
     evidence: EvidenceRanks | None = None
     repetitions: Repetitions | None = None
@@ -150,17 +151,17 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return iter(self.columns)
 
     def __len__(self) -> int:
-        """Count the columns of single values."""
+        """Return the number of columns of single values; ``rows`` is the number of questions."""
         return len(self.columns)
 
     @property
     def rows(self) -> int:
-        """The number of questions."""
+        """The number of questions; 0 without columns."""
         return len(next(iter(self.columns.values()), ()))
 
     @property
     def judged(self) -> list[str]:
-        """The metrics decided by a judge."""
+        """The names of the judged metrics."""
         return [name.removeprefix(JUDGE) for name in self.steps if name.startswith(JUDGE)]
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> QuestionResults:
@@ -168,7 +169,10 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return replace(self, columns={**self.columns, **columns})
 
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
-        """Map each step, in order, to the known facts of one question; steps without any are omitted."""
+        """Return a mapping of steps to the known facts about the question in row ``question``.
+
+        The steps are in order; steps without known facts are omitted.
+        """
         rows = (
             (name, {fact: value for fact, column in columns.items() if is_known(value := column[question])})
             for name, columns in self._known_steps.items()
@@ -180,6 +184,9 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         return {name: step.known for name, step in self.steps.items()}
 
     def words_of(self, question: int) -> dict[str, str]:
-        """Map each judged metric to the judge's reasons for one question; metrics without any are omitted."""
+        """Return a mapping of judged metrics to the judge's reasons for the question in row ``question``.
+
+        Metrics without reasons are omitted.
+        """
         words = {metric: self.steps[f"{JUDGE}{metric}"].words[question] for metric in self.judged}
         return {metric: text for metric, text in words.items() if text}

@@ -1,4 +1,4 @@
-"""Results by question as a flat table, the format of exported files: nested values are JSON texts."""
+"""Convert results by question to the flat table of exported files, in which nested values are JSON texts, and back."""
 
 import json
 import math
@@ -23,14 +23,14 @@ from ragsweep.core.question_results import (
 )
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
-"""The columns of JSON texts, which follow the columns of single values."""
+"""The names of the columns of JSON texts, which follow the columns of single values."""
 
 FIELDS = "case_fields"
-"""The column of the questions' further fields: a mapping per question, or its JSON text in a flat table."""
+"""Name of the column of the questions' further fields: a mapping per question, in a flat table its JSON text."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
-    """Return the results as a flat table; ``docs/results.md`` describes its columns."""
+    """Return the results as a flat table: name of a column -> one value per question (see ``docs/results.md``)."""
     table = {name: list(column) for name, column in results.items()}
     if FIELDS in table:
         table[FIELDS] = [json.dumps(one, ensure_ascii=False) for one in table[FIELDS]]
@@ -47,9 +47,9 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Read the results from a flat table.
+    """Return the results that a flat table of ``to_texts`` contains.
 
-    A table of another format raises ValueError, KeyError, TypeError or AttributeError.
+    Raises ValueError, KeyError, TypeError or AttributeError if the table has another format.
     """
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}
@@ -71,7 +71,7 @@ def _compact(value: Any) -> str:
 
 
 def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
-    """Yield the evidence ranks of each question as a mapping; empty for a question without evidence."""
+    """Yield one mapping per question: field of EvidenceRanks -> its values; empty for a question without evidence."""
     known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
     values = {name: map_arrays(value, _numbers) for name, value in known.items() if len(value)}
     ends = np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()
@@ -82,7 +82,7 @@ def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(column: NDArray[Any]) -> list[float | None]:
-    """Return the numbers of a column: whole floats as int, NaN as None."""
+    """Return the numbers of a column, with integral floats as int and NaN as None."""
     if column.dtype.kind != "f":
         return column.tolist()  # type: ignore[no-any-return]
     return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]

@@ -1,4 +1,4 @@
-"""Replace a file atomically: a killed process leaves the old file or the new one."""
+"""Replace a file atomically: a killed process leaves either the old or the new file."""
 
 import uuid
 from contextlib import suppress
@@ -6,10 +6,11 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
-    """Write a file under a temporary name that begins with ``unfinished``, then rename it; its folder is created.
+    """Write a file under a temporary name that begins with ``unfinished``, then rename it to ``path``.
 
-    With ``private`` only the owner can access it; otherwise a replaced file keeps its mode. A symbolic link is kept,
-    and its target is replaced.
+    Missing folders are created. If ``private``, only the owner can access the file; otherwise, the mode of a replaced
+    file is kept. If ``path`` is a symbolic link, its target is replaced. Raises OSError, and removes the temporary
+    file, if writing fails.
     """
     path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Results: the records that the evaluation creates and the ledger stores, and functions that read them."""
+"""The records of results that the evaluation creates and the ledger stores, and functions that read them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from ragsweep.core.question_results import QuestionResults
 
 @dataclass(frozen=True)
 class Summary:
-    """One metric over all questions, or over a group of them.
+    """One metric over all questions, or over a group of questions.
 
     ``value`` is NaN if no question could be scored. ``low`` and ``high`` are the ends of its 95 % interval. Of
-    ``n_total`` questions, ``n_scored`` have a score, ``n_skipped`` lack a requirement of the metric (evidence, say) and
-    ``n_failed`` could not be measured; ``reasons`` counts the questions without a score by reason. ``coverage`` is
-    ``n_scored`` divided by the number of questions that would have a score if nothing had failed; that number assumes
-    that the metric applies to the same share of the unanswered questions as of the others. ``low_bound`` and
-    ``high_bound`` are the value if every failed measurement had given the metric's lowest, or highest, value; NaN if
-    something failed and the metric has no such value, or is summarised by a quantile.
+    ``n_total`` questions, ``n_scored`` have a score, ``n_skipped`` lack a requirement of the metric (such as evidence),
+    and ``n_failed`` could not be measured. ``reasons`` maps each reason to the number of questions that have no score
+    for this reason.
+
+    ``coverage`` is ``n_scored`` divided by the number of questions that would have a score if nothing had failed. This
+    number is an estimate: the metric is assumed to apply to the same share of the unanswered questions as of the
+    answered questions.
+
+    ``low_bound`` and ``high_bound`` are the value that would result if every failed measurement had given the metric's
+    lowest or highest value. If nothing failed, both equal ``value``. If something failed, each is NaN where the metric
+    has no such value, and both are NaN if a quantile summarises the metric.
     """
 
     name: str
@@ -43,19 +48,19 @@ class Summary:
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 RACING, DROPPED = "RACING", "DROPPED"
-"""States of a config in a race: only some questions evaluated so far, or dropped from the race."""
+"""States of a config in a race: RACING after the evaluation of only some questions, DROPPED if the race excluded it."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The possible choices of the questions whose traces the tracker receives."""
+"""The choices of questions whose traces are sent to the tracker."""
 
 
 @dataclass(frozen=True)
 class TargetResult:
-    """The outcome of one metric's target.
+    """The result of comparing a metric with its target.
 
-    ``verdict``: "pass", "fail", "warn" (beyond a threshold that only warns) or "not judged" (see ``action``).
-    ``band`` names the range that contains the value; ``action`` is a suggestion, or the reason for "not judged".
-    ``sure`` is false where the value's 95 % interval contains the threshold: more questions could reverse the outcome.
+    ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that only warns) or "not judged". ``band`` is
+    the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the reason. ``sure``
+    is false if the value's 95 % interval contains the threshold, so that more questions could change the verdict.
     """
 
     metric: str
@@ -73,9 +78,10 @@ class TargetResult:
 class DatasetFacts:
     """The identity of a corpus and of the questions evaluated on it.
 
-    ``partition`` is "all", "tune" or "holdout"; for the last two, ``partition_digest`` identifies the division, and
-    ``whole_digest`` is the golden digest of the undivided set. ``held`` has a short digest of each holdout question;
-    the ledger stores it once for all records, and it is empty in records that are read back.
+    ``partition`` is "all", "tune" or "holdout". For "tune" and "holdout", ``partition_digest`` identifies the division
+    of the golden set, and ``whole_digest`` is the digest of the undivided golden set. ``held`` has a short digest of
+    each holdout question; the ledger stores these digests once for all records, and records that are read back have an
+    empty ``held``.
     """
 
     name: str
@@ -94,7 +100,7 @@ class DatasetFacts:
 
     @property
     def undivided(self) -> str:
-        """The golden digest of all questions, including those on the other side of the partition."""
+        """The digest of the undivided golden set: the questions on both sides of the partition."""
         return self.whole_digest or self.golden_digest
 
 
@@ -116,18 +122,18 @@ class Run:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """Empty without a race, else "asked" and "of": the number of questions evaluated, and of all questions. If the race
-    dropped the config, also "rule", its "guarantee", and "ahead", the least lead of the best config (NaN if the rule
-    gives none)."""
+    """Empty without a race; otherwise, "asked" is the number of evaluated questions and "of" that of all questions. If
+    the race dropped the config, "rule" and "guarantee" describe the rule that dropped it, and "ahead" is the least lead
+    of the best config over this config (NaN if the rule gives none)."""
 
 
 @dataclass(frozen=True)
 class Summaries:
     """The scores and costs of one config over all questions.
 
-    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms and, if probed, to the machine's state;
-    ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0) and, if
-    known, money; these are the costs of the first computation.
+    ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms and, if the stage was probed, to the state of the
+    machine. ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0)
+    and, if known, money. For stored answers and judgements, ``usage`` has the costs of their first computation.
     """
 
     metrics: Mapping[str, Summary]
@@ -149,11 +155,11 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The config's name; a Failure has a field of the same name."""
+        """The name of the config. A Failure also has a ``name``."""
         return self.run.name
 
     def renamed(self, name: str) -> Result:
-        """Return a copy with another name."""
+        """Return a copy in which the config has another name."""
         return replace(self, run=replace(self.run, name=name))
 
 
@@ -161,8 +167,9 @@ class Result:
 class Artifacts:
     """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
-    Each of the four mappings leads from a ranking's address to a TREC text, which may be generated lazily. The run
-    files in ``rankings`` rank chunks, and ``qrels`` has their relevance labels; ``evidence_runs`` and
+    The keys of the four mappings are addresses of rankings, and the values are texts in TREC formats, which may be
+    generated lazily.
+    ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks; ``evidence_runs`` and
     ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has one trace per selected
     question (see ``question_traces``).
     """
@@ -186,7 +193,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """One config that could not be evaluated, and the reason."""
+    """A config that could not be evaluated, with the reason."""
 
     name: str
     overrides: tuple[str, ...]
@@ -197,15 +204,15 @@ class Failure:
     ended: float = 0.0
 
     def renamed(self, name: str) -> Failure:
-        """Return a copy with another name."""
+        """Return a copy in which the config has another name."""
         return replace(self, name=name)
 
 
 class HumanLabel(NamedTuple):
-    """A person's score of one answer: on the metric's scale, or 1 for right and 0 for wrong.
+    """A person's score of one answer: on the metric's scale, or 1 for a right and 0 for a wrong answer.
 
-    ``run`` (an MLflow run id, a prefix of it, or a config's name) and ``answer`` (the text) identify the labelled
-    answer; each is "" where the file has none.
+    ``run`` (an MLflow run id, a prefix of such an id, or the name of a config) and ``answer`` (the text of the answer)
+    identify the labelled answer; each is "" if the file of labels does not give it.
     """
 
     question: str
@@ -217,15 +224,15 @@ class HumanLabel(NamedTuple):
 
 
 def judged_metrics(result: Result) -> tuple[str, ...]:
-    """List the metrics decided by a judge, in the order of the config."""
+    """Return the names of the judged metrics, in the order of the config."""
     names = set(result.questions.judged)
     return tuple(name for name in result.summaries.metrics if name in names)
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the metrics of the key ``objective``, by priority; empty without this key.
+    """Return the names of the metrics in the key ``objective``, in order of priority; empty if it is not set.
 
-    Raises ConfigError for a value that is neither a name nor a non-empty list of different names.
+    Raises ConfigError if the value is neither a name nor a non-empty list of different names.
     """
     value = config.get("objective")
     if value is None:
@@ -237,7 +244,10 @@ def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the headline metrics: the objectives, then those of ``headline`` and ``answer_headline``."""
+    """Return the distinct names of the objectives and of the metrics in ``headline`` and ``answer_headline``.
+
+    Raises ConfigError as ``objectives`` does.
+    """
     names = (*objectives(config), *config.get("headline", ()), *config.get("answer_headline", ()))
     return tuple(dict.fromkeys(names))
 
@@ -245,10 +255,10 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """List the summaries with a coverage below ``least``, among those of metrics that decide or are shown.
+    """Return the summaries with a coverage below ``least``, among those of the important metrics.
 
-    These are ``shown_metrics``, the ``further`` ones (with a target, or judged), and those in ``constraints``. If
-    ``summaries`` has none of them, all of its metrics count.
+    These are the ``shown_metrics``, the metrics in ``constraints``, and the ``further`` ones, which have a target or
+    are judged. If ``summaries`` has none of these metrics, all of its metrics are checked.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
@@ -256,10 +266,10 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """List the summaries whose coverage makes a result PARTIAL.
+    """Return the summaries whose coverage is too low: those because of which the result is PARTIAL.
 
-    If ``incomplete`` lists none, all summaries below ``coverage`` are listed, because every metric counted in former
-    releases.
+    The required coverage is the config's key ``coverage`` (1 if it is not set). If no important metric is below it (see
+    ``incomplete``), return all summaries below it: in results of older releases, any metric makes a result PARTIAL.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
@@ -268,10 +278,10 @@ def below_coverage(result: Result) -> list[Summary]:
 
 
 def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
-    """Return the Pareto front: the configs that no other config dominates.
+    """Return the Pareto front: the results that no other result dominates, in the order given.
 
-    A config without a value for every metric is not on the front and dominates no other. Configs with equal values are
-    all kept.
+    A result without a value for every metric is not on the front and dominates no other result. Results with equal
+    values do not dominate each other. A metric without a direction counts as one where higher is better.
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:

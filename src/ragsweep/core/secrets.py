@@ -1,15 +1,18 @@
-"""Keep secrets out of written text: configs, names, params, errors, logs.
+"""Mask secrets in every text that is written: configs, names, parameters, errors and logs.
 
-A value is secret if its key in a config, or the name of its environment variable, is a secret's name (``api_key``,
-``passwd``, ``credentials``), or if a config reads it from any variable (``${oc.env:NAME}``). A secret is masked
-wherever it is written, also in the encodings of `spellings`, with exceptions that keep texts readable:
+Names such as ``api_key``, ``passwd`` and ``credentials`` are names of secrets. A value is secret if its key in a config
+or its environment variable has such a name, or if a config reads it from any environment variable
+(``${oc.env:NAME}``). A secret is masked wherever it is written, also in the encodings of `spellings`. These exceptions
+keep texts readable:
 
-- a value under a secret's name in a config, or of a variable with a secret's name that a config reads: true, false,
-null and values of fewer than 4 characters are masked only under their key, and values of 4 to 7 characters only as
-whole words
-- a variable with a secret's name that no config reads: values of fewer than 8 characters are not masked
-- any other variable that a config reads: values of fewer than 8 characters, numbers, and paths whose first folder
-exists are not masked; under ``hydra.``, ``store.`` and ``tracking.`` only the passwords in URLs are masked
+- A config sets the value under the name of a secret, or reads it from a variable with such a name: a value of fewer
+  than 4 characters, and the words true, false and null, are not masked elsewhere in a text; a value of 4 to 7
+  characters is masked only as a whole word.
+- The value is that of a variable with the name of a secret, but no config reads it: a value of fewer than 8 characters
+  is not masked.
+- A config reads the value from any other variable: a value of fewer than 8 characters, a number, and a path whose
+  first folder exists are not masked. If the key begins with ``hydra.``, ``store.`` or ``tracking.``, only the
+  passwords in URLs are masked.
 """
 
 import base64
@@ -34,10 +37,10 @@ from ragsweep.core.ordering import is_number
 MASK = "***"
 
 SHORTEST = 8
-"""Length of the shortest value that is masked anywhere in a text; a shorter one may be part of a word."""
+"""Length of the shortest value that is masked anywhere in a text; a shorter value could occur inside a word."""
 
 SHORTEST_WORD = 4
-"""Length of the shortest value under a secret's name that is masked as a whole word."""
+"""Length of the shortest value under the name of a secret that is masked as a whole word."""
 
 _SECRET = re.compile(
     r"(^|[_\W])(key|apikeys?|(api|access|private|secret|auth|service)_?keys|token|secrets?|pass|passwds?|passwords?"
@@ -46,52 +49,52 @@ _SECRET = re.compile(
     r"|^(tokens|session)(\[\d+\])*$"
 )
 _COUNT = re.compile(r"[\d_.,]*")
-"""A value that is a token count, or several token counts in a sweep."""
+"""A token count, or several token counts separated by commas, as in a sweep."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _IN_URL = re.compile(r"(://(?:[^/\s:@'\"]*:|(?=[^/\s:@'\"]{16})))([^@/\s'\"]+)@")
-"""The password of a URL; if it has none, the user name, provided that it is long enough to be a token."""
+"""The password in a URL or, in a URL without a password, a user name of 16 or more characters, which may be a token."""
 
 _QUERY = re.compile(r"(?<=://)[^\s'\"<>?]{1,2000}\?[^\s'\"<>]+")
-"""A URL with a query, without its scheme."""
+"""A URL with a query string, without its scheme."""
 
 _PARAMETER = re.compile(r"([?&]([^\s=&#]{1,100})=)(?!\$\{)([^&#]+)")
-"""A query parameter's name and value; a reference to an environment variable does not count as a value."""
+"""The name and value of a query parameter, unless the value is a reference to an environment variable."""
 
 SIGNATURES = ("sig", "signature", "x-amz-signature", "x-goog-signature")
-"""Query parameters that grant access."""
+"""Names of the query parameters that grant access to a signed URL."""
 
 _VARIABLES = re.compile(r"((^|,)(['\"]?)\$\{oc\.env:[^},]*(,null)?\}\3)+")
-"""Values that consist of environment variables only."""
+"""A value that consists only of references to environment variables, separated by commas."""
 
 _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^,{}\[\]]*)")
-"""A key of a mapping on the command line, and its value."""
+"""A key and its value in a mapping on the command line."""
 
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """Return whether a key's last part names a secret: ``api_key``, ``clientSecret``, ``password[0]``."""
+    """Return whether the last part of a dotted key is the name of a secret: ``llm.api_key``, ``clientSecret``."""
     last = name.rpartition(".")[2]
     return last != "PWD" and bool(_SECRET.search(_CAMEL.sub("_", last).lower()))  # PWD is the shell's working folder
 
 
 @lru_cache(maxsize=4096)
 def is_under_secret(name: str) -> bool:
-    """Return whether any part of a dotted key names a secret; all values below it are secret as well."""
+    """Return whether any part of a dotted key is the name of a secret: all values below such a key are secret."""
     return any(map(is_secret, name.split(".")))
 
 
 def is_count(name: str, value: Any) -> bool:
-    """Return whether a value under a name ending in ``tokens`` is a token count, not a secret."""
+    """Return whether the name ends in ``tokens`` and the value is a token count, and therefore not a secret."""
     return name.lower().endswith("tokens") and bool(_COUNT.fullmatch(str(value)))
 
 
 def mask(value: Any, name: str = "", inside: bool = False) -> Any:
-    """Mask the values under secret names in a tree of plain values.
+    """Return a copy of a tree of plain values in which the values under names of secrets are masked.
 
     References (``${oc.env:NAME}``), ``_target_``, token counts, booleans, None and "" remain visible. ``name`` is the
-    key of the tree; ``inside``: whether the whole tree is under a secret's name.
+    key of the tree; ``inside`` states that a key above the tree is the name of a secret.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -103,7 +106,7 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Yield all texts in a tree of plain values and dataclasses, including keys, in no particular order."""
+    """Yield every text in a tree of plain values and dataclasses, including keys, in no particular order."""
     pending = [tree]
     while pending:
         value = pending.pop()
@@ -118,7 +121,7 @@ def texts(tree: Any) -> Iterator[str]:
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a secret on the command line, where other processes and the shell history show it."""
+    """Raise ConfigError if an override contains a secret: other processes and the shell history show command lines."""
     fact = "{}: a {} on the command line ends up in files; put it in an environment variable, {} refer to it: {}"
     reference = "${oc.env:NAME}"
     for line in overrides:
@@ -138,7 +141,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the passwords, the user names that may be tokens, and the secret query parameters of a text's URLs."""
+    """Yield the secrets in the URLs of a text: passwords, user names that may be tokens, secret query parameters."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
@@ -153,15 +156,19 @@ def _mask_query(url: re.Match[str]) -> str:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Mask the given secrets and those of the environment in a text, in all encodings of `spellings`.
+    """Return a text in which the given secrets, those of the environment and those in URLs are masked.
 
-    Services repeat keys in their replies, and libraries in their errors.
+    Secrets are masked in all encodings of `spellings`. This is needed because services repeat keys in their replies,
+    and libraries repeat them in their errors.
     """
     return _mask_all(text, frozenset(secrets), frozenset())
 
 
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
-    """Mask ``anywhere``, ``others`` (short ones as whole words only), and the secrets of URLs and the environment."""
+    """Return a text in which ``anywhere``, ``others``, and the secrets in URLs and of the environment are masked.
+
+    Of ``others``, values of fewer than ``SHORTEST`` characters are masked only as whole words.
+    """
     if "://" in text:
         text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
     variables = {os.environ.get(name, "").strip() for name in os.environ if is_secret(name)}
@@ -174,7 +181,10 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Return the spellings to replace anywhere, longest first, and the pattern of short whole words, if any."""
+    """Return the spellings to mask anywhere, longest first, and a pattern for the secrets to mask as whole words.
+
+    The pattern is None if there are no such secrets.
+    """
     short = {secret for secret in others - anywhere if len(secret) < SHORTEST}
     long = anywhere | (others - short)
     forms = sorted({form for secret in long for form in spellings(secret)}, key=len, reverse=True)
@@ -183,7 +193,7 @@ def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str],
 
 
 class Secrets:
-    """The secrets in the configs of one command; its methods also mask the environment's secrets."""
+    """The secrets in the configs of one command; the methods that mask texts also mask the environment's secrets."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -192,9 +202,10 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value and the secrets in its URLs; ``named``: whether its key is the name of a secret.
+        """Add a value and the secrets in its URLs; ``named`` states that its key is the name of a secret.
 
-        The value itself is not added if it is too short, or is true, false or null.
+        The value itself is not added if it is true, false or null, or has fewer than ``SHORTEST_WORD`` characters
+        (``SHORTEST`` if not ``named``).
         """
         value = value.strip()
         if len(value) >= (SHORTEST_WORD if named else SHORTEST) and value.lower() not in ("true", "false", "null"):
@@ -202,27 +213,27 @@ class Secrets:
         self.add_passwords(value)
 
     def add_variable(self, value: str) -> None:
-        """Add an environment variable's value, unless it is short, a number, or a path whose first folder exists."""
+        """Add the value of an environment variable as `add` does, unless it is a number or a path (see `_is_path`)."""
         if not is_number(value) and not _is_path(value):
             self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in a text's URLs, so that they are also masked outside a URL."""
+        """Add the secrets of ``SHORTEST_WORD`` or more characters in a text's URLs, to mask them outside URLs, too."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
-        """Mask all secrets in a text; those of ``SHORTEST`` or more characters also in the encodings of `spellings`."""
+        """Return a text with all secrets masked, those of ``SHORTEST`` or more characters in all `spellings`."""
         return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:
-        """Return whether a text contains a secret."""
+        """Return whether a text contains a secret that ``mask_text`` would mask."""
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
-        """Replace secrets in the texts of a tree of plain values and dataclasses, including keys.
+        """Return a copy of a tree of plain values and dataclasses with secrets masked in all texts, including keys.
 
-        If masking makes keys equal, their values are summed if they are integers; else the last value remains.
+        If masking makes two keys equal, their values are added if they are integers; otherwise, the last value is kept.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))
@@ -237,15 +248,16 @@ class Secrets:
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
-        """Mask secrets in a tree of plain values, by key or by value."""
+        """Return a tree of plain values without secrets: masked under the names of secrets, and in all texts."""
         tree = mask(tree)
         return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
 
     @contextmanager
     def masking(self) -> Iterator[None]:
-        """Mask all printed and logged text and the RagsweepErrors of the block; escape control characters in output.
+        """Mask secrets in what the block prints and logs, and in the message of a RagsweepError that it raises.
 
-        A writer that emits control sequences, and escapes its texts itself, uses the stream's ``styled``.
+        Control characters in the output are escaped. A writer that emits control sequences writes to the ``styled``
+        stream of ``sys.stdout`` or ``sys.stderr``, and escapes its texts itself.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(
@@ -263,7 +275,10 @@ class Secrets:
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield the encodings of a secret and of its longer lines: verbatim, in URLs, JSON, Python, YAML and base64."""
+    """Yield the encodings of a secret: verbatim, and as in URLs, JSON, Python, YAML, SQL and base64.
+
+    Each line of ``SHORTEST`` or more characters in a secret of several lines is encoded as well.
+    """
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:
         plain = part.encode("utf-8", "surrogateescape")
@@ -274,7 +289,7 @@ def spellings(secret: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a value is a path whose first folder, at least, exists."""
+    """Return whether a value is a path of which at least the first folder (or the file itself) exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
         return any(part.exists() for part in (path, *path.parents) if part.name)

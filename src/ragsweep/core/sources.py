@@ -1,4 +1,4 @@
-"""Identify code outside ragsweep: hash a module's file, and the files that it imports from its own package."""
+"""Identify code outside ragsweep by a hash of a module's file and of the files that it imports from its own package."""
 
 import ast
 import hashlib
@@ -8,15 +8,15 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Names of folders that contain unrelated modules."""
+"""Names of folders of installed packages: modules side by side in such a folder are unrelated."""
 
 
 def source_digest(module: str) -> str:
-    """Hash a module's file and the files that it imports, directly or indirectly, from its own package.
+    """Return a hash of the files of an imported module and of the modules of its own package that it imports.
 
-    For a module without a package, imports from its folder count, unless packages are installed there.
-    Import statements are parsed, not executed: neither computed imports nor data files are followed. Returns an empty
-    string for a module without a file, such as an interpreter session.
+    Indirect imports are included. For a module without a package, the modules in its folder take the place of the
+    package, unless packages are installed there. Import statements are parsed, not executed, so that neither computed
+    imports nor data files are included. Returns "" for a module without a file, such as an interpreter session.
     """
     file = getattr(sys.modules[module], "__file__", None)
     if not file:
@@ -40,7 +40,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Find a module's file, without importing it; ``home`` contains its top package. None if there is no file."""
+    """Return the file of a module, or None, without importing it; ``home`` contains its top-level package."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -50,7 +50,10 @@ def _find_file(home: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, module: str) -> Iterator[str]:
-    """Yield the packages that contain a module, and its imports, except those of a compiled or unparsable module."""
+    """Yield the names of the packages that contain a module, and of everything that it imports.
+
+    A compiled module, or one that cannot be parsed, has no known imports.
+    """
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))

@@ -1,4 +1,4 @@
-"""Helpers of chunkers: cut documents into pieces, and turn the pieces into the spans of a corpus."""
+"""Helper functions for chunkers: cut documents into pieces, and turn the pieces into the spans of a corpus."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
-    """Cut every document into the pieces that ``pieces`` finds in its text.
+    """Cut every document into the pieces that ``pieces`` returns for its text, and return their spans.
 
-    Blank pieces are omitted, but a document that is entirely blank is kept as one chunk: it can still be found by its
-    title, and labels that name it stay valid.
+    Blank pieces are omitted. A document without any other piece becomes a single chunk, so that it can be found by its
+    title and labels that name it remain valid.
     """
     rows = []
     for document, text in enumerate(corpus.texts):
@@ -41,7 +41,10 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 
 
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
-    """Cut every parent with ``chunker``, as if it were a document; a piece that several parents share is one chunk."""
+    """Cut every parent chunk with ``chunker``, as if it were a document, and return the spans of the pieces.
+
+    The spans are positions in the documents of ``corpus``, sorted; a piece that several parents share occurs once.
+    """
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)
     children = chunker.split(Corpus(blank, blank, [corpus.texts[n][start:end] for n, start, end in rows]))
@@ -51,10 +54,10 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 
 
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
-    """Return for each child the index of the first parent that contains it entirely (children,).
+    """Return, for each child, the index of the first parent that contains it entirely (children,).
 
-    Every child must have such a parent. Because parents are sorted by start, it is the first one that does not end
-    before the child.
+    Every child must have such a parent. Because the parents are sorted by start, that is the first parent in the same
+    document that does not end before the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
     reach = np.maximum.accumulate(parents.document.astype(np.int64) * stride + parents.end)
@@ -65,19 +68,22 @@ def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
 
 
 def encodable(text: str) -> str:
-    """Replace each lone surrogate with a question mark: libraries written in other languages reject them."""
+    """Return a text with "?" in place of lone surrogates, which libraries written in other languages reject."""
     return SURROGATES.sub("?", text)
 
 
 def windows(length: int, size: int, stride: int) -> list[Piece]:
-    """Return windows of ``size`` units, one every ``stride``, over ``length`` units; the last may be shorter."""
-    # The first window that reaches the end is the last: another would lie inside it.
+    """Return windows (start, end) of ``size`` units over ``length`` units; the last window may be shorter.
+
+    Each window starts ``stride`` units after the previous window. For a ``length`` of 0, the only window is (0, 0).
+    """
+    # The first window that reaches the end is the last: any further window would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
 
 
 def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
-    """Join neighbouring pieces while the result has at most ``size`` characters."""
+    """Return the pieces, with neighbours joined from left to right while the result has at most ``size`` characters."""
     merged: list[Piece] = []
     for start, end in pieces:
         if merged and end - merged[-1][0] <= size:
@@ -88,7 +94,7 @@ def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
 
 
 def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
-    """Cut a piece into pieces of at most ``size`` characters, if possible at the end of a line, sentence or word."""
+    """Yield parts of a piece, each of at most ``size`` characters and cut as `last_pause` chooses."""
     start, end = piece
     while end - start > size:
         pause = last_pause(text, start, start + size)
@@ -98,7 +104,11 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def last_pause(text: str, start: int, end: int) -> int:
-    """Return where to cut in the second half of a piece: after a line, a sentence or a word, else at its end."""
+    """Return the position at which to cut ``text[start:end]``, which is in its second half.
+
+    This is the position after the last line break there or, without one, after the last end of a sentence or else the
+    last white space; if there is none of these, it is ``end``.
+    """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]
         if ends:
@@ -107,7 +117,7 @@ def last_pause(text: str, start: int, end: int) -> int:
 
 
 def check_size(name: str, value: int, counts: str = "characters") -> None:
-    """Raise ConfigError unless a chunker's parameter is at least 1; ``counts`` is its unit, for the message."""
+    """Raise ConfigError unless the value of the chunker parameter ``name`` is at least 1; ``counts`` is its unit."""
     if value < 1:
         raise ConfigError(f"chunker.{name} must be at least 1 (it counts {counts}), got {value}")
 

@@ -10,68 +10,68 @@ from ragsweep.core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class PartTraits:
-    """The traits that a class declares as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``; all are optional.
+    """The traits of a part class, which declares them as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``.
 
-    A subclass inherits the traits except ``version``; ``TRAITS = replace(Parent.TRAITS, version="1", ...)`` changes
-    some of them.
+    All are optional. A subclass inherits all traits except ``version``; to change some of them, it declares
+    ``TRAITS = replace(Parent.TRAITS, version="1", ...)``.
     """
 
     version: str | None = None
-    """Part of the addresses of results. None: a hash of the source (see ``building``) takes its place."""
+    """Version of the class, part of its results' addresses. None: a hash of the source takes its place."""
 
     operational: frozenset[str] = frozenset()
-    """Parameters that cannot change a result; addresses omit them."""
+    """Parameters that cannot change a result; the addresses of results do not depend on them."""
 
     search_only: frozenset[str] = frozenset()
-    """Of an index: parameters that only ``search`` reads; a change does not rebuild it."""
+    """Of an index: parameters that only ``search`` reads; changing them does not rebuild the index."""
 
     filtering: frozenset[str] = frozenset()
     """Of a retriever: {"min_score"} if the pipeline should drop chunks that score below this parameter."""
 
     bounds: tuple[float, float | None] | None = None
-    """Of a retriever: lowest and highest possible score (highest None: unbounded); None: unknown."""
+    """Of a retriever: lowest and highest possible score; a highest score of None: unbounded. None: unknown."""
 
     weighing: frozenset[str] = frozenset()
-    """Of a hybrid retriever: parameters that change the result of ``fuse`` but not its time, which is measured once."""
+    """Of a hybrid retriever: parameters that change the result of ``fuse``, but not its latency."""
 
     reordering: frozenset[str] = frozenset()
-    """Of a reranker: parameters that change only the use of the scores: "candidates", "min_score", "mix"."""
+    """Of a reranker: parameters that change only how its scores are used, any of "candidates", "min_score", "mix"."""
 
     needs_context: bool = False
-    """Of a generator: it abstains without context."""
+    """Of a generator: true if it abstains when the context is empty."""
 
     silent: bool = False
-    """Of a disabled llm, router, query or system: it is never called."""
+    """Of the class that disables the llm, router, query writer or system: true, because it is never called."""
 
     unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Of a query writer: nested part -> its parameters that do not affect the query; addresses omit them."""
+    """Of a query writer: name of a nested part -> its parameters that cannot change the query; addresses omit them."""
 
     skips_abstained: bool = False
-    """Of a judged metric: abstentions are not judged (empty answers never are)."""
+    """Of a judged metric: true if abstentions are not judged. Empty answers are never judged."""
 
     languages: Sequence[str] = ()
-    """Accepted values of ``language``, among which ``language: auto`` chooses; empty: any value is left as it is."""
+    """Values of the parameter ``language`` among which ``language: auto`` chooses; empty: "auto" is not replaced."""
 
     requires: Sequence[str] = ()
-    """Of an external index: packages that a shipped model must install."""
+    """Of an external index: names of the packages that a model exported by ``ragsweep ship`` requires."""
 
 
 class HasTraits(Protocol):
-    """A part of any kind; without TRAITS it has the defaults (see ``traits_of``)."""
+    """A part of any kind. A part without TRAITS has the default traits (see ``traits_of``)."""
 
     if TYPE_CHECKING:  # no member at runtime: isinstance accepts a class without it
         TRAITS: ClassVar[PartTraits]
 
 
 _FORMER = {one.name.upper(): one.name for one in fields(PartTraits)}
-"""Class attribute that a field of TRAITS replaced -> the field."""
+"""Former class attribute -> the field of PartTraits that replaces it."""
 
 
 def traits_of(part: object, where: str = "") -> PartTraits:
-    """Return the traits of a part or part class; the defaults if it declares none.
+    """Return the traits of a part or part class; the default traits if the class neither declares nor inherits any.
 
-    ``where`` is its config key, for errors. Raises ConfigError if TRAITS is not a PartTraits, or if a class still uses
-    former attributes such as VERSION.
+    ``where`` is the config key of the part, for errors. Raises ConfigError if TRAITS is not a PartTraits, or if the
+    class declares a trait as a class attribute, such as VERSION.
     """
     made = part if isinstance(part, type) else type(part)
     try:

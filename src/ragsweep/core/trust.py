@@ -1,4 +1,4 @@
-"""The classes that a config may name: those of built-in parts and of trusted packages."""
+"""The classes that a config may name: the built-in parts, and the classes of trusted packages."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError, nearest
 
 TRUSTED = "RAGSWEEP_TRUSTED_PACKAGES"
-"""Environment variable: additional packages, comma separated, whose classes a config may name."""
+"""Environment variable with additional packages, separated by commas, whose classes a config may name."""
 
 PARTS = frozenset(
     [*(f"ragsweep.parts.{kind}" for kind in (
@@ -17,25 +17,25 @@ PARTS = frozenset(
         "prompts", "queries", "rerankers", "retrievers", "routers", "systems", "targets", "tracking")),
      "ragsweep.sweep.races"]
 )  # fmt: skip
-"""Modules of this package whose classes a config may name; a config cannot add modules."""
+"""Modules of ragsweep whose classes a config may name; a config cannot add modules."""
 
 
 def trusted_packages() -> set[str]:
-    """Return the additional packages that the environment variable ``TRUSTED`` lists."""
+    """Return the names of the packages that the environment variable RAGSWEEP_TRUSTED_PACKAGES lists."""
     return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 
 def is_trusted(name: str) -> bool:
-    """Return whether the environment trusts a module or class, or a package that contains it."""
+    """Return whether RAGSWEEP_TRUSTED_PACKAGES lists a module or class, or a package or module that contains it."""
     names = name.split(".")
     return any(".".join(names[:length]) in trusted_packages() for length in range(1, len(names) + 1))
 
 
 def find_class(target: str, where: str) -> type:
-    """Import the class ``target``, which a config names at the key ``where``.
+    """Import and return the class ``target``, which a config names at the key ``where``.
 
-    Trust is checked on the name before the import and on the class after it, since a module also exposes its imports.
-    Raises ConfigError, whose message names the key, for a class that is not trusted, does not exist or cannot be
+    The name is checked before the import, and the class after it, because a module also exposes the classes that it
+    imports. Raises ConfigError, whose message names the key, if the class is not trusted, does not exist or cannot be
     imported.
     """
     check_target(target, f"{where}._target_")
@@ -59,7 +59,7 @@ def find_class(target: str, where: str) -> type:
 
 
 def check_targets(value: Any, where: str = "") -> None:
-    """Raise ConfigError for the first forbidden ``_target_`` in a tree of plain values; imports nothing."""
+    """Raise ConfigError for the first forbidden ``_target_`` in a tree of plain values, without importing anything."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             inside = f"{where}.{key}" if where else str(key)
@@ -73,7 +73,7 @@ def check_targets(value: Any, where: str = "") -> None:
 
 
 def check_target(target: object, where: str) -> None:
-    """Raise ConfigError unless a config may name the class; nothing is imported."""
+    """Raise ConfigError unless a config may name the class ``target``, without importing anything."""
     if not isinstance(target, str) or "." not in target:
         raise ConfigError(f"{where}: must be a class with its module, such as my_parts.Shortest, got {target!r}")
     if target.rpartition(".")[0] in PARTS or is_trusted(target):
@@ -87,7 +87,7 @@ def check_target(target: object, where: str) -> None:
 
 
 def trusting(package: str) -> str:
-    """Return the shell command that makes a further package trusted."""
+    """Return the shell command that adds a package to the trusted packages."""
     return f"export {TRUSTED}={','.join([*sorted(trusted_packages()), package])}"
 
 

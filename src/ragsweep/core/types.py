@@ -4,8 +4,9 @@ Data flows one way::
 
     dataset -> chunk -> embed -> index -> retrieve (one per leg) -> fuse -> rerank -> context -> answer -> scores
 
-Inside, a chunk is an integer position and per-question data are arrays over all questions; ids appear only at the
-edges (files, logs, errors). A part is a class with the methods of one protocol below, independent of graph and store.
+Between the stages, a chunk is an integer position, and data about questions are arrays over all questions; ids are
+used only in files, logs and errors. A part is a class with the methods of one of the protocols below; it depends
+neither on the graph of stages nor on the store.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,27 +70,27 @@ class DatasetReader(HasTraits, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Read everything; all faults of a file are raised in one InputError, with their lines."""
+        """Return the dataset; raise a single InputError for all faults of a file, with their lines."""
 
 
 class Chunker(HasTraits, Protocol):
     """Cut every document into chunks, whose spans together cover all non-blank text."""
 
     def split(self, corpus: Corpus) -> Spans:
-        """Cut all documents."""
+        """Return the spans of the chunks of all documents, sorted by document and start."""
 
 
 @runtime_checkable
 class NestedChunker(Chunker, Protocol):
-    """Small chunks inside larger ones: ``parent`` cuts documents, ``child`` cuts the result into chunks to search."""
+    """Cut documents into large chunks with ``parent``, and cut these with ``child`` into the chunks to search."""
 
     @property
     def parent(self) -> Chunker:
-        """The chunker of documents."""
+        """The chunker that cuts documents into large chunks."""
 
     @property
     def child(self) -> Chunker:
-        """The chunker that cuts the parent's chunks into smaller ones."""
+        """The chunker that cuts the large chunks into small chunks."""
 
 
 @runtime_checkable
@@ -97,120 +98,132 @@ class Embedder(HasTraits, Protocol):
     """Turn texts into vectors, all of the same length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks."""
+        """Return the vectors of the texts of chunks, and their numbers of tokens."""
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Embed queries; return their vectors (queries, dimension)."""
+        """Return the vectors of queries (queries, dimension)."""
 
 
 @runtime_checkable
 class VectorIndex(HasTraits, Protocol):
-    """Find the nearest vectors, by inner product. ``build`` returns all that ``search`` needs besides the vectors.
+    """Find the nearest vectors by inner product.
 
     The vectors may be a read-only memory-mapped file: read them in blocks, and never copy all of them.
     """
 
     def build(self, vectors: Floats) -> Arrays:
-        """Build the index as named arrays; called once per chunking and embedder."""
+        """Return the index as named arrays: all that ``search`` needs besides the vectors.
+
+        This method is called once per chunking and embedder.
+        """
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Find the ``depth`` nearest of ``vectors``, from which ``index`` was built, for each query vector."""
+        """Return the ``depth`` nearest of ``vectors`` for each query vector; ``index`` was built from ``vectors``.
+
+        If fewer vectors are found, the ranking is padded with the position -1 and the score -inf.
+        """
 
 
 @runtime_checkable
 class TextRetriever(HasTraits, Protocol):
-    """Rank chunks by their texts. ``build`` is called once per chunking, ``retrieve`` with any number of queries.
-
-    If fewer than ``depth`` chunks are found, the ranking is padded with -1, and the scores with minus infinity.
-    """
+    """Rank chunks by their texts."""
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Build the index as named arrays; called once per chunking."""
+        """Return the index of the chunks as named arrays; this method is called once per chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Rank chunks for each query."""
+        """Return a ranking of ``depth`` chunks for each query; there may be any number of queries.
+
+        If fewer chunks are found, the ranking is padded with the position -1 and the score -inf.
+        """
 
 
 @runtime_checkable
 class CountingRetriever(TextRetriever, Protocol):
-    """A retriever that counts words in independent shards of chunks, in any process and order."""
+    """A retriever whose index is built from word counts of shards of chunks, computed in any process and order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks into shards to be counted separately; ``lengths`` are the chunks' lengths in characters."""
+        """Return the shards: slices of the chunks, whose words are counted separately.
+
+        ``lengths`` are the lengths of the chunks in characters.
+        """
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Count the words of some chunks."""
+        """Return the word counts of the chunks of one shard."""
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the counts of all shards into the index of all chunks.
+        """Return the index of all chunks, merged from the counts of all shards.
 
-        Each count comes with the number of its shard; the shards come in any order.
+        ``shards`` yields the number of each shard and its counts, in any order.
         """
 
 
 @runtime_checkable
 class VectorRetriever(HasTraits, Protocol):
-    """Rank chunks by their vectors: an embedder and an index, both separate parts."""
+    """Rank chunks by their vectors, with an embedder and an index, which are separate parts."""
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder of chunks and queries."""
+        """The embedder of the chunks and the queries."""
 
     @property
     def index(self) -> VectorIndex:
-        """The index of the vectors."""
+        """The index of the chunks' vectors."""
 
     @property
     def exact(self) -> VectorIndex:
-        """An exact index, the reference for an approximate ``index``."""
+        """An exact index, whose rankings are the reference for those of an approximate ``index``."""
 
 
 @runtime_checkable
 class HybridRetriever(HasTraits, Protocol):
-    """Several named retrievers over one chunking, and a rule to fuse their rankings."""
+    """Several named retrievers (legs) that search the same chunks, and a rule to fuse their rankings."""
 
     @property
     def legs(self) -> Mapping[str, Any]:
-        """The retrievers by name."""
+        """The retrievers, by name."""
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Fuse the legs' rankings, by name, to at most ``depth`` chunks per question."""
+        """Return one ranking of at most ``depth`` chunks per question, fused from the rankings of all legs.
+
+        ``rankings`` maps the name of each leg to its rankings.
+        """
 
 
 class Reranker(HasTraits, Protocol):
-    """Score (query, chunk text) pairs; the first ``candidates`` of a ranking are sorted by these scores.
+    """Score pairs of a query and the text of a chunk; the first ``candidates`` chunks of a ranking are sorted by score.
 
-    ``candidates`` 0 leaves the ranking unchanged. Scores are stored per pair; a change of the parameters in the trait
-    ``reordering`` recomputes none (see :class:`ragsweep.parts.reordering.Reordering`).
+    Scores are stored per pair. Changing the parameters that the trait ``reordering`` lists recomputes no score (see
+    :class:`ragsweep.parts.reordering.Reordering`).
     """
 
     @property
     def candidates(self) -> int:
-        """The number of chunks of a ranking that are reranked."""
+        """The number of chunks at the top of a ranking that are reranked; 0 leaves the ranking unchanged."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs; higher is better."""
+        """Return the scores of the pairs (pairs,); higher is better."""
 
 
 @runtime_checkable
 class ReadingReranker(Reranker, Protocol):
-    """A reranker that reads chunks in advance; its token vectors are stored like an index."""
+    """A reranker that encodes chunks in advance as token vectors, which are stored like an index."""
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Read chunks; the result for each is independent of the others."""
+        """Return the token vectors of chunks; those of one chunk must not depend on the other chunks."""
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs (question, position in ``chunks``); higher is better."""
+        """Return the scores of pairs of a query and a position in ``chunks`` (pairs,); higher is better."""
 
 
 class Generator(HasTraits, Protocol):
     """Answer questions from their context."""
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, in any order; call ``done(index of the request, answer)`` once for each.
+        """Answer every request, in any order, and call ``done(index of the request, answer)`` once per request.
 
-        If one request fails, its answer has the reason (``failed``); a failure of all requests (no key, no such model)
-        raises a RagsweepError.
+        If a single request fails, its answer states the reason in ``failed``. Raise a RagsweepError if no request can
+        succeed (no key, no such model).
         """
 
 
@@ -218,7 +231,8 @@ class Generator(HasTraits, Protocol):
 class RepeatingGenerator(Generator, Protocol):
     """A generator that samples its answers, so that each request may be answered several times.
 
-    ``replicates`` is operational: each repetition has its own address, which does not depend on how many there are.
+    ``replicates`` is an operational parameter: each repetition has its own address, which does not depend on the number
+    of repetitions.
     """
 
     @property
@@ -226,35 +240,45 @@ class RepeatingGenerator(Generator, Protocol):
         """The number of answers to each request, at least 1."""
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer like ``generate``, with the samples of one repetition; ``replicate`` 0 is ``generate`` itself."""
+        """Answer every request as ``generate`` does, but with the samples of the repetition numbered ``replicate``.
+
+        The repetitions are numbered from 0; repetition 0 gives the answers of ``generate``.
+        """
 
 
 class Router(HasTraits, Protocol):
-    """Decide which questions need the corpus; the others are answered without it."""
+    """Decide for which questions the corpus is searched; the generator answers the other questions without context."""
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Route every request (question and history; no passages); call ``done(its index, route)`` once for each."""
+        """Decide on every request, in any order, and call ``done(index of the request, route)`` once per request.
+
+        Requests have a question and a history, but no passages.
+        """
 
 
 class QueryWriter(HasTraits, Protocol):
-    """Write the search query of a question with a history."""
+    """Write the search query for a question that has a history."""
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Write the query of every request (question and history; no passages); call ``done(index, query)`` for each.
+        """Write a query for every request, in any order, and call ``done(index of the request, answer)`` once for each.
 
-        The query is the answer's text; if one request fails, its answer has the reason (``failed``).
+        Requests have a question and a history, but no passages. The query is the text of the answer. If a single
+        request fails, its answer states the reason in ``failed``.
         """
 
 
 class OutputReader(HasTraits, Protocol):
-    """Read the text of an answer as the output that the metrics of a task score."""
+    """Convert the text of an answer into the output that the metrics of a task score."""
 
     def read(self, text: str) -> Any:
-        """Return the output; raise ValueError, whose message is the reason, if the text is not valid."""
+        """Return the output; if the text is not valid, raise ValueError with the reason as its message."""
 
 
 class System(HasTraits, Protocol):
-    """An existing system that searches and answers; if its attribute ``answers`` is False, it only searches."""
+    """An external system that searches and answers; if its attribute ``answers`` is False, it only searches."""
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request (question and history; no passages); call ``done(its index, response)`` once for each."""
+        """Send every request to the system, and call ``done(index of the request, response)`` once per request.
+
+        Requests have a question and a history, but no passages.
+        """

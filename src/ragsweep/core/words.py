@@ -1,8 +1,9 @@
-"""Define the words of a text in any script, for search, lengths, comparisons and quotes.
+"""Split text in any script into words, for search, text lengths, comparisons and quotes.
 
 A word is a run of letters, digits and underscores, with the marks on them (vowel signs of Devanagari, for instance).
-In scripts written without spaces each character counts as a word, because segmentation would need a dictionary. So does
-each Hangul syllable, because Korean particles are attached to words; quotes keep Korean words whole.
+In scripts written without spaces, each character counts as a word, because segmentation would need a dictionary; these
+characters are called unspaced. Each Hangul syllable also counts as a word, because Korean particles are attached to
+words; unspaced characters and Hangul syllables together are called syllabic. In quotes, Korean words are kept whole.
 """
 
 import re
@@ -20,7 +21,7 @@ _UNSPACED = (
 """Characters of the scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
 
 _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
-"""The unspaced scripts, and Hangul."""
+"""Characters of the scripts without spaces, and of Hangul."""
 
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
@@ -29,7 +30,7 @@ _IGNORED = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u206
 _ASCII_WORD = re.compile(r"\w+")
 
 STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
-"""Ends of sentences, in ASCII and in full width."""
+"""Punctuation marks that end a sentence, in ASCII and in full width."""
 
 _BEHIND, _CLOSING = frozenset("\"'`*_!\uff01"), frozenset({"Pe", "Pf", "Pi", "Cf"})
 
@@ -38,10 +39,10 @@ Kind = Literal["word", "token", "term", "search", "letter", "run", "character", 
 
 @cache
 def _marks() -> str:
-    """Return the characters that attach to the previous one, for a regex class.
+    """Return the characters that combine with the previous character, as the content of a regex character class.
 
-    These are marks, the vowels and finals of Hangul, and the soft hyphen (U+00AD). Marks of rare scripts beyond U+FFFF
-    are excluded: ``re`` tests those one by one.
+    These are marks, the vowels and finals of Hangul, and the soft hyphen (U+00AD). The marks of rare scripts beyond
+    U+FFFF are excluded, because ``re`` tests such characters one by one.
     """
     marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return "".join(marks) + "\u1160-\u11ff\u00ad\U000e0100-\U000e01ef"
@@ -51,11 +52,15 @@ def _marks() -> str:
 def pattern(kind: Kind) -> re.Pattern[str]:
     """Return the compiled pattern of one kind of text unit.
 
-    word: see the module; token: a word or one punctuation mark; term: a word of a ``search_form``, where syllabic
-    characters are paired; search: a term of at least two characters, or one syllabic character; letter: one character
-    of a word, if it is not syllabic; run: neighbouring syllabic characters; character: one syllabic character; quoted:
-    the smallest unit of a quote, either one unspaced character or a run of other characters without white space;
-    unspaced: one unspaced character.
+    - word: a word as the module defines it
+    - token: a word, or one punctuation mark
+    - term: a word of a text's ``search_form``, in which syllabic characters are paired
+    - search: a term of at least two characters, or one syllabic character
+    - letter: one character of a word that is not syllabic, or a mark
+    - run: neighbouring syllabic characters
+    - character: one syllabic character with its marks
+    - quoted: the smallest unit of a quote: one unspaced character, or a run of other characters without white space
+    - unspaced: one unspaced character with its marks
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"
@@ -78,38 +83,38 @@ def pattern(kind: Kind) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in their order, as they are written."""
+    """Return the words of a text, in order and unchanged."""
     return (_ASCII_WORD if text.isascii() else pattern("word")).findall(text)
 
 
 def word_count(text: str) -> float:
-    """Return the length of a text in whitespace-separated words; an unspaced character counts as half a word."""
+    """Return the number of whitespace-separated words in a text, where an unspaced character counts as half a word."""
     if text.isascii() or not (characters := pattern("unspaced").findall(text)):
         return len(text.split())
     return len(characters) / 2 + sum(bool(words(part)) for part in pattern("unspaced").sub(" ", text).split())
 
 
 def spaced(text: str) -> str:
-    """Put spaces between the tokens of a text that contains syllabic characters; return other texts unchanged."""
+    """Return the tokens of a text that contains syllabic characters, joined by spaces; any other text unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a character counts as one word, as in scripts without spaces and in Hangul."""
+    """Return whether a character is syllabic, that is, counts as a word by itself."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 
 def without_soft_hyphens(text: str) -> str:
-    """Remove soft hyphens, together with a line break after one, and join the parts that they separate."""
+    """Return a text without soft hyphens and the line breaks after them, so that hyphenated words are joined."""
     return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
 
 
 def search_form(text: str) -> str:
-    """Return the text's form for search; its words are the matches of ``pattern("term")``.
+    """Return a text in the form that search uses; ``pattern("term")`` matches the words of this form.
 
-    Unicode's compatibility forms are folded (NFKC: ligatures, full-width letters), and soft hyphens and invisible
-    characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's CJKAnalyzer. ASCII
-    text is returned unchanged.
+    Compatibility characters, such as ligatures and full-width letters, are replaced (Unicode's NFKC), and soft hyphens
+    and invisible characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's
+    CJKAnalyzer. ASCII text is returned unchanged.
     """
     if text.isascii():
         return text
@@ -118,7 +123,7 @@ def search_form(text: str) -> str:
 
 
 def search_terms(text: str) -> list[str]:
-    """Return the words of a text's ``search_form``, in their order, for search and comparison."""
+    """Return the words of a text's ``search_form``, in order, for search and comparison."""
     return pattern("term").findall(search_form(text))
 
 
@@ -129,19 +134,23 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 def is_unsegmented(text: str) -> bool:
-    """Return whether a text is largely in a script that only a dictionary can segment: Thai, Lao, Burmese, Khmer."""
+    """Return whether more than a quarter of a text's characters are letters of Thai, Lao, Burmese or Khmer.
+
+    Words in these scripts can only be found with a dictionary.
+    """
     return not text.isascii() and len(_SOUTH_EAST_ASIAN.findall(text)) > len(text) / 4
 
 
 def has_question_mark(text: str) -> bool:
-    """Return whether a text contains a question mark of any script, including the Greek semicolon."""
+    """Return whether a text contains a question mark of any script; in a text with Greek letters, also a semicolon."""
     return any(map(_asks, text)) or (";" in text and _is_greek(text))
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends with a question mark of any script; closing quotes, brackets and "!" may follow it.
+    """Return whether a text ends with a question mark of any script.
 
-    The Armenian mark is inside the last word, so it may be anywhere.
+    White space, closing quotes and brackets, Markdown emphasis and "!" may follow the mark. The Armenian question mark
+    may be anywhere in the text, because it is written inside a word.
     """
     if "\u055e" in text:
         return True

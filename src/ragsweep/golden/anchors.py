@@ -1,4 +1,4 @@
-"""Find anchors, which quote a document, in its source and in the visible text of its Markdown."""
+"""Find anchors, which are quotes from a document, in the document's source and in its text rendered as Markdown."""
 
 import re
 import unicodedata
@@ -13,20 +13,24 @@ Span = tuple[int, int]
 
 _LONG_RUN = r"\s\s+"
 _MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without markup needs no rendering
-_LONGEST_MARKUP = 500  # maximum characters of markup, such as the targets of links, among the words of one passage
+_LONGEST_MARKUP = 500  # maximum characters of markup, such as the targets of links, between the words of a passage
 _HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup that can hide words
 _LETTER = re.compile(r"[^\W\d_]")
 _SHOWN = 160  # maximum characters of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Return the spans of all occurrences of an anchor in a text, in order; with ``start``, only one that begins there.
+    """Return the spans of all occurrences of an anchor in a text, in order; [] if it does not occur.
 
-    A run of white space counts as one space; white space at the anchor's ends is ignored. The text and the anchor are
-    compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If that finds nothing,
-    their visible texts are compared: rendered as Markdown, without emphasis, backticks and link targets. Occurrences
-    may overlap; a blank anchor has none. The normalised and rendered forms of the latest texts are cached: with many
-    anchors and texts, iterate over the texts in the outer loop.
+    With ``start``, return only an occurrence that begins there; occurrences may overlap. A blank anchor does not occur.
+
+    A run of white space counts as one space, and white space at the ends of the anchor is ignored. The text and the
+    anchor are compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If no
+    occurrence is found, the visible texts of both are compared: rendered as Markdown, without emphasis, backticks and
+    link targets.
+
+    The normalised and rendered forms of the latest texts are cached. So, to find many anchors in many texts, iterate
+    over the texts in the outer loop.
     """
     quote = _plain(anchor)
     if not quote:
@@ -46,20 +50,21 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
 
 
 def visible_words(anchor: str) -> list[str]:
-    """Return the words of an anchor's visible text, without punctuation."""
+    """Return the words of an anchor rendered as Markdown, without punctuation."""
     return words(visible_text(anchor))
 
 
 def visible_text(anchor: str) -> str:
-    """Return an anchor without markup, in composed form, with single spaces between words."""
+    """Return an anchor rendered as Markdown, in Unicode's composed form, with single spaces between words."""
     return _rendered(_plain(anchor))
 
 
 def in_order(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether words occur in order with only markup between them: a cheap check before ``resolve``.
+    """Return whether words occur in a text in order, with nothing but possible markup between them.
 
-    If False, ``resolve`` finds no quote of these words, unless their markup is very long. Rendering a text takes about
-    a thousand times as long as this check.
+    This is a fast check before ``resolve``, whose rendering takes about a thousand times as long. If the result is
+    False, ``resolve`` finds no quote of these words, unless the markup between them is very long. Without words, the
+    result is True.
     """
     if not all(word in text for word in wanted):
         return False
@@ -79,18 +84,18 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _is_markup(text: str, start: int, end: int) -> bool:
-    """Return whether the text between two words may be invisible.
+    """Return whether ``text[start:end]``, between two words, may be invisible after rendering.
 
-    True for at most one character, for a text without letters, and for markup that can hide letters.
+    This is so if it has at most one character, has no letters, or contains markup that can hide letters.
     """
     return end <= start + 1 or not _LETTER.search(text, start, end) or bool(_HIDING.search(text, start, end))
 
 
 def composed(text: str) -> str:
-    """Return a text in Unicode's composed form, in which plain letters replace ligatures and other variants of letters.
+    """Return a text in Unicode's composed form (NFC), with plain letters in place of ligatures and letter variants.
 
-    Soft hyphens are removed, including those at line ends. Variants of other characters, such as superscript digits,
-    are kept: to replace them (as NFKC does) can change the meaning.
+    Soft hyphens are removed, with the line breaks after them. Variants of other characters, such as superscript digits,
+    are kept, because replacing them (as NFKC does) can change the meaning.
     """
     if text.isascii():
         return text
@@ -105,9 +110,10 @@ def _plain_letters(letter: str) -> str:
 
 
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
-    """Return the start and the words of the passage that shares the longest run of words with an anchor.
+    """Return the start and the text of the passage that shares the longest run of words with an anchor.
 
-    Case and Markdown are ignored. Returns None if that run has fewer than four characters.
+    Case and Markdown markup are ignored. The text is cut after 160 characters. Returns None if the longest run has
+    fewer than four characters.
     """
     form = render(text)
     normal = _normal(form.text)
@@ -130,11 +136,14 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""To limit the time, the longest run is sought only in this many words at the beginning of an anchor."""
+"""Maximum number of words at the beginning of an anchor in which the longest run is sought, to limit the time."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
-    """Find the longest run of a quote's words in a text by bisection: a run of n words contains one of n - 1."""
+    """Return the position and the text of the longest run of a quote's words in ``haystack``; (0, "") if there is none.
+
+    The length of the run is found by bisection: if a run of n words occurs, so does a run of n - 1 words.
+    """
     places = [match.span() for match in islice(pattern("quoted").finditer(quote), MOST_WORDS)]
     best, low, high = (0, ""), 1, len(places)
     while low <= high:
@@ -165,7 +174,7 @@ def _spans(form: Derived, quote: str) -> list[Span]:
 
 @lru_cache(maxsize=128)
 def _normal(text: str) -> Derived:
-    """Compose a text's characters, and collapse every run of white space into one space."""
+    """Return a text in composed form (see ``composed``), with a single space for every run of white space."""
     form = derive(_pieces(text))
     return form._replace(text=re.sub(r"\s", " ", form.text))
 
@@ -182,7 +191,7 @@ def _pieces(text: str) -> Iterator[Piece]:
 def _changing(text: str) -> str:
     """Return a regular expression that matches the parts of a text that normalisation changes.
 
-    Only marks and the vowels and finals of Hangul (U+1160 to U+11FF) combine with the preceding character.
+    Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character.
     """
     if composed(text) == text:
         return _LONG_RUN

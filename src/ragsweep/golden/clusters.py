@@ -1,7 +1,7 @@
-"""Group dependent questions: those with a common source document, or with nearly the same words.
+"""Group questions into clusters by common documents or nearly equal texts.
 
-The scores of dependent questions are correlated, so the questions are resampled together and are all on the same side
-of a partition.
+The scores of the questions in a cluster are correlated, so the questions are resampled together and are all on the same
+side of a partition.
 """
 
 import unicodedata
@@ -14,10 +14,10 @@ from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.types import Question
 
 ALIKE = 0.7
-"""Minimum Jaccard similarity of the shingles of two near-duplicates."""
+"""Minimum Jaccard similarity of the shingles (character n-grams) of two near-duplicates."""
 
 SHINGLE = 4
-"""Length of a shingle in characters; shingles of words would not suit languages written without spaces."""
+"""Length of a shingle in characters. Shingles of words would not suit languages that are written without spaces."""
 
 TINY = 1e-9
 """Tolerance for rounding errors, so that the filter before the exact comparison loses no pair."""
@@ -27,7 +27,10 @@ LARGEST = 0.1
 
 
 def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
-    """Return, for each number below ``size``, the smallest number in its connected component."""
+    """Return, for each number below ``size``, the smallest number in its connected component.
+
+    Each of the ``links`` connects all of its numbers.
+    """
     parent = list(range(size))
 
     def root(number: int) -> int:
@@ -45,15 +48,15 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return the name of each question's cluster.
+    """Return the name of the cluster of each question, in the order of the questions.
 
-    A cluster is named ``document ID`` after the most frequent main document of its questions or, if they have none,
-    ``question ID`` after the smallest question id. A question's main document is the one with the highest grade.
+    Questions that share a document (see ``_documents``), or whose texts are near-duplicates, are linked, and clusters
+    are the connected components. A component of more than a tenth of all questions is split, so that only questions
+    with the same main document or the same words remain together. Without the split, chains of links could join all
+    questions if each has many relevant documents.
 
-    Questions that share a document (see ``_documents``), or whose texts are near-duplicates, are linked; clusters are
-    the connected components. A component of more than a tenth of all questions is split: only questions with the same
-    main document, or the same words, stay together. Without the split, chains of links could join all questions, if
-    each has many relevant documents.
+    The main document of a question is its document with the highest grade. A cluster is named ``document ID`` after the
+    most frequent main document of its questions or, if they have none, ``question ID`` after the smallest question id.
     """
     texts = [normalised(question) for question in questions]
     documents = [_documents(question) for question in questions]
@@ -86,10 +89,10 @@ def normalised(question: Question) -> str:
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """List the pairs of texts whose shingles have a Jaccard similarity of at least ``ALIKE``.
+    """Return the pairs of indices of texts whose shingles have a Jaccard similarity of at least ``ALIKE``.
 
-    Only pairs that share one of their rarest shingles and have similar lengths can be that similar, so only such pairs
-    are compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). An empty text is similar to no other.
+    Only texts of similar length that share one of their rarest shingles can be so similar, so only such pairs are
+    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). No text is similar to an empty text.
     """
     shingles = [_shingles(text) for text in texts]
     return [
@@ -130,7 +133,7 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """List the documents of a question's relevant evidence or, without relevant evidence, its first distractor, if any.
+    """Return the documents of a question's relevant evidence or, if it has none, its first distractor, if any.
 
     Further distractors are omitted, because an unanswerable question should not link several documents.
     """
@@ -139,13 +142,13 @@ def _documents(question: Question) -> list[str]:
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:
-    """Choose the document with the highest grade; on a tie, the most frequent one."""
+    """Return the document with the highest grade; on a tie, the most frequent document; "" without documents."""
     grades = {label.document: label.grade for label in sorted(question.evidence, key=lambda label: label.grade)}
     return min(documents, key=lambda name: (-grades.get(name, 0.0), -frequency[name], name), default="")
 
 
 def _sharing(names_of: Iterable[tuple[int, Sequence[str]]]) -> list[list[int]]:
-    """Group numbers by name; a number is in the group of each of its names."""
+    """Return one group of numbers per name: the numbers that have the name."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, names in names_of:
         for name in names:

@@ -1,4 +1,4 @@
-"""Read the documents of a corpus from JSON lines or Parquet (in one of four formats), a table, or a folder of pages."""
+"""Read the documents of a corpus from JSON lines or Parquet (in four formats), a table, or a folder of files."""
 
 import os
 from collections import Counter
@@ -19,11 +19,11 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus from JSON lines or Parquet, or with ``columns`` also from a table; errors are added to the faults.
+    """Read a corpus from a file of JSON lines or Parquet or, with ``columns``, from a table; add errors to the faults.
 
-    The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` AutoRAG's, and ``contents``
-    without ``text`` FlashRAG's; otherwise the format is our own, in which an unknown key is a fault. The other formats
-    ignore unknown keys.
+    The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` AutoRAG's format, and
+    ``contents`` without ``text`` FlashRAG's format. Any other file is in ragsweep's format. Unknown keys are faults in
+    ragsweep's format, and are ignored in the other formats. A file without documents is a fault, too.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
@@ -52,11 +52,14 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 def read_folder(
     root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
 ) -> tuple[Corpus, tuple[str, ...]]:
-    """Read all pages in a folder and its subfolders; ids are relative paths, and unreadable pages are faults.
+    """Read all files with a suffix in ENDINGS in a folder and its subfolders; return the corpus and notes for the user.
 
-    ``exclude``: patterns of ids to skip, where ``*`` also matches slashes. Faults suggest ``dataset.exclude`` only if
-    the user can set it: not if ``exclude`` is None, or comes from another config (``configured=False``). Also returns
-    notes on skipped files, and on pages whose text may have been misread.
+    The id of a document is its path relative to the folder. Unreadable files, and a folder without documents, are
+    faults. Hidden files and symbolic links are skipped, and so are ids that match a pattern in ``exclude``, where ``*``
+    also matches slashes. The notes are on skipped files, files without text, and pages that may have been misread.
+
+    Faults suggest ``dataset.exclude`` only if the user can set it: not if ``exclude`` is None, or if it comes from
+    another config (``configured=False``).
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -93,14 +96,14 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a corpus from a folder of pages or, by ``read_corpus``, from a file; also return notes on the folder."""
+    """Read a corpus with ``read_folder`` or ``read_corpus``; return it with notes for the user, none for a file."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:
-    """Yield the non-hidden files and links in a folder, recursively, sorted by name within each folder."""
+    """Yield the files and links in a folder and its subfolders, except hidden ones, sorted by name in each folder."""
 
     def refuse(error: OSError) -> None:
         faults.add(str(error.filename), "permission denied; make the folder readable with chmod u+rx")

@@ -1,4 +1,4 @@
-"""Parse our own golden file format: one question per line (described in docs/datasets.md)."""
+"""Read golden files in ragsweep's own format, with one question per line (see docs/datasets.md)."""
 
 from pathlib import Path
 
@@ -21,19 +21,19 @@ GROUPS = {
     "audit": ("status",),
     "classification": ("question_type", "bloom", "reasoning_class"),
 }
-"""Group of fields in the full schema (docs/datasets.md) -> its fields by which results are grouped. Other fields of
-these groups are not read, except ``validation.status`` (see REJECTED)."""
+"""Group of fields in the full schema (docs/datasets.md) -> those of its fields that become labels, by which results are
+grouped. The other fields in these groups are not read, except ``validation.status`` (see REJECTED)."""
 REJECTED = "rejected"
-"""The ``validation.status`` of an excluded entry."""
+"""The value of ``validation.status`` that excludes a question."""
 ROLES = ("assistant", "user")
 _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
-    """Read the questions of a golden file, except rejected ones; errors are added to the faults.
+    """Read the questions of a golden file, except rejected ones, and add errors to the faults.
 
-    A line that states a version other than ``corpus_version``, the version of the corpus, is a fault. The questions of
-    faulty lines are also returned.
+    A question that states another version of the corpus than ``corpus_version`` is a fault. The questions of faulty
+    lines are returned, too, so check the faults before using the result.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
     for row in read_rows(path, faults):
@@ -53,7 +53,7 @@ def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGolden
 
 
 def read_question(row: Row) -> Question:
-    """Read one question; its errors are faults of the row."""
+    """Return the question in a row; add errors to the faults of the row."""
     row.check_keys((*QUESTION_KEYS, "schema_version", *GROUPS))
     section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
@@ -93,7 +93,7 @@ def read_question(row: Row) -> Question:
 
 
 def read_weight(row: Row) -> float | None:
-    """Read a question's weight; None if absent. Any value except a number above 0 is a fault of the row."""
+    """Return the weight of the question in a row, None if it has none; a weight that is not above 0 is a fault."""
     weight = row.number("weight", 1.0)
     if weight <= 0:
         row.fault(f'"weight" is {weight:g}; use a number above 0, or remove the question')
@@ -101,7 +101,7 @@ def read_weight(row: Row) -> float | None:
 
 
 def read_turn(row: Row) -> Turn:
-    """Read one turn of a conversation; errors are recorded as faults of the row."""
+    """Return the turn of a conversation in a row; add errors to the faults of the row."""
     row.check_keys(("role", "text"))
     role = row.filled_text("role")
     if role and role not in ROLES:
@@ -110,7 +110,7 @@ def read_turn(row: Row) -> Turn:
 
 
 def read_evidence(row: Row) -> Evidence:
-    """Read one piece of evidence; errors are recorded as faults of the row."""
+    """Return the piece of evidence in a row; add errors to the faults of the row."""
     row.check_keys(("document", "anchor", "start", "grade"))
     anchor, start = row.text("anchor") if "anchor" in row else None, row.position("start")
     if anchor is not None and not anchor.strip():

@@ -1,4 +1,4 @@
-"""Make a golden set from questions: check their labels against the corpus, draw a sample, and set weights."""
+"""Create a golden set from questions: check their labels against the corpus, draw a sample, and set weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragsweep.core.words import is_unsegmented
 from ragsweep.golden.anchors import nearest_passage, resolve
 
 STATUSES = ("silver", "gold")
-"""Values of a question's status. Silver means unconfirmed; gold means confirmed or corrected by a person."""
+"""Values of a question's label ``status``: gold if a person confirmed or corrected the question, silver if not."""
 _WAYS = ("error", "drop")
 BLANK = "blank"
 """The default category of questions with blank text."""
@@ -25,7 +25,7 @@ NO_LABEL_LEFT = "questions without usable labels"
 
 
 class Selection(NamedTuple):
-    """The settings by which a reader selects questions and labels."""
+    """The settings with which a dataset reader selects questions and labels."""
 
     unknown: str = "error"  # "error" rejects unusable labels, "drop" omits them
     limit: int | None = None  # maximum number of questions; None: all
@@ -33,7 +33,7 @@ class Selection(NamedTuple):
     status: str | None = None  # one of STATUSES; None: any
 
     def check(self) -> Selection:
-        """Return the selection; raise ConfigError for invalid values. Call this before reading."""
+        """Return the selection itself; raise ConfigError for invalid values. Call this before reading any file."""
         if self.unknown not in _WAYS:
             raise ConfigError(f"dataset.unknown must be one of {', '.join(_WAYS)}, got {self.unknown!r}")
         if self.limit is not None and (type(self.limit) is not int or self.limit <= 0):
@@ -44,15 +44,15 @@ class Selection(NamedTuple):
 
 
 class UnusableLabel(NamedTuple):
-    """A label that cannot be used: its location, the reason under which it is counted (``kind``), and the fault."""
+    """A label that cannot be used: its place in a file, the reason under which it is counted, and the fault."""
 
     where: str
-    kind: str
+    kind: str  # the reason
     fact: str
 
 
 class RawGoldenSet(NamedTuple):
-    """A golden set as returned by a reader, before its labels are checked; ``source`` is the file named in errors."""
+    """A golden set as a reader returns it, before its labels are checked; errors name the file ``source``."""
 
     source: str
     questions: Sequence[Question]
@@ -61,15 +61,16 @@ class RawGoldenSet(NamedTuple):
 
 
 def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated_passages: bool = False) -> GoldenSet:
-    """Check the questions against their corpus and draw the configured sample.
+    """Check questions and labels against the corpus, draw a sample, and return it as a golden set.
 
-    With ``selection.unknown="drop"``, unusable labels are omitted and counted, as are questions that lose all of their
-    labels. ``repeated_passages`` is stored in the result.
+    If ``selection.unknown`` is "drop", unusable labels are omitted and counted, and so are questions that lose all of
+    their labels. ``repeated_passages`` is stored in the result.
 
     Raises:
         InputError: An unanswerable question has relevant evidence; a question has the same label twice; only some
-        questions have a weight; no questions remain; or, with ``selection.unknown="error"``, a label names an unknown
-        question or document, or its anchor is not found, is not at its ``start``, or occurs several times without one.
+        questions have a weight; no questions remain; or, if ``selection.unknown`` is "error", a label is unusable: it
+        names an unknown question or document, or its anchor does not occur in the document, does not begin at the
+        label's ``start``, or occurs several times while the label has no ``start``.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()
@@ -104,10 +105,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 
 
 def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -> None:
-    """Add the faults for which ``golden_set`` rejects questions and labels.
+    """Add the faults of questions and labels for which ``golden_set`` raises InputError.
 
-    Also adds a fault for each relevant label of a blank document. ``golden_set`` accepts such labels, because public
-    benchmarks have some.
+    Also add a fault for each relevant label of a blank document, which ``golden_set`` accepts, because public
+    benchmarks have such labels.
     """
     _check_labels(questions, faults)
     _check_weights(questions, faults)
@@ -141,7 +142,7 @@ def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
-    """Reject weights on only some questions: any default for the others (1, 0, the mean) would be arbitrary."""
+    """Add a fault for each question without a weight if others have one: any default weight would be arbitrary."""
     without = [question for question in questions if question.weight is None]
     weighted = len(questions) - len(without)
     for one in without if weighted else ():
@@ -150,9 +151,9 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
-    """Map each unusable label to (kind, fact).
+    """Return a mapping of unusable labels to (reason under which the label is counted, fault).
 
-    The labels are checked document by document, because ``resolve`` caches only the last documents.
+    The labels are checked document by document, because ``resolve`` caches only the latest documents.
     """
     labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}
@@ -188,12 +189,13 @@ def _named(label: Evidence) -> str:
 
 
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
-    """Draw at most ``limit`` questions, stratified proportionally by category and ``kind``; None draws all.
+    """Return a sample of at most ``limit`` questions, stratified proportionally by category and ``kind``.
 
-    The same seed draws the same questions from any order of the input; a larger sample includes a smaller one. The
-    order of the questions is kept. Each stratum of n questions is put in a random order, in which the i-th question
-    (from 0) gets the value (i + 1/2) / n; the questions with the lowest values are drawn (the divisor method of Webster
-    and Sainte-Laguë).
+    A ``limit`` of None returns all questions. The sample keeps the order of the questions. Which questions a seed draws
+    does not depend on this order, and a larger sample includes every smaller sample with the same seed.
+
+    Each stratum of n questions is put in a random order, in which the i-th question (from 0) gets the value
+    (i + 1/2) / n; the questions with the lowest values are drawn (the divisor method of Webster and Sainte-Laguë).
     """
     if limit is None or limit >= len(questions):
         return tuple(questions)
@@ -210,7 +212,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Return a question's kind: "unanswerable", "conversational", "evidence" or, without relevant evidence, ""."""
+    """Return the kind of a question: "unanswerable", "conversational", "evidence", or "" without relevant evidence."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:
@@ -219,11 +221,11 @@ def kind(question: Question) -> str:
 
 
 def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
-    """Give the unanswerable questions of a dataset the given share of the total weight; 0 removes them.
+    """Return a dataset whose unanswerable questions have ``share`` of the total weight.
 
-    Relative weights among answerable and among unanswerable questions are preserved. ``None`` changes nothing. Raises
-    ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable or, for a share
-    above 0, if none is unanswerable.
+    A share of 0 removes the unanswerable questions; None changes nothing. The ratios of weights within the answerable
+    questions and within the unanswerable questions do not change. Raises ConfigError if the share is not a number of at
+    least 0 and below 1, if no question is answerable, or if the share is above 0 and no question is unanswerable.
     """
     if share is None:
         return dataset
@@ -252,7 +254,11 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes on weights, statuses, keywords that replace references, unspaced scripts, and blank questions."""
+    """Return notes for the user on unusual questions, one text each; empty if there are none.
+
+    The notes are on keywords that replace reference answers, weights, statuses, scripts without spaces between words,
+    and blank questions.
+    """
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)
     notes = [f"no reference answer: {counted(keywords, 'question')}; keywords are used instead"] if keywords else []

@@ -1,4 +1,4 @@
-"""Read human labels of answers, and other scores per question, from a table or JSON lines."""
+"""Read human labels of answers, and other scores of questions, from a table or JSON lines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from a table or JSON lines with the fields ``question_id``, ``metric`` and ``column``.
+    """Read labels from a table or JSON lines with the fields ``question_id``, ``metric`` and that named by ``column``.
 
-    The fields ``run`` and ``answer`` are optional. The value in ``column`` is a number, or a text that spells one; true
-    and yes are 1, false and no are 0. Raises InputError for an unreadable or empty file; one InputError lists all
-    unusable and repeated rows.
+    The fields ``run`` and ``answer`` are optional. The value in ``column`` is a number, or a text that is a number,
+    true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no rows, or if rows are
+    unusable or repeated; a single message lists the faults of all rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -48,9 +48,10 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 
 
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise InputError, whose message names the lines, for labels outside the bounds (lowest, highest) of their metric.
+    """Raise InputError for labels outside the ``bounds`` of their metric: metric -> (lowest, highest value).
 
-    If all labels of a metric are 0 or 1, they mean wrong and right, and the metric's bounds do not apply.
+    The message names the lines of the labels. If all labels of a metric are 0 or 1, they mean wrong and right, and the
+    bounds of the metric do not apply.
     """
     faults = Faults()
     for metric, (low, high) in bounds.items():
@@ -66,7 +67,7 @@ def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, 
 
 
 def _likely_scale(values: Sequence[float], bounds: tuple[float, float]) -> str:
-    """Suggest how to bring labels into the metric's bounds: by conversion, if their scale can be guessed."""
+    """Return advice on bringing labels within the metric's bounds: a conversion, if their scale can be guessed."""
     low, high, way = min(values), max(values), f"use scores from {bounds[0]:g} to {bounds[1]:g}, or only 0 and 1"
     if bounds != (0.0, 1.0) or low < 0 or high > _PER_CENT:
         return way

@@ -1,8 +1,8 @@
-"""Match retrieved chunks with labels, and bound the effect of unjudged chunks.
+"""Match retrieved chunks with labels, and bound the effect of unjudged chunks on nDCG.
 
-Chunks and labels are spans of the corpus, so that configs with different chunkers are compared by the same labels. A
-label covers a chunk if they share at least half of the shorter one's characters; a label of a whole document covers
-all of its chunks. Documents in ``distractors`` are judged not relevant.
+Chunks and labels are spans of documents, so that configs with different chunkers are compared by the same labels. A
+label covers a chunk if their overlap is at least half of the shorter of the two; a label of a whole document covers all
+chunks of the document. The distractors of a question count as documents that are labelled not relevant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.golden.anchors import resolve
 
 SHARE = 0.5
-"""Minimum overlap of a label and a chunk, as a share of the shorter span's characters."""
+"""Minimum overlap of a label and a chunk, as a share of the characters of the shorter span."""
 
 
 class DocumentSpan(NamedTuple):
@@ -26,7 +26,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """The judgement of a span: a ``grade`` above 0 means relevant; ``whole``: the label is of the whole document."""
+    """A label as a span with a grade, above 0 if relevant; ``whole`` is true for a label of a whole document."""
 
     place: DocumentSpan
     grade: float
@@ -34,10 +34,10 @@ class JudgedSpan(NamedTuple):
 
 
 def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
-    """Return a question's labels as spans: whole documents, or the first occurrence of an anchor in its document.
+    """Return the labels of a question as spans: whole documents, or the first occurrence of an anchor in its document.
 
-    Labels that do not occur in the corpus are omitted. Each of the ``distractors``, the ids of misleading documents,
-    becomes a label of the whole document with grade 0.
+    Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors``, which are ids of
+    misleading documents, becomes a label of the whole document with grade 0.
     """
     labels = []
     for one in evidence:
@@ -52,7 +52,7 @@ def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corp
 
 
 def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
-    """Return whether a label covers a chunk, and so judges it."""
+    """Return whether a label covers a chunk (see the module), so that the chunk is judged."""
     if label.place.document != chunk.document:
         return False
     shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)
@@ -66,7 +66,10 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Return the number of judged chunks and the number of all chunks in ``found``, the rankings of one question."""
+    """Return the numbers of judged chunks and of all chunks in ``found``, which has several rankings of one question.
+
+    A chunk counts once per ranking that contains it.
+    """
     judged = [is_judged(chunk, labels) for chunks in found for chunk in chunks]
     return sum(judged), len(judged)
 
@@ -77,7 +80,10 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG at ``depth``, 0 without relevant labels; labels found at the same rank get successive ranks."""
+    """Return the nDCG at ``depth`` of the chunks ``found``; 0 without relevant labels.
+
+    Relevant labels that are first covered at the same rank are credited at successive ranks, highest grade first.
+    """
     relevant = [label for label in labels if label.grade > 0]
     ranked = sorted((rank, -label.grade) for label in relevant if (rank := first_rank(found, label)))
     gained, last = 0.0, 0
@@ -94,18 +100,18 @@ def discount(rank: int) -> float:
 
 
 def ideal(grades: Sequence[float], depth: int) -> float:
-    """Return the discounted cumulative gain, to ``depth``, of the ideal ranking of these grades."""
+    """Return the discounted cumulative gain at ``depth`` of the ideal ranking of items with these grades."""
     return sum(grade * discount(rank) for rank, grade in enumerate(sorted(grades, reverse=True)[:depth], start=1))
 
 
 def difference_bounds(
     baseline: Sequence[DocumentSpan], candidate: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int
 ) -> tuple[float, float]:
-    """Return the lowest and highest nDCG difference, candidate minus baseline, that the unjudged chunks allow.
+    """Return the lowest and the highest possible difference in nDCG at ``depth``, candidate minus baseline.
 
-    Each unjudged chunk is assumed to be irrelevant or to have grade 1. Every possible number of relevant ones among
-    them is tried: the number determines the ideal ranking, and each relevant chunk adds a term to the difference. So,
-    for each number, the difference is lowest if the smallest terms are added.
+    The difference depends on the unjudged chunks, each of which is assumed to be irrelevant or to have grade 1. Every
+    possible number of relevant unjudged chunks is tried. For a given number, the ideal ranking is fixed, and each
+    relevant chunk adds a term to the difference, so that the difference is lowest with the smallest terms.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -1,4 +1,4 @@
-"""Find the visible words and the sections of a Markdown document, each with its place in the source."""
+"""Find the visible words and the sections of a Markdown document, with their positions in the source."""
 
 import re
 from bisect import bisect_right
@@ -17,7 +17,7 @@ _HARD_LIMIT = 1 << 20  # characters; a longer text is not parsed, because its to
 
 
 class Piece(NamedTuple):
-    """A piece of a derived text, and its span in the source."""
+    """A piece of a derived text, and its span in the source, from ``start`` to before ``end``."""
 
     text: str
     start: int
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """A text derived from a source, with each piece's span in the source.
+    """A text derived from a source, with the start of each piece in the text and the span of the piece in the source.
 
     If a piece is as long as its span, their characters correspond one to one; otherwise, the piece corresponds to the
     span only as a whole.
@@ -36,7 +36,7 @@ class Derived(NamedTuple):
     spans: list[tuple[int, int]]
 
     def source(self, start: int, end: int) -> tuple[int, int]:
-        """Map a non-empty span of the derived text to the source."""
+        """Return the span in the source of a non-empty span of the derived text."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, position: int) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class Derived(NamedTuple):
 
 
 def derive(pieces: Iterable[Piece]) -> Derived:
-    """Join pieces, which are in source order; skip empty ones."""
+    """Return the text that consists of the pieces, which must be in the order of the source; skip empty pieces."""
     kept = [piece for piece in pieces if piece.text]
     begins = list(accumulate((len(piece.text) for piece in kept), initial=0))[: len(kept)]
     return Derived("".join(piece.text for piece in kept), begins, [(piece.start, piece.end) for piece in kept])
@@ -57,10 +57,10 @@ def derive(pieces: Iterable[Piece]) -> Derived:
 
 @lru_cache(maxsize=128)
 def render(source: str) -> Derived:
-    """Return the visible words of a Markdown text (CommonMark, tables), without markup.
+    """Return the visible words of a Markdown text (CommonMark, tables, strikethrough), without markup.
 
-    The results for the last 128 texts are cached. White space between words may differ from that of the rendered page.
-    A text of more than 2**20 characters is returned unchanged.
+    The white space between words may differ from that of the rendered page. A text of more than 2**20 characters is
+    returned unchanged. The results for the latest 128 texts are cached.
     """
     if len(source) > _HARD_LIMIT:
         return derive([Piece(source, 0, len(source))])
@@ -78,14 +78,17 @@ def _parser() -> Any:
 
 
 class _Reader:
-    """Finds the content of tokens by searching the source in order, because inline tokens have no positions."""
+    """Finds the positions of tokens by searching the source from beginning to end: inline tokens have no positions."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block, none if it contains blocks; ``lines`` are the offsets of the source's lines."""
+        """Yield the words of a block, and a line feed; nothing for a block that contains other blocks.
+
+        ``lines`` are the offsets of the lines of the source.
+        """
         if token.map and not token.children and not token.content:
             return
         if token.map:
@@ -122,7 +125,7 @@ class _Reader:
             self._skip(">" if token.markup == "autolink" else token.markup)
 
     def _words(self, content: str) -> Iterator[Piece]:
-        """Yield the words of a text, with single spaces between them."""
+        """Yield the words of a text, and a single space for each run of white space between and after them."""
         end = 0
         for word in _WORD.finditer(content):
             if word.start() > end:
@@ -133,7 +136,10 @@ class _Reader:
             yield Piece(" ", self._at, self._at)
 
     def _find(self, text: str) -> int:
-        """Advance past the next occurrence of a text and return its start; without one, return the current position."""
+        """Advance past the next occurrence of a text, and return its start.
+
+        If there is none, return the current position without advancing.
+        """
         start = self._source.find(text, self._at)
         if start < 0:
             return self._at
@@ -155,7 +161,7 @@ _UNDERLINE = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t]*$")
 
 
 class Heading(NamedTuple):
-    """A heading: the offset of its line, its level from 1 (the highest), and its text."""
+    """A heading: the offset of its line, its level, from 1 (the highest), and its text."""
 
     start: int
     level: int
@@ -163,11 +169,11 @@ class Heading(NamedTuple):
 
 
 def section(text: str, name: str) -> tuple[int, int] | None:
-    """Find a section: its heading and everything below, up to the next heading of the same or a higher level.
+    """Return the span of the section ``name``: from its heading to the next heading of the same or a higher level.
 
     Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section begins
-    at the first line that consists of the words of the name, and ends before the next heading. Returns None if no line
-    matches.
+    at the first line that consists of the words of ``name``, and ends before the next heading. Returns None if no line
+    matches either.
     """
     wanted = words(name)
     found = list(headings(text))
@@ -182,15 +188,15 @@ def section(text: str, name: str) -> tuple[int, int] | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a heading, case-folded and without punctuation."""
+    """Return the words of a text, case-folded and without punctuation."""
     return words_of(text.casefold())
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings outside fenced code.
+    """Yield the headings of a text outside fenced code: lines that begin with ``#``, and underlined lines.
 
-    The underline characters are numbered in the order of their first use, from 1; an underlined heading has the number
-    of its character as level.
+    The level of an underlined heading is the number of its underline character: these characters are numbered from 1,
+    in the order of their first use.
     """
     signs: list[str] = []
     fence = before = ""

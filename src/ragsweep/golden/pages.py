@@ -1,4 +1,4 @@
-"""Read a page: the source of plain text and Markdown, or the visible text of reStructuredText, HTML and PDF."""
+"""Read a document: the source of plain text and Markdown, the visible text of reStructuredText, HTML and PDF."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ _DOCUTILS = {
 
 
 class Page(NamedTuple):
-    """The title and text of a file; either may be empty.
+    """The title and the text of a file; both may be empty.
 
-    ``starts``: the offset of each page of a paged file; ``doubts``: a description of pages that may have been misread.
+    ``starts`` has the offset in the text of each page of a PDF file; ``doubts`` describes the pages that may have been
+    misread, "" if there are none.
     """
 
     title: str
@@ -64,9 +65,9 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str) -> Page:
-    """Read a file by its suffix, one of ENDINGS; an error gives an empty page and a fault.
+    """Read a file with the reader for its suffix, one of ENDINGS; on an error, add a fault and return an empty Page.
 
-    ``way_out``: a remedy that the fault of a damaged file suggests.
+    ``way_out`` is a remedy that the fault suggests for a damaged file, in addition to repairing it.
     """
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)
@@ -90,9 +91,9 @@ def _html(text: str) -> Page:
 
 
 def _markdown(text: str) -> Page:
-    """Return the source without its front matter.
+    """Return the title of a Markdown text and its source without the front matter.
 
-    It is not rendered, because chunkers cut at its headings and code.
+    The text is not rendered, because chunkers cut it at its headings and code.
     """
     from markdown_it import MarkdownIt
 
@@ -114,7 +115,7 @@ def _soup(text: str) -> BeautifulSoup:
 
 
 def _is_unseen(tag: Tag) -> bool:
-    """Return whether a browser hides an element, judging by its name and attributes; style sheets are not read."""
+    """Return whether a browser hides an element because of its name or attributes; style sheets are not read."""
     if tag.name in {"html", "body"}:  # often hidden until a script runs
         return False
     is_hidden = str(tag.get("hidden", "until-found")).lower() != "until-found"
@@ -123,7 +124,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move the content after an omitted end tag out of the element, in which html.parser nests it."""
+    """Move the content after an omitted end tag out of the element, in which html.parser nests this content."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -142,7 +143,7 @@ def _end_where_omitted(tag: Tag) -> None:
 
 
 def _check_depth(text: str) -> None:
-    """Raise ValueError for a page nested too deeply to read in reasonable time."""
+    """Raise ValueError for an HTML page whose elements are nested too deeply to parse in reasonable time."""
     opened: list[str] = []
     counts = Counter[str]()
     for tag in _TAG.finditer(text):
@@ -166,7 +167,7 @@ def _heading(soup: BeautifulSoup) -> str:
 
 
 def _visible(soup: BeautifulSoup) -> str:
-    """Return a document's visible text, with each block on lines of its own."""
+    """Return the visible text of an HTML document, with each block on its own lines."""
     for title in soup("title"):
         title.decompose()
     for block in soup([_BLOCKS, _WITHIN]):
@@ -202,9 +203,9 @@ def _pdf(data: bytes) -> Page:
 
 
 def _spaced(text: str) -> str:
-    """Strip white space at the ends of lines, and blank lines at both ends of the text.
+    """Return a text without white space at the ends of lines and without blank lines at its beginning and end.
 
-    Other runs of blank lines become one blank line.
+    Every other run of blank lines becomes a single blank line.
     """
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")
@@ -221,7 +222,7 @@ ENDINGS: Mapping[str, Callable[[Any], Page]] = {
     ".xhtml": _html,
     ".pdf": _pdf,
 }
-"""The reader for each suffix."""
+"""Suffix of a file -> the function that reads it."""
 
 
 _CUT = "\ufffe"  # PDFium's replacement of a hyphen and line break at a line end
@@ -233,10 +234,10 @@ _LISTED = 10
 
 
 def _uncut(text: str) -> str:
-    """Join words hyphenated at a line end.
+    """Return a text in which words that are hyphenated at a line end are joined.
 
-    The hyphen is kept if the rest of the text has the word more often with it than without it, because PDFium does not
-    distinguish hyphens that belong to the word from those of the line break.
+    PDFium does not distinguish a hyphen that belongs to a word from one at a line break. So the hyphen is kept if the
+    rest of the text has the word with a hyphen more often than without.
     """
     known = Counter(_WORD.findall(text))
 
@@ -248,7 +249,7 @@ def _uncut(text: str) -> str:
 
 
 def doubts(pages: Sequence[str]) -> str:
-    """Describe the pages without text and those whose words look joined; "" if there are none."""
+    """Return a text that lists the pages without text and those whose words look joined; "" if there are none."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]

@@ -16,31 +16,31 @@ ALL, TUNE, HOLDOUT = "all", "tune", "holdout"
 NAMES = (ALL, TUNE, HOLDOUT)
 
 SHARE = 0.3
-"""Share of the questions in the holdout."""
+"""The share of the questions that are in the holdout."""
 
 ENOUGH = 300
-"""A search reserves a holdout only from a set of at least this many questions.
+"""The minimum number of questions in a golden set for a search to reserve a holdout.
 
-The holdout of a smaller set would detect only differences above .12.
+The holdout of a smaller set would detect only differences above 0.12.
 """
 
 SALT = "ragsweep.partition/1"
-"""Hashed with a cluster's name to choose its side. Not a seed: a golden set has a single holdout, because a second
-division would move questions that a search has used into the holdout."""
+"""A constant that is hashed with the name of a cluster to choose its side. It is not a configurable seed, because a
+second division would move questions that a search has used into the holdout."""
 
 SMALLEST = 4
-"""Minimum questions of a stratum; smaller strata are merged, because their shares would be too inexact."""
+"""Minimum number of questions in a stratum; smaller strata are merged, because they cannot be divided accurately."""
 
 
 class ChosenPartition(NamedTuple):
-    """The evaluated partition, and a note if it was chosen because the config is part of a search."""
+    """The partition to evaluate, and a note for the user if it was chosen because the config is part of a search."""
 
     name: str
     note: str = ""
 
 
 def check(given: object, searching: bool) -> None:
-    """Check the key ``partition``; raise ConfigError for an unknown value, and for a search on the holdout."""
+    """Raise ConfigError if the key ``partition`` has an unknown value, or is "holdout" in a search."""
     if given is not None and given not in NAMES:
         raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}{nearest(str(given), NAMES)}")
     if searching and given == HOLDOUT:
@@ -51,10 +51,10 @@ def check(given: object, searching: bool) -> None:
 
 
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
-    """Choose a config's partition: ``given`` if configured, else tune for a search over enough questions, else all.
+    """Return the partition of a config: ``given`` unless it is None; else tune for a search; else all.
 
-    ``questions``: the size of the golden set; ``searching``: whether earlier results determine which configs are tried
-    next. Raises ConfigError as ``check`` does.
+    In a search, earlier results determine which configs are tried next (``searching``). For a search over a golden set
+    of fewer than ENOUGH ``questions``, the partition is all, with a note. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     if given is not None or not searching:
@@ -69,10 +69,11 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
 
 
 def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
-    """Keep the questions of one side, "tune" or "holdout", from the sample ``drawn`` or, if None, the whole dataset.
+    """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
-    The side of each question depends on all questions, not on the sample that ``dataset.limit`` draws: a question that
-    a search used in a small sample is not in the holdout of a larger one. Raises InputError if no questions remain.
+    ``drawn`` is a sample of the dataset ``whole``; None means all of it. The side of a question depends on all
+    questions of ``whole``, not on the sample, so that a question that a search used in a small sample is not in the
+    holdout of a larger sample. Raises InputError if no questions remain.
     """
     held = set(holdout(whole.golden.questions))
     sample = (drawn or whole).golden
@@ -100,12 +101,12 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
 
 
 def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, ...]:
-    """List the ids of the holdout questions: about ``share`` of each stratum, whole clusters only.
+    """Return the sorted ids of the holdout questions: about ``share`` of each stratum, in whole clusters.
 
-    A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters have
-    a fixed random order, and are held out in that order until ``share`` of the stratum's questions is reached; the
-    cluster that crosses this border is included if at least half of it lies before the border. Reordering the questions
-    changes nothing, and additional questions usually move only clusters near the border.
+    A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters are
+    put in a fixed random order, and are held out in this order until they contain ``share`` of the stratum's questions;
+    the cluster that crosses this limit is held out if at least half of it is within the limit. The order of the
+    questions does not matter, and additional questions usually move only clusters near the limit.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):
@@ -122,15 +123,15 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
 
 
 def digest(questions: Sequence[Question]) -> str:
-    """Hash a division: the ids of all questions, and those of the holdout questions."""
+    """Return a hash of the division of questions: of the ids of all questions, and of those in the holdout."""
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group the clusters by the most frequent category and kind of their questions; merge small strata.
+    """Group clusters by the most frequent category and kind of their questions.
 
-    ``members`` maps clusters to their questions. Returns (category, kind) -> clusters; strata of fewer than SMALLEST
-    questions become one, ("", "small").
+    ``members`` maps the name of a cluster to its questions. Returns (category, kind) -> names of clusters; strata of
+    fewer than SMALLEST questions are merged into one, ("", "small").
     """
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():

@@ -1,4 +1,4 @@
-"""Read the labels of questions, map them to grades, and attach them to the questions as evidence."""
+"""Read relevance labels (qrels), map them to grades, and attach them to their questions as evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 8
 
 
 class Qrel(NamedTuple):
-    """One label of a qrels file, with the file's code for its relevance."""
+    """One label in a qrels file; ``code`` is the relevance as the file states it."""
 
     question: str
     evidence: Evidence
@@ -31,23 +31,26 @@ class Qrel(NamedTuple):
 
 
 class GradedQrels(NamedTuple):
-    """Labels with their grades; ``lost``: question id -> number of its labels omitted because their grade is None."""
+    """Labels with their grades; ``lost``: question id -> number of its omitted labels, whose grade is None."""
 
     graded: Sequence[Qrel]
     lost: Mapping[str, int]
 
 
 class Grades:
-    """Maps the codes of labels to grades by ``given``; labels whose code has the grade None are omitted and counted.
+    """Maps the codes of labels to grades as ``given`` states; labels whose code has the grade None are omitted.
 
-    Without ``given``, the codes are the grades: whole numbers, where 0 means judged not relevant.
+    If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged not relevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
-        """Return self; raise ConfigError unless each grade is null or from -1e9 to 1e9. Call this before reading."""
+        """Return self; raise ConfigError unless each grade is null or a number from -1e9 to 1e9.
+
+        Call this before reading any file.
+        """
         for code, grade in (self._given or {}).items():
             number = isinstance(grade, int | float) and not isinstance(grade, bool)
             if grade is not None and not (number and abs(grade) <= _HIGHEST):
@@ -56,12 +59,12 @@ class Grades:
         return self
 
     def names_no_score(self, code: str) -> bool:
-        """Return whether a code is a column name: it has no digits, and all configured codes, if any, are numbers."""
+        """Return whether a code is the name of a column: it has no digits, and the configured codes are numbers."""
         named = not any(map(str.isdigit, code))
         return named and not any(math.isnan(plain_number(one)) for one in self._given or ())
 
     def apply(self, labels: Sequence[Qrel], faults: Faults) -> GradedQrels:
-        """Grade labels; a code without a grade is reported as a fault of the first label that has it."""
+        """Return the labels with their grades; a code without a grade is a fault at the first label that has it."""
         counts = Counter(label.code for label in labels)
         grades = {code: self._grade(code) for code in counts}
         first = {label.code: label.evidence.where for label in reversed(labels)}
@@ -76,7 +79,7 @@ class Grades:
         return GradedQrels(kept, Counter(label.question for label in labels if grades[label.code] is None))
 
     def _grade(self, code: str) -> float | None:
-        """Return a code's grade; None if its labels are omitted, NaN if it has no grade."""
+        """Return the grade of a code; None if its labels are to be omitted, NaN if it has no grade."""
         if self._given is not None:
             grade = self._given.get(code, math.nan)
             return None if grade is None else float(grade)
@@ -97,7 +100,8 @@ class Grades:
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score".
 
-    The first line is skipped as a header if its score has no digits, unless ``grades`` maps words.
+    The first line is skipped as a header if its score has no digits, unless ``grades`` maps codes that are not numbers.
+    Lines in another format are faults.
     """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
@@ -117,10 +121,11 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
 
 
 def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> RawGoldenSet:
-    """Attach labels to their questions; keep the questions with labels and the unanswerable ones.
+    """Return the questions that have labels, with their labels as evidence, and the unanswerable questions.
 
-    Labels of unknown questions are unusable. Omitted questions are counted: with the reason NO_LABEL_LEFT if their
-    labels were omitted by grade, else ``unlabelled``. ``source`` is the file of the labels.
+    Labels of unknown questions are unusable. The other questions are omitted and counted: with the reason NO_LABEL_LEFT
+    if they had labels with the grade None, otherwise with the reason ``unlabelled``. ``source`` is the file of the
+    labels.
     """
     evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
     unusable = []

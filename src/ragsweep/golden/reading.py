@@ -1,4 +1,4 @@
-"""Read records from JSON lines, JSON, YAML or Parquet, check their fields, and collect every fault with its place."""
+"""Read records from JSON lines, JSON, YAML or Parquet, check their fields, and collect all faults with their places."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def _kind(path: Path, faults: Faults) -> type:
-    """Return dict for JSON lines, list for one JSON array, and str for text that does not begin like JSON."""
+    """Return the kind of a file: dict for JSON lines, list for a single JSON array, str if it does not begin like JSON.
+
+    An empty or unreadable file counts as JSON lines.
+    """
     lines = (line for _, line in read_lines(path, faults.apart()))
     first = next(lines, "").strip()
     is_json = _decode(first, "", Faults()) is not _NOTHING
@@ -55,7 +58,10 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Read the rows of a Parquet file or folder; types that JSON lacks, such as dates, are converted to text."""
+    """Return the rows of a Parquet file or folder; none after a fault.
+
+    Values of types that JSON lacks, such as dates, are converted to text.
+    """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
 
@@ -83,7 +89,10 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Read the objects of a YAML file that holds a list or a single object; all scalars are read as text."""
+    """Return the objects in a YAML file, which is a list or a single object; all scalars are read as text.
+
+    A file that is not YAML and a value that is not an object are faults.
+    """
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -98,19 +107,19 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
-    """Read a file that is one JSON object, whose place is ``file:$``; None after a fault."""
+    """Return the content of a file that is a single JSON object, as a row at ``file:$``; None after a fault."""
     return _as_row(_read_value(path, faults), f"{path}:$", faults)
 
 
 def _read_value(path: Path, faults: Faults) -> Any:
-    """Read a file that is one JSON value; _NOTHING after a fault."""
+    """Return the content of a file that is a single JSON value; _NOTHING after a fault."""
     before = len(faults.found)
     text = read_text(path, faults)
     return _decode(text, f"{path}:$", faults, path) if len(faults.found) == before else _NOTHING
 
 
 def read_row(text: str, where: str, faults: Faults) -> Row | None:
-    """Read one line as a JSON object; None after a fault."""
+    """Return the JSON object on a line as a row at the place ``where``; None after a fault."""
     return _as_row(_decode(text, where, faults), where, faults)
 
 
@@ -125,7 +134,7 @@ def _as_row(value: Any, where: str, faults: Faults) -> Row | None:
 
 
 def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
-    """Decode the JSON text of a line, or of a whole ``file``; _NOTHING after a fault."""
+    """Return the value of the JSON text of a line, or of a whole ``file``; _NOTHING after a fault."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:
@@ -163,7 +172,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 @dataclass(frozen=True)
 class Row:
-    """One JSON object, where a field that is ``null`` counts as missing; a field of the wrong type is a fault."""
+    """A JSON object and its place in a file (``where``).
+
+    A field that is null counts as missing. The methods that read a field add a fault if its value has the wrong type.
+    """
 
     where: str
     values: Mapping[str, Any]
@@ -174,58 +186,64 @@ class Row:
         return self.values.get(name) is not None
 
     def with_values(self, values: Mapping[str, Any]) -> Row:
-        """Return a row with other values at the same place."""
+        """Return a row with other values, the same place and the same faults."""
         return replace(self, values=values)
 
     def fault(self, fact: str) -> None:
-        """Add a fault of this row."""
+        """Add a fault at the place of this row."""
         self.faults.add(self.where, fact)
 
     def check_keys(self, known: Collection[str]) -> None:
-        """Add a fault for every unknown key."""
+        """Add a fault for every key that is not in ``known``."""
         for name in self.values:
             if name not in known:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text field; the default if it is missing or has another type."""
+        """Return the text in a field, the default if it is missing; another type is a fault and gives the default."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
     def given_text(self, name: str) -> str:
-        """Read a required text that may be empty."""
+        """Return the text in a required field, which may be empty; a missing field is a fault and gives ""."""
         if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
 
     def refuse_structure(self, *names: str) -> None:
-        """Add a fault for each of these fields whose text spells out a list or an object in JSON or Python syntax."""
+        """Add a fault for each of the fields whose text spells out a list or an object in JSON or Python syntax."""
         for name in names:
             if isinstance(value := self.values.get(name), str) and is_structure(value):
                 way = 'give its texts in "references"' if name == "reference" else "give its text"
                 self.fault(f'"{name}" is a text that spells out a list or an object; {way}')
 
     def filled_text(self, name: str) -> str:
-        """Read a required text that must not be blank."""
+        """Return the text in a required field; a missing or blank text is a fault."""
         text = self.given_text(name)
         if isinstance(self.values.get(name), str) and not text.strip():
             self.fault(f'"{name}" is blank')
         return text
 
     def identifier(self, name: str) -> str:
-        """Read an id: one line of text, not blank, in Unicode's composed form (NFC)."""
+        """Return the id in a required field in Unicode's composed form (NFC); it must be one line, and not blank."""
         text = unicodedata.normalize("NFC", self.filled_text(name))
         if control := _CONTROL.search(text):
             self.fault(f'"{name}" has the control character U+{ord(control[0]):04X}; an id is one line of plain text')
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a boolean field; the default if it is missing or has another type."""
+        """Return the boolean in a field, the default if it is missing.
+
+        Another type is a fault, and gives the default.
+        """
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Return a number from -1e9 to 1e9; the default if it is missing, or has another type or size."""
+        """Return the number in a field, the default if it is missing.
+
+        Another type, and a number below -1e9 or above 1e9, are faults, and give the default.
+        """
         value = self._take(name, (int, float), "a number")
         if value is not None and abs(value) > _LARGEST:
             self.fault(f'"{name}" must be from {-_LARGEST:g} to {_LARGEST:g}, got {_excerpt(value)}')
@@ -233,27 +251,36 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Return a whole number, None if it is missing or has another type; a negative number is a fault."""
+        """Return the whole number in a field, None if it is missing.
+
+        Another type is a fault, and gives None. A negative number is a fault, but is returned.
+        """
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
             self.fault(f'"{name}" must be at least 0, got {value}')
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts in a list, none if the list is missing; items of other types are a fault."""
+        """Return the texts in a list, none if the list is missing; omit items of other types, which are a fault."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows with this row's location; items of other types are a fault."""
+        """Return the objects in a list as rows at the place of this row, none if the list is missing.
+
+        Items of other types are omitted, and are a fault.
+        """
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows, each located by its path: ``file:$.data[3]``."""
+        """Return the objects in a list as rows, none if the list is missing; the place of each is ``file:$.data[3]``.
+
+        Items of other types are omitted, and are a fault.
+        """
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
 
     def _items(self, name: str, kind: type, wanted: str) -> list[tuple[int, Any]]:
-        """Return the index and value of a list's items of one type; the first item of another type is a fault."""
+        """Return (index, item) for the items of one type in a list; the first item of another type is a fault."""
         items = self._take(name, (list,), "a list") or []
         strange = [item for item in items if not isinstance(item, kind)]
         if strange:
@@ -261,11 +288,14 @@ class Row:
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Return an object as a row; an empty row if it is missing or has another type."""
+        """Return the object in a field as a row, an empty row if it is missing.
+
+        Another type is a fault, and gives an empty row.
+        """
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return strings, numbers and booleans as strings; other fields are faults, and messages call them ``what``."""
+        """Return the fields as ``scalars`` does; a field of another type is a fault, which calls the field ``what``."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -273,7 +303,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return the fields that are strings, numbers or booleans, as strings."""
+        """Return a mapping of names to values, as strings, of the fields that are strings, numbers or booleans."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
@@ -286,20 +316,20 @@ class Row:
 
 
 def _excerpt(value: Any) -> str:
-    """Return the beginning of a value's JSON, encoded only as far as needed: a value may be as large as its file."""
+    """Return at most 40 characters from the beginning of a value's JSON; the rest of a large value is not encoded."""
     text = "".join(islice(_ENCODER.iterencode(value[:40] if isinstance(value, str) else value), 40))
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 class UniqueIds:
-    """Checks that ids are unique; ``what`` says in messages what they identify, such as "question"."""
+    """Checks that ids are unique; ``what`` is the noun for the identified things in messages, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._first: dict[str, str] = {}
 
     def check(self, identifier: str, row: Row) -> None:
-        """Add a fault to the row if an earlier row has the same id; an empty id is not checked."""
+        """Add a fault to the row if an earlier row at another place has the same id; an empty id is not checked."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
             row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}; remove or rename one')

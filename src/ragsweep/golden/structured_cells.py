@@ -1,4 +1,4 @@
-"""Read the value of a field: a text, a number, a list or an object.
+"""Read the value of a field or table cell: a text, a number, a list or an object.
 
 A list or an object may be given as a text in JSON or Python syntax.
 """
@@ -19,7 +19,7 @@ _WRITTEN = re.compile(
 )
 """Matches a text of only brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""Matches a single opening bracket, which is plain text."""
+"""Matches an opening bracket with nothing but separators after it, which is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
@@ -30,11 +30,11 @@ _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_ali
 
 
 def decoded(value: Any) -> Any:
-    """Parse a text that spells out a list or an object; return every other value unchanged.
+    """Return the list or the object that a text spells out; return every other value unchanged.
 
-    Sets, and tuples with a text or a structure, become lists. Raises ValueError for lists and objects nested deeper
-    than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed: because it is cut off,
-    is a numpy array, or has two literals without a comma between them, which Python would join.
+    Sets, and tuples that contain a text or a structure, become lists. Raises ValueError for lists and objects nested
+    deeper than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed: it is cut off,
+    is a numpy array, or has two string literals without a comma between them, which Python would join.
     """
     found = _decoded(value)
     if is_deep(found):
@@ -45,7 +45,7 @@ def decoded(value: Any) -> Any:
 def is_deep(value: Any) -> bool:
     """Return whether lists and objects are nested deeper than DEEPEST levels.
 
-    An object that YAML repeats by reference is visited once per level, because it may expand to billions of parts.
+    An object that a YAML file repeats by reference is visited only once per level: it may expand to billions of parts.
     """
     level = {id(value): value}
     for _ in range(DEEPEST + 1):
@@ -91,7 +91,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Parse a number as ``float`` does, but only in ASCII and without underscores; NaN for any other text."""
+    """Return the number that ``float`` reads from an ASCII text without underscores; NaN for any other text."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
@@ -99,7 +99,7 @@ def plain_number(text: str) -> float:
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a text looks like a list or an object, parsable or not."""
+    """Return whether a text looks like a list or an object, whether or not it can be parsed."""
     try:
         return not isinstance(decoded(text), str)
     except ValueError:
@@ -107,10 +107,9 @@ def is_structure(text: str) -> bool:
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the distinct texts of a value: a scalar, a list of scalars, or an answer of SQuAD or TriviaQA.
+    """Return the distinct texts in a value: a scalar, a list of scalars, or an answer in SQuAD's or TriviaQA's format.
 
-    Numbers and booleans are converted to text; blank texts and null are omitted. Raises ValueError for any other
-    structure.
+    Numbers and booleans are converted to text; blank texts and null are omitted. Raises ValueError for any other value.
     """
     found = decoded(value)
     if isinstance(found, dict) and any(name in found for name in _TEXT) and {*found} <= {*_TEXT, *_MORE, *_UNREAD}:
@@ -120,9 +119,9 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the single text of a value, "" if it has none.
+    """Return the only text in a value, "" if it has none.
 
-    Raises ValueError for several texts, and as ``plain_texts`` does.
+    Raises ValueError if there are several texts, and as ``plain_texts`` does.
     """
     texts = plain_texts(value)
     if len(texts) > 1:

@@ -20,10 +20,10 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 class Columns:
-    """Maps each ``known`` field of a table to a column: the ``given`` one, else the column with the field's name.
+    """Maps each field in ``known`` to a column of a table: the column in ``given``, else the column of the same name.
 
-    ``needed`` and given fields must have a column. ``key`` is the config key of ``given``, or empty if there is none.
-    Raises ConfigError for a given field that is not known.
+    The fields in ``needed`` and ``given`` must have a column. ``key`` is the config key that sets ``given``, "" if no
+    key does. Raises ConfigError if a field in ``given`` is not in ``known``.
     """
 
     def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
@@ -38,17 +38,20 @@ class Columns:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is CSV or TSV, judging by its suffix; ``.gz`` at the end is ignored."""
+    """Return whether the suffix of a file is that of CSV or TSV; ``.gz`` at the end of the name is ignored."""
     return Path(path.name.removesuffix(".gz")).suffix.lower() in _ENDINGS
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield every row: its cells by field, or by column name where the column has no field.
+    """Yield the rows of CSV, TSV or JSON lines, each with its cells by field.
 
-    Cells are texts; an empty cell counts as missing, and a row of empty cells is skipped. The apostrophe that an export
-    puts before a formula is removed. The delimiter is the most frequent of comma, semicolon and tab in the header. A
-    cell that contains a delimiter, a quote or a line break must be quoted, and its quotes doubled (RFC 4180). Faults
-    name a row's first line. In JSON lines, each object is a row, and a list of texts is a cell, joined by semicolons.
+    The cells of a column without a field are under the name of the column. Cells are texts; an empty cell counts as
+    missing, and a row of empty cells is skipped. The apostrophe that an export puts before a formula is removed. In
+    JSON lines, each object is a row, and a list of texts becomes a cell in which semicolons separate the texts.
+
+    The delimiter is the most frequent of comma, semicolon and tab in the header. A cell that contains a delimiter, a
+    quote or a line break must be quoted, and its quotes doubled (RFC 4180). Errors are added to the faults, with the
+    first line of the row; if the header has a fault, no rows are yielded.
     """
     if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -87,7 +90,7 @@ def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
 
 def _cell(value: Any) -> str | None:
-    """Return a JSON value as the text of a cell, None if empty; a list of texts is joined with semicolons."""
+    """Return a JSON value as the text of a cell, None for an empty cell; a list of texts is joined by semicolons."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ";".join(value) or None
     return value or None if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
@@ -101,7 +104,7 @@ def _lines(path: Path, faults: Faults) -> Iterator[str]:
 
 
 def _rows(reader: Iterator[list[str]], path: Path, faults: Faults) -> Iterator[tuple[str, list[str]]]:
-    """Yield (``file:line``, cells) of every row that is not blank."""
+    """Yield (``file:line``, cells) for every row that is not blank; a row that cannot be parsed is a fault."""
     while True:
         where = f"{path}:{reader.line_num + 1}"  # type: ignore[attr-defined]
         try:
@@ -122,6 +125,6 @@ def _check_header(header: Sequence[str], where: str, columns: Columns, faults: F
             faults.add(where, f'column "{name}" occurs {count} times; rename all but one')
     for field, name in columns.names.items():
         if field in columns.needed and name not in header:
-            way = f"specify it with {columns.key}='{{{field}: NAME}}'" if columns.key else f'name one "{name}"'
+            way = f"specify it with {columns.key}='{{{field}: NAME}}'" if columns.key else f'name a column "{name}"'
             faults.add(where, f'no column "{name}" in the header{nearest(name, filter(None, header))}; {way}')
     return len(faults.found) == before

@@ -1,4 +1,4 @@
-"""Read text files, plain or gzipped, in UTF-8 or another encoding, and collect every fault with its place."""
+"""Read text files, plain or gzipped, in UTF-8 or another encoding, and collect all faults with their places."""
 
 import codecs
 import gzip
@@ -15,16 +15,16 @@ from typing import BinaryIO, cast
 from ragsweep.core.errors import ConfigError, Faults, InputError
 
 LONGEST_LINE = 8 << 20
-"""Maximum bytes of a line: a longer line indicates a file without line ends."""
+"""Maximum length of a line in bytes: a longer line indicates a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""Maximum ratio of unzipped to compressed size. Text rarely exceeds 100; higher ratios indicate zip bombs."""
+"""Maximum ratio of the unzipped to the compressed size. That of text rarely exceeds 100; zip bombs have more."""
 
 LARGEST_WHOLE = 128 << 20
-"""Maximum bytes of a file that is read as a whole (a page, or one JSON value)."""
+"""Maximum size in bytes, unzipped, of a file that is read as a whole (a document, or a single JSON value)."""
 
 MOST_BLANK = 100_000
-"""Maximum number of consecutive blank lines: more indicate a damaged file."""
+"""Maximum number of consecutive blank lines: more of them indicate a damaged file."""
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -39,21 +39,21 @@ _DECLARED = re.compile(
 _ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII, and so valid UTF-8
 _PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
-"""Declared names that mean another encoding (WHATWG Encoding Standard, https://encoding.spec.whatwg.org/#names)."""
+"""Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
 def most_unzipped(size: int) -> int:
-    """Return the maximum accepted unzipped size of a compressed file of ``size`` bytes."""
+    """Return the maximum number of bytes that a compressed file of ``size`` bytes may have when unzipped."""
     return max(_HARMLESS, MOST_UNZIPPED * size)
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in an encoding.
+    """Return an empty Faults for files in an encoding; None: the encoding is detected.
 
-    Raises ConfigError, whose message names ``key``, if Python lacks the encoding.
+    Raises ConfigError, whose message names the config key ``key``, if Python does not support the encoding.
     """
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
@@ -62,7 +62,10 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 
 
 def plain_or_gzipped(path: Path) -> Path:
-    """Return the path, with ".gz" appended if only that file exists. Raises InputError for a path without a name."""
+    """Return the path, or the path with ".gz" appended if only that file exists.
+
+    Raises InputError for a path without a file name.
+    """
     if not path.name:
         raise InputError(f'"{path}": names no file (an empty path is read as "."); give the path of a file')
     zipped = path.with_name(path.name + ".gz")
@@ -70,7 +73,7 @@ def plain_or_gzipped(path: Path) -> Path:
 
 
 def check_folder(path: Path, needs: str) -> None:
-    """Raise InputError unless the path is a readable folder; ``needs`` ends the message with the expected content."""
+    """Raise InputError unless the path is a readable folder; the message ends with ``needs``, the expected content."""
     try:
         os.scandir(path).close()
     except (OSError, ValueError) as error:
@@ -79,11 +82,11 @@ def check_folder(path: Path, needs: str) -> None:
 
 
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
-    """Yield (``file:line``, text) of every non-blank line.
+    """Yield (``file:line``, text) for every non-blank line, without line ends.
 
     The encoding is that of the byte order mark, else ``faults.encoding``, else UTF-8; lines end with LF or CRLF. A file
     whose name ends in ".gz" is unzipped. A line that cannot be decoded and a file that cannot be read are faults.
-    Reading stops, with a fault, if a line, a run of blank lines or the unzipped size exceeds this module's maximum.
+    Reading stops with a fault if a line, a run of blank lines or the unzipped size exceeds its maximum in this module.
     """
     for number, line in read_raw_lines(path, faults):
         if line.strip():
@@ -91,7 +94,10 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
 
 def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number, including blank lines and line ends; otherwise like ``read_lines``."""
+    """Yield (number, text) for every line, including blank lines and line ends; otherwise like ``read_lines``.
+
+    A line that cannot be decoded is yielded as "".
+    """
     read = blank = 0
     with _errors_as_faults(path, faults), _open(path) as (file, most):
         encoding, mark = _encoding(file.read(4), path, faults)
@@ -115,11 +121,12 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
-    """Return the whole text of a file with its original line ends; empty after a fault.
+    """Return the whole text of a file with its original line ends; "" after a fault.
 
-    ``declares``: the file is HTML, which may declare its encoding. The declaration is used if the file has no byte
-    order mark, ``faults`` has no encoding, Python knows the declared one, and the bytes are not valid UTF-8 or contain
-    ESC (as in ISO-2022). Text in another encoding is rarely valid UTF-8.
+    The encoding is chosen as in ``read_lines``, except for HTML (``declares``), which may declare its encoding. The
+    declared encoding is used if the file has no byte order mark, ``faults`` has no encoding, Python supports the
+    declared encoding, and the bytes are not valid UTF-8 or contain ESC (as in ISO-2022). Text in another encoding is
+    rarely valid UTF-8.
     """
     data = read_bytes(path, faults)
     encoding, mark = _encoding(data[:4], path, faults)
@@ -134,7 +141,7 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
 
 
 def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
-    """Return the encoding of a file that begins with ``head``, and its byte order mark (empty if it has none)."""
+    """Return the encoding of a file that begins with ``head``, and its byte order mark, which may be empty."""
     mark = next((one for one in _MARKS if head.startswith(one)), b"")
     if mark and _MARKS[mark] != "utf-8":
         faults.note(path.name, f"read as {_MARKS[mark]} because of its byte order mark")
@@ -150,7 +157,7 @@ def _decodes(data: bytes, encoding: str) -> bool:
 
 
 def read_bytes(path: Path, faults: Faults) -> bytes:
-    """Return a file's content, unzipped; empty after a fault."""
+    """Return the content of a file, unzipped if its name ends in ".gz"; empty after a fault."""
     with _errors_as_faults(path, faults), _open(path) as (file, most):
         rest, blocks = min(most, LARGEST_WHOLE) + 1, []
         while block := file.read(min(rest, 1 << 20)):  # a single read would allocate the memory at once
@@ -179,7 +186,7 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
 
 @contextmanager
 def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
-    """If a file cannot be read, add the reason to the faults and leave the block."""
+    """Add the reason to the faults if reading a file in the block fails, and leave the block without an exception."""
     try:
         yield
     except (OSError, ValueError, EOFError, zlib.error) as error:
@@ -188,7 +195,10 @@ def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file; yield it with the maximum number of bytes to read."""
+    """Open a file, unzip it if its name ends in ".gz", and yield it with the maximum number of bytes to read.
+
+    Raises ValueError for a pipe or a device, and for a gzip file that states a larger unzipped size.
+    """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block forever
         raise ValueError("is a pipe or a device where a file is required; save its content to a file")

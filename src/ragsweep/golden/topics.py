@@ -1,4 +1,4 @@
-"""Read TREC topics, classic (``<top> <num> ...``, often with unclosed tags) or XML (``<topic number="...">``)."""
+"""Read TREC topics in the classic format (``<top> <num> ...``, often unclosed) or XML (``<topic number="...">``)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "description": ("desc", "description", "question"),
     "narrative": ("narr", "narrative"),
 }
-"""Parts of a topic, and the tags of each; the first tag is the classic form."""
+"""Part of a topic -> the tags that contain it; the first tag is that of the classic format."""
 _NUMBER = ("num", "number")
 _TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
 _UNREAD = re.compile(r"<[?!][^>]*>")
@@ -23,27 +23,27 @@ _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGN
 
 
 class Topic(NamedTuple):
-    """The location of a topic, and the texts after each of its tags."""
+    """A topic: its place in a file (``where``), and ``texts``, a mapping of its tags to the texts after each tag."""
 
     where: str
     texts: dict[str, list[str]]
 
     def text(self, field: str) -> str:
-        """Return the part that ``field``, a key of FIELDS, names; for any other name, the topic's number.
+        """Return the part of the topic that ``field``, a key of FIELDS, names; "" if the topic lacks it.
 
-        Returns an empty text if the topic lacks it.
+        For any other ``field``, return the number of the topic.
         """
         found = (" ".join(self.texts.get(tag, [])) for tag in FIELDS.get(field, _NUMBER))
         return next(filter(None, (" ".join(_HEADING.sub("", text).split()) for text in found)), "")
 
 
 def has_topics(path: Path, faults: Faults) -> bool:
-    """Return whether the first non-blank line of a file begins with ``<``."""
+    """Return whether a file has topics: its first non-blank line begins with ``<``. An unreadable file has none."""
     return next((line for _, line in read_lines(path, faults.apart())), "").lstrip().startswith("<")
 
 
 def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
-    """Yield the topics of a file; text outside topics, and an unterminated topic, are faults."""
+    """Yield the topics in a file; text outside topics, and a topic without an end tag, are faults."""
     topic, tag, is_xml = None, "", False
     for where, line in read_lines(path, faults):
         for part in filter(str.strip, _TAG.split(_UNREAD.sub("", line))):

@@ -1,1 +1,1 @@
-"""Calls models over HTTP with retries, rate limits and budgets."""
+"""Call models over HTTP, with retries, rate limits and budgets."""

@@ -1,4 +1,4 @@
-"""Chat completions and embeddings from a model behind OpenAI's protocol."""
+"""Request chat completions and embeddings from a model at a service that implements OpenAI's protocol."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ Messages = Sequence[Mapping[str, str]]
 class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
-    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` names the tags around thoughts in a
-    reply (None: replies contain no thoughts).
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` has the names of the tags around the
+    thoughts of a reasoning model in a reply; None means that replies contain no thoughts.
     """
 
     def __init__(
@@ -43,16 +43,18 @@ class Endpoint(Service):
         self.thoughts = thoughts
 
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
-        """Raise ConfigError for values that :meth:`Service.check` rejects, and for tags that are not names."""
+        """Raise ConfigError for values that :meth:`Service.check` rejects, and for invalid names of tags."""
         super().check(where, url, key_env)
         check_tags(self.thoughts, where)
 
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
     ) -> Reply:
-        """Request the next message; ``schema``, named ``schema_name``, is a JSON Schema that the reply should follow.
+        """Request the next message of a conversation, and return the model's reply.
 
-        ``sampling`` (temperature, max_tokens, seed ...) is copied into the body, without None values.
+        ``schema``, named ``schema_name``, is a JSON Schema that the reply should follow. ``sampling`` (temperature,
+        max_tokens, seed ...) is copied into the body of the request, without None values. The usage of the reply
+        includes that of earlier attempts whose replies were unusable.
 
         Raises:
             CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.
@@ -83,7 +85,7 @@ class Endpoint(Service):
         return reply._replace(model=reply.model or self.model, usage=usage, seconds=response.seconds)
 
     async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """Embed non-blank texts: one vector each, in order. Raises like :meth:`chat`."""
+        """Return one vector per text, in order, and the usage; no text may be blank. Raises like :meth:`chat`."""
         characters = sum(map(len, texts))
         body = {"model": self.model, "input": list(texts)}
 
@@ -113,7 +115,7 @@ class Endpoint(Service):
 
 
 def _is_strict(schema: Any) -> bool:
-    """Return whether every object requires all its properties and allows no others, as strict mode demands."""
+    """Return whether a JSON Schema suits strict mode: every object requires all its properties and allows no others."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "object" or "properties" in schema:
             properties = schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""Failures of calls to services: of one call, or of all calls to an endpoint."""
+"""Exceptions for failed calls to services: of a single call, or of all calls to an endpoint."""
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import SERVER_ERROR
@@ -6,11 +6,11 @@ from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Usage
 
 QUOTED = 160
-"""Maximum characters of a response that an error quotes."""
+"""Maximum number of characters of a response that an error quotes."""
 
 
 class CallError(RagsweepError):
-    """A call failed or was not allowed; another run may succeed. ``reason`` is one of missing.CALL_FAILURES."""
+    """A call failed or was not allowed; another run may succeed. ``reason`` is one of ``missing.CALL_FAILURES``."""
 
     exit_status = 1
 
@@ -21,14 +21,14 @@ class CallError(RagsweepError):
 
 
 class CallFailed(CallError):
-    """One call failed permanently; others may succeed. ``usage`` is its cost."""
+    """A call failed permanently, but other calls may succeed. ``usage`` is the cost of the failed call."""
 
 
 class EndpointFailed(CallError):
-    """No call to this endpoint can succeed (a wrong key, say, or no server). The config fails."""
+    """No call to the endpoint can succeed, for example because of a wrong key. The evaluation of the config fails."""
 
 
 def quote(fact: str, key: str = "") -> str:
-    """Cut a text to one line of at most QUOTED characters plus "..."; mask ``key`` and the environment's secrets."""
+    """Return a text on one line, cut after QUOTED characters; ``key`` and the environment's secrets are masked."""
     line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."

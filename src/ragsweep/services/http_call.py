@@ -1,4 +1,4 @@
-"""One HTTP call: its attempts, the circuit breaker, and the interpretation of failures."""
+"""Make one HTTP call: repeat failed attempts, obey the circuit breaker, and interpret failures."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Status codes that are retried, in addition to 5xx other than 501."""
+"""Status codes below 500 after which a call is retried; it is also retried after 5xx other than 501."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
-"""Status codes that every other call would get, too, such as those for a wrong key, a wrong path or a redirect."""
+"""Status codes that all other calls would get as well, such as those for a wrong key, a wrong path or a redirect."""
 
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
-"""Texts that mark a response of status 429 for which waiting does not help."""
+"""Texts in a response of status 429 that mean that waiting does not help."""
 
 WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
-"""Texts with which OpenAI, llama.cpp and vLLM refuse a prompt that is longer than the model's window."""
+"""Texts in the responses of OpenAI, llama.cpp and vLLM to a prompt that is longer than the model's context window."""
 
 
 class HttpRequest(NamedTuple):
-    """The path below the base URL, the JSON body, and the tokens to reserve from the rate limit."""
+    """A request: its path below the base URL, its JSON body, and the tokens to reserve in the rate limiter."""
 
     path: str
     body: Any
@@ -53,7 +53,7 @@ class HttpRequest(NamedTuple):
 
 
 class Timed(NamedTuple, Generic[Read]):
-    """A value read from a response, and the service's response time in seconds."""
+    """A value read from a response, and the response time of the service in seconds."""
 
     value: Read
     seconds: float = 0.0
@@ -64,11 +64,11 @@ _WAYS_OUT = {
     RATE_LIMITED: "; set requests_per_minute to the service's limit, or run again later",
     **dict.fromkeys((CONNECTION_LOST, MALFORMED, SERVER_ERROR), _AGAIN),
 }
-"""Reason of a failed attempt -> what to do about it. For a timeout, the fact itself says what to do."""
+"""Reason of a failed attempt -> its remedy. For a timeout, the description of the failure includes the remedy."""
 
 
 class _Failure(NamedTuple):
-    """A failed attempt that may be repeated, and the service's Retry-After in seconds."""
+    """A failed attempt that may be repeated: reason, description, and the wait that the service requested (seconds)."""
 
     reason: str
     fact: str
@@ -77,7 +77,7 @@ class _Failure(NamedTuple):
 
 @dataclass
 class Call(Generic[Read]):
-    """One call to a service, with all its attempts; ``run`` raises the exceptions of `Service.post`."""
+    """One call to a service, with all its attempts; for its exceptions see `Service.post`."""
 
     service: Service
     key: str
@@ -88,11 +88,11 @@ class Call(Generic[Read]):
 
     @property
     def url(self) -> str:
-        """The address of the request."""
+        """The URL of the request."""
         return f"{self.service.base_url.rstrip('/')}/{self.request.path}"
 
     async def run(self) -> Timed[Read]:
-        """Make the call and return its timed value; a CallFailed is also recorded in the usage meter."""
+        """Make the call, and return the value and the response time; record a CallFailed in the usage meter."""
         try:
             return await self._repeat()
         except CallFailed as failure:
@@ -100,7 +100,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Repeat the attempt until it succeeds or fails permanently, or until no retries or no time are left."""
+        """Repeat the attempt until it succeeds or fails permanently, or until no retries or no time is left."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0
@@ -143,9 +143,9 @@ class Call(Generic[Read]):
         return result._replace(seconds=seconds)
 
     async def _send(self) -> HttpResponse | _Failure:
-        """Return the response, or the failure to receive a complete one, such as a timeout.
+        """Send the request, and return the response, or a failure if no complete response arrives.
 
-        The key is masked in the response, in case the service echoes it into an answer that is stored.
+        The key is masked in the response, because a service may repeat it in an answer, which would be stored.
         """
         import httpx
 
@@ -201,7 +201,7 @@ class Call(Generic[Read]):
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
-        """Return a transient refusal as a failure; raise CallFailed or EndpointFailed for a permanent one."""
+        """Return a failure for a refusal that may pass; raise CallFailed or EndpointFailed for a permanent refusal."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"
@@ -213,7 +213,7 @@ class Call(Generic[Read]):
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 
     def _remaining(self) -> float:
-        """Return the seconds left until the call's deadline; infinity without one."""
+        """Return the seconds left until the deadline of the call, at least 0; infinity without a deadline."""
         return float("inf") if self.service.deadline is None else max(self.service.deadline - self.elapsed, 0.0)
 
     def _describe(self, fact: str, after: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A JSON service over HTTP, and how to call it: retries, limits, and the key."""
+"""A JSON service over HTTP, and the settings for calling it: retries, limits, and the key."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from ragsweep.services.session import Item, Result, ServiceSession, each
 
 @dataclass(eq=False)
 class Service:
-    """An HTTP service and how to call it.
+    """An HTTP service, and the settings for calling it.
 
-    ``key_env`` names the environment variable of the key, which is read at call time and not stored. A call is retried
-    up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a timeout, a lost
-    connection, a malformed response, or one of the statuses 408, 409, 429 (unless the quota is spent) and 5xx (except
-    501). Any other refusal is permanent.
+    ``key_env`` is the name of the environment variable with the key, which is read for every call and is not stored. A
+    call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a
+    timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
+    (except 501). Any other status than 200 is a permanent refusal.
     """
 
     base_url: str
@@ -29,7 +29,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # this header contains "Bearer KEY", any other only KEY
+    key_header: str = "Authorization"  # this header has the value "Bearer KEY", any other KEY
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -37,9 +37,10 @@ class Service:
         self.session = session
 
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config.
+        """Raise ConfigError for invalid values, such as a URL with a password, or a key in place of a variable's name.
 
-        ``where`` is the part's config key; ``url`` and ``key_env`` are its keys for the address and the variable.
+        For the message, ``where`` is the config key of the part, and ``url`` and ``key_env`` are the names of its keys
+        for the base URL and for the environment variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain the key
@@ -65,7 +66,7 @@ class Service:
                 raise ConfigError(f"{where}.{name} must be more than 0{unit}{null}, got {value}")
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
-        """Raise ConfigError, with a remedy, if the key is not in the environment; for the arguments see ``check``."""
+        """Raise ConfigError, with a remedy, if the environment has no usable key; for the arguments see ``check``."""
         try:
             self.key()
         except ConfigError as fault:
@@ -74,7 +75,7 @@ class Service:
             ) from None
 
     def key(self) -> str:
-        """Read the key from the environment; empty without ``key_env``. Raises ConfigError if it is not usable."""
+        """Return the key from the environment, "" without ``key_env``; raise ConfigError if it is not usable."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()
@@ -88,30 +89,32 @@ class Service:
         return key
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
-        """Process items in the session; see :func:`ragsweep.services.session.each`.
+        """Process items with the session's event loop; see :func:`ragsweep.services.session.each`.
 
-        More items are in progress than calls are in flight, because an item that waits for a retry frees its slot.
+        Up to twice as many items are in progress as calls are allowed at a time, because an item that waits for a retry
+        makes no call.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
-        """Post one body; return ``read(response)`` and the response time.
+        """Send a POST request, and return ``read(response)`` and the response time.
 
-        ``read`` raises ValueError, whose message says what is wrong, for an unreadable response; the call is then
-        retried only if ``retry_unread`` is set.
+        ``read`` gets the response as parsed JSON or an ``EventStream``, and raises ValueError, with the fault as its
+        message, if it cannot use the response. In that case, the call is retried only if ``retry_unread`` is true.
 
         Raises:
             CallFailed: The call was refused, its response could not be read, all attempts within ``retries`` and
             ``deadline`` failed, or the budget is spent.
             EndpointFailed: No call to this service can succeed.
-            ConfigError: The key is not in the environment.
+            ConfigError: The key in the environment is missing or invalid.
         """
         return await Call(self, self.key(), request, read, retry_unread).run()
 
     def post_all(self, path: str, bodies: Sequence[Any], read: Callable[[Any, int], Read]) -> list[Read]:
-        """Post every body, ``concurrency`` at a time; return the results of ``read(response, index)``, in order.
+        """Send a POST request with every body, at most ``concurrency`` at a time.
 
-        Raises like :meth:`post`; the first permanent failure cancels all other calls.
+        Return the results of ``read(response, index of the body)``, in the order of the bodies. Raises like
+        :meth:`post`; the first permanent failure cancels all other calls.
         """
         values: dict[int, Read] = {}
 

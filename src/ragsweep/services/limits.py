@@ -1,7 +1,7 @@
 """Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
 
-Times are seconds of a monotonic clock and are passed in, except to `parse_retry_after`, which may compare a date with
-the wall clock; nothing in this module sleeps.
+Nothing in this module sleeps or reads the monotonic clock: callers pass the time in seconds of that clock. Only
+`parse_retry_after` reads the wall clock, to compare it with a date.
 """
 
 import math
@@ -13,38 +13,41 @@ from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
-"""Upper bound of the wait before the first retry, in seconds, unless the service requests a wait."""
+"""Upper bound of the wait before the first retry, in seconds, if the service does not request a wait."""
 
 LONGEST_WAIT = 60.0
-"""Longest wait before a retry, in seconds. A longer Retry-After is ignored."""
+"""Longest wait before a retry, in seconds. A Retry-After header that requests a longer wait is ignored."""
 
 FIRST_ALONE = 1.0
-"""Maximum seconds for which the first call to a service runs alone, so that a wrong key costs only one request."""
+"""Maximum seconds for which the first call to a service runs alone, so that a wrong key costs a single request."""
 
 SLOW_AFTER = 4
-"""Number of consecutive failures after which calls are made one by one, with growing pauses."""
+"""Number of consecutive failures after which calls are made one at a time, with pauses that grow."""
 
 DOWN_AFTER = 8
 """Number of consecutive failures, over at least PATIENCE seconds, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds of uninterrupted failure before a service counts as down, not counting the waits that it requested."""
+"""Seconds without a success after which a failing service counts as down; waits that it requested do not count."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 
 REST = 30.0
-"""Seconds for which calls to a service that is down are refused, before a single call probes it."""
+"""Seconds for which calls to a service that is down are refused; then, a single call is made to probe it."""
 
 POLL = 0.01
-"""Seconds between checks of whether the single allowed call has returned."""
+"""Seconds between checks whether the only call that may be in flight has ended."""
 
 BURST = 1.0
-"""The amount that the rate allows in this many seconds may be used at once."""
+"""Seconds of unused rate that a rate limiter keeps: the amount for this time may be used at once."""
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Return the wait that a Retry-After header requests; 0 if absent, malformed, past or above LONGEST_WAIT."""
+    """Return the wait in seconds that a Retry-After header requests.
+
+    Return 0 if the header is absent or malformed, if its date is past, or if the wait is longer than LONGEST_WAIT.
+    """
     if value is None:
         return 0.0
     try:
@@ -59,10 +62,10 @@ def parse_retry_after(value: str | None) -> float:
 
 
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
-    """Return the seconds to wait after the failed attempt with index ``attempt``, from 0; at most LONGEST_WAIT.
+    """Return the seconds to wait, at most LONGEST_WAIT, after the failed attempt with the index ``attempt``, from 0.
 
-    If the service requested a wait, the result is that wait plus jitter, so that the calls are not repeated all at
-    once. Otherwise it is a random part of a time that doubles with every attempt ("full jitter",
+    If the service requested the wait ``retry_after``, the result is this wait plus jitter, so that not all calls are
+    repeated at the same time. Otherwise, it is a random part of a time that doubles with every attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
     if retry_after:
@@ -71,13 +74,13 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spreads calls or tokens evenly over time, except for small bursts (see BURST)."""
+    """Spreads calls or tokens evenly over time, but allows small bursts (see BURST)."""
 
     def __init__(self) -> None:
         self._free = -math.inf
 
     def reserve(self, amount: float, per_minute: float | None, now: float) -> float:
-        """Reserve an amount and return the seconds until it may be used; 0 without a rate."""
+        """Reserve an amount of calls or tokens, and return the seconds until it may be used; 0 without a rate."""
         if not per_minute:
             return 0.0
         free = max(self._free, now - BURST)
@@ -86,7 +89,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Delays, pauses or refuses the calls to one service, depending on the outcomes of earlier calls."""
+    """Delays or refuses the calls to one service, depending on the outcomes of earlier calls."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -101,9 +104,9 @@ class CircuitBreaker:
         self._fact = ""
 
     def delay(self, now: float) -> float:
-        """Return the seconds until the next check; 0 lets a call through.
+        """Return the seconds to wait before calling this method again; 0 if a call may start at once.
 
-        Raises EndpointFailed while the circuit is open.
+        Raises EndpointFailed while the circuit is open, that is, while the service counts as down.
         """
         if now < self._open_until:
             way_out = "check its address, and run again when it answers"
@@ -125,7 +128,8 @@ class CircuitBreaker:
     def refuse(self, failure: CallFailed) -> None:
         """Record the permanent failure of a call.
 
-        Raises EndpointFailed if it is a refusal, at least DOWN_AFTER calls have failed permanently, and none succeeded.
+        Raises EndpointFailed if the service refused the call, at least DOWN_AFTER calls have failed permanently, and no
+        call has succeeded.
         """
         self._failures, self._failing_since = 0, None
         self._refusals += 1

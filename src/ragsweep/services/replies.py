@@ -1,4 +1,4 @@
-"""Reads HTTP responses as JSON, and checks that they have the shape that the request implies."""
+"""Read HTTP responses as JSON, and check that they have the structure that the request requires."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS, read_content, separate
 
 MAX_BYTES = 32 * 2**20
-"""Maximum size of a response. 64 vectors of 4,096 numbers are 6 MB."""
+"""Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers have about 6 MB."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters per token, to estimate token counts that a service omits; about right for English."""
+"""Characters per token, to estimate token counts that a service omits; approximately right for English."""
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
-"""Maximum tokens of one call; a larger number is not a count."""
+"""Maximum number of tokens of one call; a larger number in a response is ignored."""
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
@@ -34,7 +34,7 @@ TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """Status, headers and content of a response."""
+    """The status, headers and content of an HTTP response."""
 
     status: int
     headers: Any
@@ -42,11 +42,14 @@ class HttpResponse:
 
     @property
     def text(self) -> str:
-        """The first 4,096 bytes of the content as text; invalid bytes are replaced."""
+        """The first 4,096 bytes of the content as text, with invalid bytes replaced."""
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Parse the content as JSON or an EventStream. Raises ValueError if it is neither, or has an error event."""
+        """Return the content as JSON, or as an EventStream if its type is text/event-stream.
+
+        Raises ValueError if the content is of another type, is not JSON, or has an event of type ``error``.
+        """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             return read_events(self.content.decode("utf-8-sig", "replace"))
@@ -60,15 +63,16 @@ class HttpResponse:
 
 @dataclass(frozen=True)
 class EventStream:
-    """The events of a streamed response: JSON objects and strings are parsed, and any other data is kept as text."""
+    """The data of the events in a streamed response: JSON objects and strings are parsed, other data is text."""
 
     events: tuple[Any, ...]
 
 
 def read_events(text: str) -> EventStream:
-    """Read server-sent events, without the ``[DONE]`` of OpenAI's protocol; the last blank line may be missing.
+    """Return the server-sent events in a text, except the ``[DONE]`` of OpenAI's protocol.
 
-    Source: WHATWG, HTML Living Standard, section 9.2.6. Raises ValueError for an event of type ``error``.
+    The blank line after the last event may be missing. Raises ValueError for an event of type ``error``. Source of the
+    format: WHATWG, HTML Living Standard, section 9.2.6.
     """
     events, data, kind = list[Any](), list[str](), ""
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
@@ -90,7 +94,7 @@ def read_events(text: str) -> EventStream:
 
 
 class Reply(NamedTuple):
-    """A model's reply."""
+    """A model's reply in a chat: the answer (``text``), the thoughts, and facts about the call."""
 
     text: str
     model: str  # the name that the service returned
@@ -100,13 +104,14 @@ class Reply(NamedTuple):
 
 
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
-    """Read a chat completion; blocks in ``tags`` are thoughts (None: all text is the answer).
+    """Return the reply in a chat completion.
 
-    ``characters``: the length of the request, from which a missing token count is estimated.
+    ``tags`` has the names of the tags around thoughts (None: all text is the answer). ``characters`` is the length of
+    the request, from which a missing token count is estimated.
 
     Raises:
-        ValueError: The response is not a completion, or is an empty one: another attempt may help.
-        CallFailed: The reply is unusable, and another attempt would cost the same again.
+        ValueError: The response is not a chat completion, or its text is blank. Another attempt may help.
+        CallFailed: The reply is truncated or withheld. Another attempt would cost the same again.
     """
     try:
         choice = response["choices"][0]
@@ -136,16 +141,16 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Read the tokens of one call; if the service reports none, estimate them from the characters sent and received."""
+    """Return the usage of one call; estimate tokens that are not reported from the characters sent and received."""
     if counts := read_token_counts(response, received):
         return counts._replace(calls=1)
     return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Read the service's token counts; None unless it reports both.
+    """Return the token counts that a service reports, as a usage of 0 calls; None unless it reports both counts.
 
-    Without output text (``received``: its number of characters), a missing count of output tokens is 0.
+    ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0.
     """
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
@@ -160,14 +165,15 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Estimate the number of tokens of a text from its number of characters."""
+    """Return an estimate of the number of tokens in a text with this number of characters."""
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector per text, in the order of the texts.
 
-    Raises ValueError unless every text has exactly one vector of finite numbers, with ``dimension`` values if given.
+    Raises ValueError unless the response has exactly one vector of finite numbers for every text, with ``dimension``
+    values unless it is None.
     """
     try:
         vectors = {entry["index"]: entry["embedding"] for entry in response["data"]}

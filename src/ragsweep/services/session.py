@@ -1,4 +1,4 @@
-"""The shared state of one command's calls: an event loop with connections, limits per service, and a usage meter."""
+"""The state that all calls of a command share: an event loop with connections, limits per service, a usage meter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class Connectable(Protocol):
-    """A client of a service that takes its connections, limits and usage meter from a session."""
+    """A client of a service that uses the connections, limits and usage meter of a session."""
 
     def connect(self, session: ServiceSession) -> None:
         """Use this session for all further calls."""
@@ -32,7 +32,7 @@ class Connectable(Protocol):
 
 @dataclass
 class HostState:
-    """State shared by all calls to one base URL with one key."""
+    """The state that all calls to one base URL with the same key share."""
 
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     requests: RateLimiter = field(default_factory=RateLimiter)
@@ -40,7 +40,7 @@ class HostState:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """Wait until the circuit breaker lets a call through. Raise EndpointFailed if the service is down."""
+        """Wait until the circuit breaker admits the call of the block; raise EndpointFailed if the service is down."""
         while wait := self.breaker.delay(time.monotonic()):
             await asyncio.sleep(wait)
         self.breaker.in_flight += 1
@@ -53,17 +53,17 @@ class HostState:
 
 @dataclass
 class Connections:
-    """The HTTP client of one event loop, and its semaphores by service and limit."""
+    """The HTTP client of an event loop, and the loop's semaphores by (id of a HostState, limit)."""
 
     client: httpx.AsyncClient
     slots: dict[tuple[object, int], asyncio.Semaphore] = field(default_factory=dict)
 
 
 class ServiceSession:
-    """Runs calls with shared limits and usage: one session serves all parts of a command.
+    """Runs calls with shared limits and a shared usage meter: all parts of a command use one session.
 
-    Connections last for one batch of calls or, inside a ``with`` block, until the block ends. Outside a command, a part
-    has its own session, without a budget.
+    Connections are kept for one batch of calls or, in a ``with`` block, until the block ends. Outside a command, each
+    part has its own session, without a budget.
     """
 
     def __init__(self) -> None:
@@ -84,32 +84,32 @@ class ServiceSession:
             runner.close()
 
     def connect(self, part: object) -> None:
-        """Connect the service clients among a part's attributes to this session."""
+        """Connect the clients of services among the attributes of a part to this session."""
         for value in vars(part).values() if hasattr(part, "__dict__") else ():
             if isinstance(value, Connectable):
                 value.connect(self)
 
     def host(self, base_url: str, key: str) -> HostState:
-        """Return the shared state of the calls to a service with one key; the key is not stored."""
+        """Return the shared state of the calls to a base URL with a key, of which only a hash is stored."""
         name = (base_url.rstrip("/"), hashlib.blake2b(key.encode(), digest_size=16).hexdigest())
         return self._hosts.setdefault(name, HostState())
 
     async def connections(self) -> Connections:
-        """Return the running event loop's connections, which are closed when the loop is."""
+        """Return the connections of the running event loop, which are closed together with the loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            # The loop closes asynchronous generators (loop.shutdown_asyncgens), and this one closes the client.
+            # The loop closes its asynchronous generators (loop.shutdown_asyncgens); this generator closes the client.
             self._lifetimes[loop] = self._open(loop)
             await anext(self._lifetimes[loop])
         return self._connections[loop]
 
     async def slot(self, host: HostState, limit: int) -> asyncio.Semaphore:
-        """Return the running event loop's semaphore for at most ``limit`` calls in flight to a service."""
+        """Return the semaphore of the running event loop that allows ``limit`` simultaneous calls to a service."""
         slots = (await self.connections()).slots
         return slots.setdefault((id(host), limit), asyncio.Semaphore(limit))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine to completion, and return its result."""
+        """Run a coroutine to its end, and return its result."""
         if self._runner is None or threading.current_thread() is not self._thread:
             return asyncio.run(work)
         return self._runner.run(work)
@@ -119,7 +119,7 @@ class ServiceSession:
 
         for name in ("httpx", "httpcore"):  # at DEBUG they log response headers, which may contain a key
             logging.getLogger(name).setLevel(logging.WARNING)
-        # Our timeouts cover a whole call, whereas httpx measures between two bytes.
+        # The timeouts of Service cover whole attempts, whereas those of httpx cover the time between two bytes.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         async with httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False) as client:
             try:
@@ -136,10 +136,10 @@ def each(
     at_once: int = 32,
     run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
 ) -> None:
-    """Process items in order, ``at_once`` at a time; call ``done(number, result)`` as each result arrives.
+    """Process items, at most ``at_once`` at a time, and call ``done(index, result)`` as soon as a result is available.
 
-    ``work`` and ``done`` run in the calling thread. A started item is finished before a later one takes its place. The
-    first exception of ``work`` or ``done`` cancels all other items and is raised.
+    Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the calling
+    thread. The first exception that ``work`` or ``done`` raises cancels all other items, and is raised.
     """
 
     async def work_through(rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Separates a reasoning model's thoughts from its answer: only the answer is scored."""
+"""Separate the thoughts of a reasoning model from its answer: only the answer is scored."""
 
 import json
 import re
@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import ConfigError
 
 TAGS = ("think", "thinking", "reasoning")
-"""The tags of DeepSeek-R1, Qwen3 and other models, for servers that do not separate the thoughts."""
+"""Names of the tags in which DeepSeek-R1, Qwen3 and other models write thoughts, unless the server separates them."""
 
 _CHANNEL = r"(?:<\|end\|>)?(?:(?:<\|start\|>)?assistant)?<\|channel\|>"
 _MESSAGE = r"\b(?:[^<]|<\|constrain\|>)*<\|message\|>"
 OPENING = rf"<\|begin_of_thought\|>|{_CHANNEL}(?:analysis|commentary){_MESSAGE}"
 CLOSING = rf"<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?|{_CHANNEL}final{_MESSAGE}"
-"""Patterns of special tokens that act as tags: OpenThinker's, Sky-T1's, and gpt-oss's channels (Harmony format)."""
+"""Patterns of special tokens that act as opening and closing tags: those of OpenThinker and Sky-T1, and the channels of
+gpt-oss (Harmony format)."""
 
 _END = re.compile(r"\s*<\|(?:end_of_solution|return|end)\|>\s*\Z")
 
@@ -24,7 +25,7 @@ THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("t
 
 
 class Separated(NamedTuple):
-    """A reply in two parts; an ``unclosed`` one ends within the thoughts, so that there is no answer."""
+    """A reply separated into answer and thoughts; ``unclosed``: it ends within the thoughts and has no answer."""
 
     answer: str
     thoughts: str = ""
@@ -32,19 +33,23 @@ class Separated(NamedTuple):
 
 
 def check_tags(tags: Any, where: str) -> None:
-    """Raise ConfigError unless ``tags`` is None or a list of tag names."""
+    """Raise ConfigError unless ``tags`` is None or a list of names of tags; ``where`` is the part's config key."""
     names = tags if isinstance(tags, list | tuple) else () if tags is None else (None,)
     if not all(isinstance(name, str) and re.fullmatch(r"[\w:-]+", name) for name in names):
         raise ConfigError(f"{where}.thoughts must be a list of tag names, such as [think], or null, got {tags!r}")
 
 
 def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separated:
-    """Separate the answer, the text after the last closed block, from the thoughts.
+    """Separate a reply into thoughts and the answer, which is the text after the last closing tag.
 
-    A closing tag needs no opening one: a chat template may have opened the block at the end of ``prompt``. Three kinds
-    of tags are plain text: tags within code, tags in a reply that is entirely JSON, and an opening tag inside a line if
-    no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match other
-    forms.
+    If ``tags`` is None or empty, or if the reply has no tags, the whole reply is the answer. If the reply ends within
+    the thoughts, the result is ``unclosed`` and has no answer. A closing tag needs no opening tag in the reply, because
+    a chat template may write the opening tag at the end of ``prompt``; in this case, a reply without a closing tag has
+    no answer.
+
+    Three kinds of tags are plain text: tags in code, tags in a reply that is entirely JSON, and an opening tag within a
+    line if no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match
+    further kinds of tags.
     """
     if not tags or _is_json(text):
         return Separated(text)
@@ -65,9 +70,10 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 
 
 def read_content(content: Any) -> Separated:
-    """Read the content of a chat message: a text, or a list of parts, some of which may be thoughts.
+    """Return the answer and the thoughts in the content of a chat message: None, a text, or a list of parts.
 
-    Raises ValueError for any other content, and for a part of an unknown type.
+    Parts of the types in THINKING_PARTS are thoughts. Raises ValueError for any other content, and for a part of an
+    unknown type or without text.
     """
     if content is None or isinstance(content, str):
         return Separated(content or "")
@@ -84,7 +90,10 @@ def read_content(content: Any) -> Separated:
 
 
 def _text_of(part: Mapping[str, Any], kind: str) -> str:
-    """Return a part's text, which is in the field named after its type, in ``text`` or in ``summary``."""
+    """Return the text of a part, which is in the field named after its type, in ``text`` or in ``summary``.
+
+    Encrypted thoughts have no text: "". Raises ValueError for any other part without text.
+    """
     if kind == "redacted_thinking":  # encrypted
         return ""
     given = next((part[name] for name in (kind, "text", "summary") if part.get(name) is not None), None)
@@ -97,14 +106,14 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag or part of one; decoding must keep such tokens."""
+    """Return whether a special token is a tag or part of a tag, which decoding must not drop; False without tags."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 
 
 @cache
 def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return two patterns: one matches a tag, the other code or a tag."""
+    """Return two patterns: the first matches a tag, the second matches code or a tag."""
     name = "|".join(map(re.escape, tags))
     opening = rf"<(?i:{name})\s*>|\[(?:{name.upper()})\]|{OPENING}"
     closing = rf"</(?i:{name})\s*>|\[/(?:{name.upper()})\]|{CLOSING}"
@@ -113,7 +122,10 @@ def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:
-    """Find the first tag outside code from ``place`` on. A code block that begins within thoughts ends with them."""
+    """Return the first tag outside code from ``place`` on; None if there is none.
+
+    A closing tag also ends a code block that begins within the thoughts.
+    """
     for found in token.finditer(text, place):
         if not found["code"]:
             return found

@@ -1,4 +1,4 @@
-"""Counts and prices a command's calls, and stops them when a budget is spent."""
+"""Count the calls and tokens of a command, price them, and refuse calls when the budget is spent."""
 
 import math
 import re
@@ -15,19 +15,19 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""A function that returns the price of a model's usage; NaN if the price is unknown."""
+"""A function (name of a model, usage) -> the price of the usage, NaN if it is unknown."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits on one process's usage; None means no limit. Money is in the currency of the prices."""
+    """Limits on the usage of one process; None means no limit. Money is in the currency of the prices."""
 
     calls: int | None = None
     tokens: int | None = None
     money: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a value that is not a valid limit."""
+        """Raise ConfigError unless each limit is None or a number of at least 0."""
         for name in LIMITS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
@@ -36,7 +36,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """Calls (a retried call counts once), tokens, and money where prices are known."""
+    """Total calls, tokens, and money of the calls with known prices; a retried call counts once."""
 
     calls: int = 0
     tokens: int = 0
@@ -45,19 +45,19 @@ class UsageTotals:
 
 
 def no_prices(model: str, usage: Usage) -> float:
-    """Return NaN: no model has a price."""
+    """Return NaN, because the prices are unknown."""
     return math.nan
 
 
 def sum_usage(*used: Usage) -> Usage:
-    """Add up the usage of several calls."""
+    """Return the total usage of several calls, which is marked as estimated if any of them is."""
     calls, tokens_in, tokens_out, estimated = zip(Usage(), *used, strict=True)
     return Usage(sum(calls), sum(tokens_in), sum(tokens_out), any(estimated))
 
 
 @dataclass
 class UsageMeter:
-    """The usage of one command in one process, its prices and its budget."""
+    """Counts the usage of one command in one process, and has its prices and its budget."""
 
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
@@ -68,7 +68,7 @@ class UsageMeter:
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set budget and prices; return whether the budget changed, in which case earlier usage does not count."""
+        """Set budget and prices; return whether the budget changed, so that earlier usage does not count against it."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
@@ -76,7 +76,7 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str) -> None:
-        """Raise ConfigError if money is limited and a model has no price: the limit could not be enforced."""
+        """Raise ConfigError if money is limited and a model has no price, because the limit could not be enforced."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
             pattern = re.sub(r"[^\w.-].*", "*", model)
             raise ConfigError(
@@ -85,7 +85,7 @@ class UsageMeter:
             )
 
     def admit(self) -> None:
-        """Count a call before it is made. Raise CallFailed if the budget is spent."""
+        """Count a call before it is made; raise CallFailed, without counting it, if the budget is spent."""
         with self._lock:
             for name in LIMITS:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
@@ -96,7 +96,7 @@ class UsageMeter:
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:
-        """Count and price the tokens of a call that has ended."""
+        """Add the tokens of a call that has ended, and their price if it is known, to the totals."""
         money = self.price(model, usage)
         with self._lock:
             calls, tokens, spent, estimated = astuple(self.totals)
@@ -105,7 +105,7 @@ class UsageMeter:
             self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
 
     def note_failure(self, failure: CallFailed) -> None:
-        """Count a call that failed permanently, and keep its message."""
+        """Count a call that failed permanently by its reason, and keep the latest message."""
         with self._lock:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
@@ -114,7 +114,7 @@ class UsageMeter:
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Describe the usage since ``before``: calls, tokens and, if its price is known, money; empty without calls."""
+        """Return a text on the usage since ``before``: calls, tokens and, if known, money; "" without calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

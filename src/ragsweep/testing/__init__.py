@@ -1,1 +1,1 @@
-"""Contract tests for parts: inherit one, set your part, and pytest checks the framework's requirements."""
+"""Contract tests for parts: inherit from a contract, set your part, and pytest checks what ragsweep requires of it."""

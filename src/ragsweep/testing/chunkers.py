@@ -1,4 +1,4 @@
-"""The contract of a chunker, as tests: ``class TestMine(ChunkerContract): part = Mine``."""
+"""Contract tests for a chunker; to apply them, write ``class TestMine(ChunkerContract): part = Mine``."""
 
 import random
 from collections.abc import Callable
@@ -14,21 +14,22 @@ GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
 
 
 def texts(number: int = 60) -> list[str]:
-    """Make texts of many kinds (such as empty, blank, and one very long word), and ``number`` random mixtures."""
+    """Return seven texts of special kinds (such as empty, blank, a very long word), and ``number`` random texts."""
     chance = random.Random(0)
     mixed = ["".join(chance.choices(WORDS + GAPS, k=chance.randrange(200))) for _ in range(number)]
     return ["", " ", "\n \t\n", "x", "x" * 5000, " " * 3000 + "end", "half \ud800 a character", *mixed]
 
 
 def assert_lawful(spans: Spans, corpus: Corpus) -> None:
-    """Check that spans lie within their texts, are in order, and cover all that is not white space.
+    """Check that the spans are sorted, lie within their texts, and cover all characters other than white space.
 
-    A span may be blank only in a blank document, which is one chunk.
+    Only the span of a blank document may be blank, and such a document must be one chunk. Raises AssertionError
+    otherwise.
     """
     rows = list(zip(spans.document.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
     assert [array.dtype.name for array in spans] == ["int32", "int64", "int64"]
     assert all(span < following for span, following in pairwise(rows)), (
-        "spans are ordered by document, then start; each once"
+        "spans must be sorted by document, then by start, and none may occur twice"
     )
     for document, text in enumerate(corpus.texts):
         own = [(start, end) for n, start, end in rows if n == document]
@@ -43,17 +44,17 @@ def assert_lawful(spans: Spans, corpus: Corpus) -> None:
 
 
 class ChunkerContract(Contract):
-    """The contract of a chunker: set ``part`` to your class, or to a method that returns an instance."""
+    """Contract tests for a chunker: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], Chunker]
 
     def test_no_text_is_lost_and_spans_are_in_order(self) -> None:
-        """Check the spans of many kinds of documents, as :func:`assert_lawful` does."""
+        """Check the spans of many kinds of documents with :func:`assert_lawful`."""
         corpus = _corpus(texts())
         assert_lawful(self.part().split(corpus), corpus)
 
     def test_a_document_is_split_alike_in_any_corpus(self) -> None:
-        """Check that a document's chunks depend only on its text."""
+        """Check that the chunks of a document do not depend on the other documents."""
         corpus = _corpus(texts(10))
         together = self.part().split(corpus)
         for document, text in enumerate(corpus.texts):

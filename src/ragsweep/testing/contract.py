@@ -1,4 +1,4 @@
-"""What the contracts share: their base classes, and checks of rankings and of requests."""
+"""The base classes of contract tests, and the checks of rankings and requests that several of the classes share."""
 
 import io
 from abc import ABC, abstractmethod
@@ -17,10 +17,14 @@ _ADVICE = {
 
 
 class Contract:
-    """Base of the contracts; subclasses set ``part`` or ``metric``, and a value of the wrong kind raises TypeError."""
+    """The base class of contract tests; subclasses set ``part`` or ``metric``.
+
+    The definition of a subclass raises TypeError if it sets ``part`` to an instance in place of a class or method, or
+    ``metric`` to a class in place of an instance.
+    """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Check the ``part`` or ``metric`` that a class sets; a fixture of that name is not checked."""
+        """Check the ``part`` or ``metric`` that a subclass sets; a pytest fixture of this name is not checked."""
         super().__init_subclass__(**arguments)
         part, metric = vars(cls).get("part"), vars(cls).get("metric")
         if part is not None and not callable(part) and not hasattr(type(part), "__get__"):
@@ -31,7 +35,7 @@ class Contract:
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError for a missing attribute, with advice for ``part`` and ``metric``."""
+            """Raise AttributeError for a missing attribute; for ``part`` and ``metric``, the message has advice."""
             advice = _ADVICE.get(name, "the class neither sets nor inherits it")
             raise AttributeError(f"{type(self).__name__}.{name} is missing: {advice}", name=name, obj=self)
 
@@ -42,7 +46,7 @@ Result = TypeVar("Result")
 def collect(
     method: Callable[[Sequence[Request], Callable[[int, Result], None]], None], requests: Sequence[Request]
 ) -> list[Result]:
-    """Return the result of each request, in order; raises AssertionError unless each has exactly one."""
+    """Return the result of each request, in order; raise AssertionError unless each request has exactly one result."""
     results: dict[int, Result] = {}
 
     def done(number: int, result: Result) -> None:
@@ -55,7 +59,11 @@ def collect(
 
 
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
-    """Check shapes and dtypes, and that each row is sorted (ties by position), unique, in range, padded at its end."""
+    """Check the shapes and dtypes of rankings of ``chunks`` chunks, and the order of each row.
+
+    A row must be sorted by falling score, then by position; its positions must be distinct and in range; and padding
+    must be at its end. Raises AssertionError otherwise.
+    """
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions are int32, not {positions.dtype}"
     assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"
@@ -74,13 +82,16 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
 
 
 def assert_equal(actual: Rankings, expected: Rankings) -> None:
-    """Check that two rankings have equal positions, and scores that differ by at most a relative 1e-6."""
+    """Check that rankings have equal positions, and scores that differ by at most 1e-6 of the expected score."""
     np.testing.assert_array_equal(actual.positions, expected.positions)
     np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-6)
 
 
 def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Write arrays to bytes and read them back without pickle, as the store does with a built index."""
+    """Write named arrays to bytes, and return them as read back without pickle, as the store does with an index.
+
+    Raises AssertionError for values that are not arrays, or are arrays of Python objects.
+    """
     assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
     for name, array in arrays.items():
         assert isinstance(name, str), f"arrays are named by strings, not {name!r}"
@@ -94,7 +105,7 @@ def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
 
 
 class RankingContract(Contract, ABC):
-    """The contract of a part that builds an index of chunks and ranks them; the chunks are texts or vectors."""
+    """Contract tests for a part that builds an index of chunks, which are texts or vectors, and ranks the chunks."""
 
     part: Any
 
@@ -104,29 +115,29 @@ class RankingContract(Contract, ABC):
 
     @abstractmethod
     def queries(self) -> Any:
-        """Return the queries to rank the chunks for."""
+        """Return the queries for which the chunks are ranked."""
 
     @abstractmethod
     def rank(self, part: Any, index: Arrays, chunks: Any, queries: Any, depth: int) -> Rankings:
-        """Rank the chunks of an index for each query."""
+        """Return the rankings of ``chunks``, from which ``index`` was built, for all queries."""
 
     def rank_anew(self, queries: Any, depth: int) -> Rankings:
-        """Rank with a new instance and a new index."""
+        """Return the rankings of ``chunks()`` by a new instance of the part with a new index."""
         part = self.part()
         return self.rank(part, part.build(self.chunks()), self.chunks(), queries, depth)
 
     def test_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check the rankings at several depths, one of them above the number of chunks."""
+        """Check the rankings at several depths, one of which is above the number of chunks (see ``assert_lawful``)."""
         number = len(self.chunks())
         for depth in (1, 3, number, 3 * number):
             assert_lawful(self.rank_anew(self.queries(), depth), depth, number)
 
     def test_no_queries_give_no_rankings(self) -> None:
-        """Check an empty batch, whose result has no rows, but as many columns as the depth."""
+        """Check that the result of an empty batch has no rows, but as many columns as the depth."""
         assert self.rank_anew(self.queries()[:0], 5).positions.shape == (0, 5)
 
     def test_a_query_is_ranked_alike_in_any_batch(self) -> None:
-        """Check that each query alone is ranked as in the whole batch, because rows are stored one by one."""
+        """Check that each query has the same ranking alone as in the batch, because rankings are stored by query."""
         part, queries = self.part(), self.queries()
         index = part.build(self.chunks())
         together = self.rank(part, index, self.chunks(), queries, 5)
@@ -135,12 +146,12 @@ class RankingContract(Contract, ABC):
             assert_equal(alone, Rankings(together.positions[row : row + 1], together.scores[row : row + 1]))
 
     def test_a_stored_index_serves_another_instance(self) -> None:
-        """Check that ``build`` returns everything needed for ranking, as named arrays."""
+        """Check that another instance can rank with the named arrays that ``build`` returns."""
         index = store_and_load(self.part().build(self.chunks()))
         assert_equal(self.rank(self.part(), index, self.chunks(), self.queries(), 5), self.rank_anew(self.queries(), 5))
 
     def test_an_instance_serves_two_indexes(self) -> None:
-        """Check that one instance can serve several chunkings."""
+        """Check that one instance can build and use several indexes, as for several chunkers."""
         part, chunks, reverse = self.part(), self.chunks(), self.chunks()[::-1]
         index, reverse_index = part.build(chunks), part.build(reverse)
         self.rank(part, reverse_index, reverse, self.queries(), 5)

@@ -1,4 +1,4 @@
-"""The contract of a dataset reader, as tests: ``class TestMine(DatasetContract): part = lambda self: Mine(...)``."""
+"""Contract tests for a dataset reader; to apply them, inherit from ``DatasetContract`` and set ``part``."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from ragsweep.testing.contract import Contract
 
 
 class DatasetContract(Contract):
-    """The contract of a dataset reader: set ``part`` to your class, or to a method that returns an instance.
+    """Contract tests for a dataset reader: set ``part`` to your class, or to a method that returns an instance.
 
     The instance should read a small dataset.
     """
@@ -15,20 +15,20 @@ class DatasetContract(Contract):
     part: Callable[[], DatasetReader]
 
     def test_ids_are_unique(self) -> None:
-        """Check that there are documents and questions, and that their ids, by which results are joined, are unique."""
+        """Check that there are documents and questions, and that their ids, which identify results, are unique."""
         dataset = self.part().load()
         assert len(set(dataset.corpus.ids)) == len(dataset.corpus.ids) > 0
         identifiers = [question.id for question in dataset.golden.questions]
         assert len(set(identifiers)) == len(identifiers) > 0
 
     def test_evidence_names_documents_of_the_corpus(self) -> None:
-        """Check that every document has an id, a title and a text, and that evidence names documents of the corpus."""
+        """Check that every document has an id, a title and a text, and that evidence is in documents of the corpus."""
         dataset = self.part().load()
         assert len(dataset.corpus.ids) == len(dataset.corpus.titles) == len(dataset.corpus.texts)
         named = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Check that a second reading gives the same digests of corpus and golden set; they identify results."""
+        """Check that a second reading gives the same digests of corpus and golden set, which identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

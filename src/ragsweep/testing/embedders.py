@@ -1,4 +1,4 @@
-"""The contract of an embedder, as tests: ``class TestMine(EmbedderContract): part = Mine``."""
+"""Contract tests for an embedder; to apply them, write ``class TestMine(EmbedderContract): part = Mine``."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -13,9 +13,10 @@ TEXTS = ("The cat sat on the mat.", "", "Stars, planets and moons", "café", LON
 
 
 class EmbedderContract(Contract):
-    """The contract of an embedder: set ``part`` to your class, or to a method that returns an instance.
+    """Contract tests for an embedder: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` is the largest accepted difference of a value between batches; set a larger one for half precision.
+    ``tolerance`` is the largest accepted difference between the values of a text's vector in different batches.
+    Increase it for a model in half precision.
     """
 
     tolerance: ClassVar[float] = 1e-5
@@ -23,13 +24,13 @@ class EmbedderContract(Contract):
     part: Callable[[], Embedder]  # it may return the same instance for every test
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the methods by which the pipeline recognises this kind of part."""
+        """Check that the part has the methods by which the pipeline recognises an embedder."""
         assert isinstance(self.part(), Embedder)
 
     def test_documents_and_queries_get_finite_vectors_of_one_length(self) -> None:
-        """Check that vectors are finite, of one length, and float32 whatever the model's dtype.
+        """Check that the vectors of documents and queries are finite, of the same length, and float32.
 
-        An empty list must be accepted.
+        For an empty list of texts, the result must be an array without rows.
         """
         part = self.part()
         vectors, queries = part.embed_documents(TEXTS).vectors, part.embed_queries(TEXTS)
@@ -40,7 +41,7 @@ class EmbedderContract(Contract):
         assert part.embed_documents([]).vectors.shape == part.embed_queries([]).shape == (0, vectors.shape[1])
 
     def test_no_more_tokens_are_read_than_there_are(self) -> None:
-        """Check that no more tokens of a text are read than it has, and that a long text has more than a short one."""
+        """Check that no more tokens of a text are read than it has, and that a long text has more than a short text."""
         _, tokens, read = self.part().embed_documents(TEXTS)
         assert tokens.shape == read.shape == (len(TEXTS),)
         assert tokens.dtype == read.dtype == np.int32
@@ -48,9 +49,9 @@ class EmbedderContract(Contract):
         assert tokens[4] > tokens[0]
 
     def test_a_text_is_embedded_alike_in_any_batch(self) -> None:
-        """Check that a text has the same vector, within the tolerance, in any batch and order.
+        """Check that a text has the same vector, within ``tolerance``, in any batch and order.
 
-        The same batch must give identical vectors.
+        Embedding the same batch again must give identical vectors.
         """
         part = self.part()
         together = part.embed_documents(TEXTS).vectors

@@ -1,4 +1,4 @@
-"""The contract of a generator, as tests: ``class TestMine(GeneratorContract): part = Mine``."""
+"""Contract tests for a generator; to apply them, write ``class TestMine(GeneratorContract): part = Mine``."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -25,15 +25,15 @@ REQUESTS = (
 
 
 def content(answer: Answer) -> tuple[object, ...]:
-    """Return the parts of an answer that must be repeatable."""
+    """Return the fields of an answer that must not vary: text, abstention, failure, and support to 5 decimals."""
     support = None if answer.support != answer.support else round(answer.support, 5)
     return answer.text, answer.abstained, answer.failed, support
 
 
 class GeneratorContract(Contract):
-    """The contract of a generator: set ``part`` to your class, or to a method that returns an instance.
+    """Contract tests for a generator: set ``part`` to your class, or to a method that returns an instance.
 
-    Set ``repeatable = False`` if the answer to a request may vary, for example because a service samples it.
+    Set ``repeatable = False`` if the answer to a request may vary, for example because it is sampled.
     """
 
     repeatable: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class GeneratorContract(Contract):
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check that each request has one answer, including those without context, or without a question."""
+        """Check that each request has exactly one answer, even without context or with an empty question."""
         for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)
@@ -50,11 +50,11 @@ class GeneratorContract(Contract):
             assert answer.failed or answer.seconds >= 0, "latency is computed from the seconds of an answer"
 
     def test_no_requests_no_answers(self) -> None:
-        """Check an empty batch, which needs no model."""
+        """Check that an empty batch gives no answers and no error."""
         assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Check that an answer is the same in any batch and order, because answers are stored by request."""
+        """Check that the answer to a request, by which it is stored, is the same in any batch and order."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()
@@ -64,7 +64,7 @@ class GeneratorContract(Contract):
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """Check that a generator with the trait ``needs_context`` abstains if there is no context."""
+        """Check that a generator with the trait ``needs_context`` abstains, with an empty text, without context."""
         part = self.part()
         if traits_of(part).needs_context:
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
@@ -72,7 +72,7 @@ class GeneratorContract(Contract):
             assert answer.text == ""
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
-        """Check the estimate if the class makes one; NaN stands for an unknown amount."""
+        """Check that the estimate, if the generator has one, is not below the cost of an answer, unless it is NaN."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = collect(part.generate, REQUESTS[:1])[0].usage

@@ -1,4 +1,4 @@
-"""The contract of a hybrid retriever, as tests: ``class TestMine(HybridRetrieverContract): part = Mine``."""
+"""Contract tests for a hybrid retriever; to apply them, inherit from HybridRetrieverContract and define ``part``."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ CHUNKS = 40
 
 
 def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
-    """Draw rankings with ties and of random lengths; some are empty."""
+    """Return random rankings of CHUNKS chunks; they have ties and lengths from 0 to ``depth``."""
     chance = np.random.default_rng(seed)
     positions = np.stack([chance.permutation(CHUNKS)[:depth] for _ in range(questions)])
     lengths = chance.integers(0, depth + 1, questions)
@@ -21,35 +21,38 @@ def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
 
 
 class HybridRetrieverContract(Contract):
-    """The contract of a hybrid: override ``part`` with a method that returns an instance with at least two legs."""
+    """Contract tests for a hybrid retriever: define ``part`` as a method that returns an instance with several legs."""
 
     part: Callable[[], HybridRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the attributes and methods by which the pipeline recognises a hybrid."""
+        """Check that the part has the members by which the pipeline recognises a hybrid retriever."""
         assert isinstance(self.part(), HybridRetriever)
 
     def test_fused_rankings_are_sorted_unique_and_padded(self) -> None:
-        """Check the fused rankings at depths below, equal to and above the legs' depth."""
+        """Check the fused rankings at depths below, equal to and above the depth of the legs' rankings."""
         for depth in (1, 12, 100):
             fused = self.part().fuse(self._legs(), depth)
             assert_lawful(fused, depth, CHUNKS)
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """Check that exactly the chunks found by some leg are ranked, if the depth leaves room for all."""
+        """Check that a fused ranking of sufficient depth has exactly the chunks in the rankings of the legs."""
         legs = self._legs()
         for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
             candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}
             assert set(fused) - {NO_CHUNK} == candidates - {NO_CHUNK}
 
     def test_the_order_of_the_legs_does_not_matter(self) -> None:
-        """Check that legs are identified only by their names."""
+        """Check that the fused ranking does not depend on the order of the legs, only on their names."""
         legs = self._legs()
         assert_equal(self.part().fuse(dict(reversed(legs.items())), 20), self.part().fuse(legs, 20))
 
     def test_a_question_is_fused_alike_in_any_batch(self) -> None:
-        """Check that each question alone is fused as in the whole batch, because rows are stored one by one."""
+        """Check that each question has the same fused ranking alone as in the batch.
+
+        This is required because fused rankings are stored by question.
+        """
         legs = self._legs()
         together = self.part().fuse(legs, 20)
         for row in range(len(together.positions)):
@@ -58,7 +61,7 @@ class HybridRetrieverContract(Contract):
             assert_equal(self.part().fuse(alone, 20), Rankings(together.positions[own], together.scores[own]))
 
     def test_nothing_found_gives_empty_rankings(self) -> None:
-        """Check a question for which no leg returns anything."""
+        """Check that the fused ranking is empty if the rankings of all legs are empty."""
         empty = Rankings(np.full((2, 4), NO_CHUNK, np.int32), np.full((2, 4), -np.inf, np.float32))
         fused = self.part().fuse(dict.fromkeys(self.part().legs, empty), 3)
         assert_lawful(fused, 3, CHUNKS)

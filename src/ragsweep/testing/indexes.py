@@ -1,4 +1,4 @@
-"""The contract of a vector index, as tests: ``class TestMine(VectorIndexContract): part = Mine``."""
+"""Contract tests for a vector index; to apply them, write ``class TestMine(VectorIndexContract): part = Mine``."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -10,9 +10,9 @@ from ragsweep.testing.contract import RankingContract, assert_equal, assert_lawf
 
 
 class VectorIndexContract(RankingContract):
-    """The contract of a vector index: set ``part`` to your class, or to a method that returns an instance.
+    """Contract tests for a vector index: set ``part`` to your class, or to a method that returns an instance.
 
-    Set ``exact = False`` for an index that may miss neighbours. Scores are inner products in any case.
+    Set ``exact = False`` for an approximate index, which may miss neighbours. Its scores must be inner products, too.
     """
 
     exact: ClassVar[bool] = True
@@ -21,34 +21,34 @@ class VectorIndexContract(RankingContract):
     part: Callable[[], VectorIndex]
 
     def chunks(self) -> Floats:
-        """Return random unit vectors; every tenth is a copy of an earlier one."""
+        """Return ``number`` random unit vectors; every tenth vector is a copy of an earlier vector."""
         vectors = np.random.default_rng(0).normal(size=(self.number, 24))
         vectors[9::10] = vectors[:-9:10][: len(vectors[9::10])]
         unit: Floats = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
         return unit
 
     def queries(self) -> Floats:
-        """Return queries near some of the vectors, enough for a library to switch to its batch algorithm."""
+        """Return query vectors near every twelfth vector: so many that a library uses its algorithm for batches."""
         near = self.chunks()[::12]
         return near + np.random.default_rng(1).normal(scale=0.1, size=near.shape).astype(np.float32)
 
     def rank(self, part: VectorIndex, index: Arrays, chunks: Floats, queries: Floats, depth: int) -> Rankings:
-        """Search the vectors of an index."""
+        """Return the rankings of the indexed vectors for all queries."""
         return part.search(index, chunks, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the methods by which the pipeline recognises this kind of part."""
+        """Check that the part has the methods by which the pipeline recognises a vector index."""
         assert isinstance(self.part(), VectorIndex)
 
     def test_vectors_may_be_read_only(self) -> None:
-        """Check read-only vectors, such as those of a memory-mapped file."""
+        """Check that read-only vectors, such as those of a memory-mapped file, give the same rankings."""
         part, vectors = self.part(), self.chunks()
         vectors.flags.writeable = False
         rankings = part.search(part.build(vectors), vectors, self.queries(), 10)
         assert_equal(rankings, self.rank_anew(self.queries(), 10))
 
     def test_no_vectors_and_one_are_enough(self) -> None:
-        """Check an index of one vector, and one of none."""
+        """Check the rankings of an index without vectors, and of an index of one vector."""
         for number in (0, 1):
             part, vectors = self.part(), self.chunks()[:number]
             rankings = part.search(part.build(vectors), vectors, self.queries(), 3)
@@ -56,14 +56,17 @@ class VectorIndexContract(RankingContract):
             assert (rankings.positions[:, :number] == 0).all(), f"{number} vectors: {rankings.positions}"
 
     def test_a_vector_finds_itself(self) -> None:
-        """Check that the nearest neighbour of each vector (of most, if not ``exact``) is itself or a copy of it."""
+        """Check that the nearest neighbour of each vector is the vector itself or a copy of it.
+
+        For an index that is not ``exact``, over 80 % of the vectors suffice.
+        """
         vectors = self.chunks()
         nearest = self.rank_anew(vectors, 1).positions[:, 0]
         share = float(np.mean(np.all(vectors[nearest] == vectors, axis=1)))
         assert share == 1 if self.exact else share > 0.8
 
     def test_scores_are_inner_products(self) -> None:
-        """Check that scores are inner products, and that an exact index finds the largest."""
+        """Check that scores are inner products, and that an exact index finds the largest inner products."""
         rankings = self.rank_anew(self.queries(), 10)
         products = self.queries().astype(np.float64) @ self.chunks().astype(np.float64).T
         for row, (positions, scores) in enumerate(zip(rankings.positions, rankings.scores, strict=True)):

@@ -1,4 +1,4 @@
-"""The contract of a metric, with its examples: ``class TestMine(MetricContract): metric = Mine(...)``."""
+"""Contract tests for a metric, and their examples; write ``class TestMine(MetricContract): metric = Mine(...)``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,12 +69,12 @@ _REASONS = frozenset(value for value in vars(reasons_of_core).values() if isinst
 
 
 def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool = False) -> EvaluationView:
-    """Make a view of ten questions, one of every kind, over five chunks of two documents.
+    """Return a view of ten questions, each of a different kind, over five chunks of two documents.
 
     Args:
-        order: Indices of the questions, in order; None for all.
+        order: Indices of the questions in the view, in order; None for all questions.
         top_k: Number of chunks in the context.
-        empty: Whether the rankings are empty, except the exact ones with which they are compared.
+        empty: Whether the rankings are empty; the rankings of the exact search, with which they are compared, are not.
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
     positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]
@@ -91,12 +91,12 @@ def _scored(positions: NDArray[np.int32]) -> Rankings:
 
 
 class MetricContract(Contract):
-    """The contract of a metric: set ``metric`` to an instance."""
+    """Contract tests for a metric: set ``metric`` to an instance of your class."""
 
     metric: Metric
 
     def test_attributes_are_complete(self) -> None:
-        """Check needs, unit, direction, bounds, quantile, and the form of the name (``METRIC_NAME``)."""
+        """Check that name, needs, unit, direction, bounds and quantile are valid (see ``Metric``)."""
         lowest, highest = self.metric.bounds
         assert self.metric.name, "the metric has an empty name; set name in its class"
         assert METRIC_NAME.fullmatch(self.metric.name), "MLflow may reject the name; use letters, digits and _"
@@ -108,23 +108,23 @@ class MetricContract(Contract):
         assert self.metric.quantile is None or 0 < self.metric.quantile < 1
 
     def test_every_question_has_a_value_within_bounds_or_a_reason(self) -> None:
-        """Check that each question has a value within the bounds or, if the value is NaN, a reason, but never both."""
+        """Check that each question has either a value within the bounds and no reason, or NaN and a reason."""
         for top_k in (1, 2, 4, 9):
             self._check(self.metric.score(example(top_k=top_k)), len(_QUESTIONS))
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_a_metric_that_needs_evidence_has_no_value_without_it(self) -> None:
-        """Check that the last three example questions, which have no relevant evidence, have no value."""
+        """Check that the values of the last three questions of ``example``, without relevant evidence, are NaN."""
         if "evidence" in self.metric.needs:
             values = self.metric.score(example()).values[-3:]
             assert np.isnan(values).all(), "a question without relevant evidence has a value; use score_with_evidence"
 
     def test_empty_rankings_are_scored(self) -> None:
-        """Check a retriever that returns nothing, which is a result and not an error."""
+        """Check that empty rankings are scored without an error, as if a retriever found nothing."""
         self._check(self.metric.score(example(empty=True)), len(_QUESTIONS))
 
     def test_no_questions_give_no_scores(self) -> None:
-        """Check an empty partition, which is not an error."""
+        """Check that a view without questions gives no scores and no error."""
         self._check(self.metric.score(example(order=[])), 0)
         self._check(self.metric.score(answered([], self.metric)), 0)
 
@@ -137,14 +137,14 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """Check that at least one failed answer has no score, and its failure as the reason."""
+        """Check that a metric of answers gives the failure of at least one failed answer as the reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]
             assert "timed out" in reasons[failed]
 
     def test_some_question_of_the_example_is_scored(self) -> None:
-        """Check that a metric is not always NaN on an example that has everything it needs."""
+        """Check that not all scores are NaN in an example that has everything that the metric needs."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
         if set(self.metric.needs) <= {"answer", "reference", "keywords"}:
@@ -217,15 +217,15 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
     ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
     ("conversational", _CHAT, Answer("You are welcome."), ()),
 )
-"""Each row: the kind of answer, the question, the answer, and the passages of its context."""
+"""Each row has the kind of the answer, the question, the answer, and the passages of its context."""
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
-    """Make a view of questions with answers of every kind.
+    """Return a view of questions with answers of many kinds, those of `ROWS`.
 
     Args:
-        order: Indices into `ROWS` of the questions, in order; None for all.
-        metric: If it is a JudgedMetric, the view has its judgements.
+        order: Indices in `ROWS` of the questions in the view, in order; None for all questions.
+        metric: If this is a JudgedMetric, it judges the answers, and the view has its judgements.
     """
     rows = [ROWS[n] for n in (range(len(ROWS)) if order is None else order)]
     questions = tuple(replace(question, id=name) for name, question, _, _ in rows)
@@ -236,9 +236,9 @@ def answered(order: Sequence[int] | None = None, metric: object = None) -> Evalu
 
 
 def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[Judgement]]:
-    """Judge the answers of a view; return the judgements, one per answer, by the metric's name.
+    """Judge the answers of a view with a metric; return {name of the metric: judgements}, one judgement per answer.
 
-    A case that failed or is incomplete is not judged, and gets only a reason.
+    A failed answer, and a case that lacks a field that the metric uses, are not judged and get only a reason.
     """
     assert example.answers is not None
     answers, passages = example.answers.answers, example.answers.passages
@@ -254,7 +254,7 @@ def judgements(example: EvaluationView, metric: JudgedMetric) -> dict[str, list[
 
 
 def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView:
-    """Return a view in which each question's ranking is the context of its answer."""
+    """Return a view in which the ranking of each question consists of the passages in the context of its answer."""
     chunks = Chunks(
         Corpus(["d0", "d1", "d2"], ["", "", ""], list(_TEXTS)),
         Spans(np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int64), np.array([len(text) for text in _TEXTS])),

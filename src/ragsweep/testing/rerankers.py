@@ -1,4 +1,4 @@
-"""The contract of a reranker, as tests: ``class TestMine(RerankerContract): part = Mine``."""
+"""Contract tests for a reranker; to apply them, write ``class TestMine(RerankerContract): part = Mine``."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -23,9 +23,10 @@ PAIRS = (
 
 
 class RerankerContract(Contract):
-    """The contract of a reranker: set ``part`` to your class, or to a method that returns an instance.
+    """Contract tests for a reranker: set ``part`` to your class, or to a method that returns an instance.
 
-    ``tolerance`` is the largest accepted difference of a score between batches; set a larger one for half precision.
+    ``tolerance`` is the largest accepted difference between the scores of a pair in different batches. Increase it for
+    a model in half precision.
     """
 
     tolerance: ClassVar[float] = 1e-4
@@ -33,18 +34,18 @@ class RerankerContract(Contract):
     part: Callable[[], Reranker]  # it may return the same instance for every test
 
     def test_candidates_are_counted_from_zero(self) -> None:
-        """Check ``candidates``, the number of chunks to rerank; 0 leaves the ranking unchanged."""
+        """Check that ``candidates``, the number of chunks to rerank, is at least 0."""
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """Check that the part has the parameters of its trait ``reordering``, which the pipeline applies."""
+        """Check that the part has the parameters that its trait ``reordering`` lists, and that these are known."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING
         assert all(hasattr(part, name) for name in named)
 
     def test_every_pair_gets_one_finite_score(self) -> None:
-        """Check that there is one finite float32 score per pair, and none for no pairs."""
+        """Check that there is one finite float32 score per pair, and an empty array for an empty list of pairs."""
         scores = self.part().score(PAIRS)
         assert scores.dtype == np.float32
         assert scores.shape == (len(PAIRS),)
@@ -54,9 +55,9 @@ class RerankerContract(Contract):
         assert none.shape == (0,)
 
     def test_a_pair_is_scored_alike_in_any_batch(self) -> None:
-        """Check that a score does not depend on the batch, because scores are stored by pair.
+        """Check that the score of a pair is the same in any batch and order, because scores are stored by pair.
 
-        The last pair repeats the first.
+        The last pair in PAIRS equals the first.
         """
         part = self.part()
         scores = part.score(PAIRS)
@@ -69,16 +70,16 @@ class RerankerContract(Contract):
 
 
 class ReadingRerankerContract(RerankerContract):
-    """The contract of a reranker that reads chunks in advance, independently of the queries."""
+    """Contract tests for a reranker that encodes chunks in advance, independently of the queries."""
 
     part: Callable[[], ReadingReranker]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the methods by which the pipeline recognises this kind of part."""
+        """Check that the part has the methods by which the pipeline recognises a reading reranker."""
         assert isinstance(self.part(), ReadingReranker)
 
     def test_chunks_read_beforehand_are_scored_like_their_texts(self) -> None:
-        """Check that chunks read in advance score like their texts, and that a chunk is read alike in any batch."""
+        """Check that chunks read in advance, in any batch, get the same scores as their texts."""
         part = self.part()
         texts = sorted({text for _, text in PAIRS})
         chunks = part.read(texts)

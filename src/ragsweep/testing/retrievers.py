@@ -1,4 +1,4 @@
-"""The contracts of text retrievers, as tests: ``class TestMine(TextRetrieverContract): part = Mine``."""
+"""Contract tests for text retrievers; to apply them, write ``class TestMine(TextRetrieverContract): part = Mine``."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,57 +22,60 @@ QUERIES = ("cat on a mat", "planets", "", "café", "quite unknown words: zyzzyva
 
 
 class TextRetrieverContract(RankingContract):
-    """The contract of a text retriever: set ``part`` to your class, or to a method that returns an instance."""
+    """Contract tests for a text retriever: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], TextRetriever]
 
     def chunks(self) -> tuple[str, ...]:
-        """Return texts: some are repeated, some are blank, and one has letters with diacritics."""
+        """Return texts, some of which are repeated or blank; one text has letters with diacritics."""
         return TEXTS
 
     def queries(self) -> tuple[str, ...]:
-        """Return queries, among them one without words and one of unknown words."""
+        """Return queries, one of which is empty, and one of which has words that no text has."""
         return QUERIES
 
     def rank(
         self, part: TextRetriever, index: Arrays, chunks: object, queries: tuple[str, ...], depth: int
     ) -> Rankings:
-        """Rank the texts of an index for each query."""
+        """Return the rankings of the indexed texts for all queries."""
         return part.retrieve(index, queries, depth)
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the methods by which the pipeline recognises this kind of part."""
+        """Check that the part has the methods by which the pipeline recognises a text retriever."""
         assert isinstance(self.part(), TextRetriever)
 
     def test_one_chunk_is_enough(self) -> None:
-        """Check an index of one chunk with text, and of one blank chunk."""
+        """Check the rankings of an index of one chunk with text, and of an index of one empty chunk."""
         for text in ("one text about a cat", ""):
             part = self.part()
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
 
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
-        """Check that a ranking of a smaller depth is the beginning of one of a larger depth."""
+        """Check that a ranking to a smaller depth is the beginning of the ranking to a larger depth."""
         assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))
 
 
 class CountingRetrieverContract(TextRetrieverContract):
-    """The contract of a text retriever that can count words in shards, in any process and on any machine."""
+    """Contract tests for a text retriever that can count words in shards of the chunks, in any process."""
 
     part: Callable[[], CountingRetriever]
 
     def test_satisfies_the_protocol(self) -> None:
-        """Check the methods by which the pipeline recognises this kind of part."""
+        """Check that the part has the methods by which the pipeline recognises a counting retriever."""
         assert isinstance(self.part(), CountingRetriever)
 
     def test_shards_are_all_chunks_in_order(self) -> None:
-        """Check that the shards contain each chunk once, in order."""
+        """Check that the shards contain every chunk once, in order, and that an empty list of chunks has no shards."""
         texts = self.chunks()
         shards = self.part().shards([len(text) for text in texts])
         assert [text for shard in shards for text in texts[shard]] == list(texts)
         assert self.part().shards([]) == []
 
     def test_an_index_is_the_same_however_and_wherever_its_words_were_counted(self) -> None:
-        """Check that shards counted by other instances, stored, and assembled in reverse order give the same index."""
+        """Check that ``assemble`` gives the same index as ``build``.
+
+        The shards are counted by several instances, stored, and assembled in reverse order.
+        """
         texts, whole = self.chunks(), self.part().build(self.chunks())
         for cuts in ((0, 3, 4, len(texts)), range(len(texts) + 1), (0, len(texts))):
             shards = [texts[start:end] for start, end in pairwise(cuts)]

@@ -1,4 +1,4 @@
-"""The contract of a router, as tests: ``class TestMine(RouterContract): part = Mine``."""
+"""Contract tests for a router; to apply them, write ``class TestMine(RouterContract): part = Mine``."""
 
 from collections.abc import Callable
 
@@ -17,21 +17,21 @@ REQUESTS = (
 
 
 class RouterContract(Contract):
-    """The contract of a router: set ``part`` to your class, or to a method that returns an instance."""
+    """Contract tests for a router: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], Router]  # it may return the same instance for every test
 
     def test_every_request_is_decided_once(self) -> None:
-        """Check that each request has one decision, or the reason for its failure."""
+        """Check that each request has exactly one route: a decision, or the reason why it failed."""
         routes = collect(self.part().route, REQUESTS)
         assert all(isinstance(route.search, bool) and isinstance(route.failed, str) for route in routes)
 
     def test_a_decision_depends_on_the_request_alone(self) -> None:
-        """Check that a decision is the same in any batch and order."""
+        """Check that the decision on a request is the same in any batch and order."""
         together, reverse = (collect(self.part().route, requests) for requests in (REQUESTS, REQUESTS[::-1]))
         for request, first, second in zip(REQUESTS, together, reverse[::-1], strict=True):
             assert collect(self.part().route, [request])[0].search == first.search == second.search
 
     def test_no_requests_no_decisions(self) -> None:
-        """Check an empty batch, which is not an error."""
+        """Check that an empty batch gives no routes and no error."""
         assert collect(self.part().route, []) == []

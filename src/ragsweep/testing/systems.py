@@ -1,4 +1,4 @@
-"""The contract of an external system, as tests: ``class TestMine(SystemContract): part = Mine``."""
+"""Contract tests for an external system; to apply them, write ``class TestMine(SystemContract): part = Mine``."""
 
 from collections.abc import Callable
 
@@ -14,16 +14,16 @@ REQUESTS = (
 
 
 class SystemContract(Contract):
-    """The contract of an external system: set ``part`` to your class, or to a method that returns an instance."""
+    """Contract tests for an external system: set ``part`` to your class, or to a method that returns an instance."""
 
     part: Callable[[], System]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check that each request has one response: an answer, an abstention, or the reason for its failure."""
+        """Check that each request has exactly one response: an answer, an abstention, or the reason for a failure."""
         for response in collect(self.part().ask, REQUESTS):
             assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
     def test_no_requests_no_responses(self) -> None:
-        """Check an empty batch, which is not an error."""
+        """Check that an empty batch gives no responses and no error."""
         assert collect(self.part().ask, []) == []
