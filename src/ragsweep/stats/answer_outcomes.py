@@ -1,4 +1,4 @@
-"""Analyse the outcomes of answers: by kind of question, against answers without context, and by support."""
+"""Analyse the outcomes of answers: by kind of question, relative to answers without context, and by support."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,8 +36,8 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must agree in the keys of ``SAME``. Configs without such a counterpart, without answers, or without their
-    success metric are left out.
+    The two must have the same golden set and agree in the keys of ``SAME``; the first such config counts. Configs
+    without such a counterpart, without answers, or without their success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -77,7 +77,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Return the abstention curves by config name, for configs whose answers have supports and token F1 scores."""
+    """Map names of configs to abstention curves; configs without answer supports or token F1 scores are left out."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

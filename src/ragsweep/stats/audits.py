@@ -14,17 +14,17 @@ from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.intervals import means_with_intervals
 
 FEWEST = 3
-"""Minimum surplus of lost over won questions for a leg's lead to be large (see ``LegComparison.notable``)."""
+"""Minimum of ``losses`` minus ``wins`` for a leg's lead to be large (see ``LegComparison.notable``)."""
 LEAST = 0.1
 """Minimum difference of means for a leg's lead to be large.
 
-A lead by a factor of 2 counts only if the larger of the two means is at least this.
+A lead by a factor of 2 is notable only if the larger of the two means is at least this value.
 """
 
 
 @dataclass(frozen=True)
 class LegComparison:
-    """A hybrid compared with one of its legs, on all questions or on one slice, as plain data.
+    """A hybrid retriever compared with one of its legs (the combined retrievers), on all questions or on one slice.
 
     ``difference`` is hybrid minus leg, in the metric's unit and direction; ``low`` and ``high`` are the ends of a
     simultaneous interval (NaN if unknown). ``p_holm`` is the p-value of the randomisation test, with Holm's correction
@@ -51,7 +51,7 @@ class LegComparison:
 
     @property
     def lead(self) -> float:
-        """By how much the leg's mean is better than the hybrid's; negative if it is worse."""
+        """The amount by which the leg's mean is better than the hybrid's; negative if it is worse."""
         return -self.difference if self.higher_is_better else self.difference
 
     @property
@@ -165,8 +165,8 @@ class DistractorLoss(NamedTuple):
 class Audits(NamedTuple):
     """Checks beyond the deciding metric, mostly of the choice; all rows are rows of the deciding comparison."""
 
-    refusing: Mapping[int, int] = {}  # row -> number of answerable questions, all refused
-    worse: tuple[str, int] | None = None  # a metric, and a row: the choice, shown worse, or a config shown better
+    refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> their number
+    worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg of the choice that is better than it
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
@@ -187,10 +187,11 @@ LONGER = 1.5
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys that make one config's context longer, if a longer context can only raise the metric.
+    """Return the keys that make the context of one of two configs longer, if this can only raise the metric.
 
-    Empty unless the metric is one of ``RISING``, the configs differ only in ``LENGTHENING`` keys (so that the longer
-    context begins with the shorter one), and no question scores worse with the longer context.
+    Empty unless the metric is one of ``RISING``, the configs differ only in ``LENGTHENING`` keys, all in the same
+    direction (so that the longer context begins with the shorter one), and no question scores worse with the longer
+    context.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -206,7 +207,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another one, if this can only raise the metric."""
+    """List the keys that make the context of ``chosen`` longer than others, if this can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -226,11 +227,12 @@ def _number(run: Run, name: str) -> float:
 
 
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return how much longer the context of ``after`` is than that of ``before``, if this may explain a higher metric.
+    """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
 
-    None if the metric does not rise with the length, or if the length was not measured, was 0, or grew by a factor
-    below ``LONGER``. Also None if no key explains the growth. A key of the chunker, ``top_k`` or ``context_budget``
-    explains it if its values differ and the later one is not a smaller number.
+    None if the metric does not rise with the length, if the length of a context was not measured or was 0, or if
+    ``after`` is longer by a factor below ``LONGER``. Also None if no key explains the greater length. A key of the
+    chunker, ``top_k`` or ``context_budget`` explains it if its values differ and that of ``after`` is not the smaller
+    number.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
@@ -239,7 +241,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
         name
         for name in differing_parameters(before.run, after.run)
         if (name in LENGTHENING or name.partition(".")[0] == "chunker")
-        and not _number(after.run, name) < _number(before.run, name)  # NaN, from a text, is not less
+        and not _number(after.run, name) < _number(before.run, name)  # a text becomes NaN, which is not less
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
         return None
@@ -260,7 +262,7 @@ def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...
 
 RATE = "distractor_rate"
 FEWEST_CHANGES = 10
-"""Minimum number of questions for a conclusion."""
+"""Minimum number of questions that count, for ``distractor_loss`` to return a result."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -271,7 +273,8 @@ def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | 
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the
     difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Questions count as independent, even those on one document. None if fewer than ten count.
+    does not prove a cause. Questions count as independent, even those on one document. None if fewer than ten questions
+    count.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:

@@ -40,14 +40,14 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """The share of human passes, and the share of human fails, on which a judge agrees."""
+    """The shares of the human passes (sensitivity) and of the human fails (specificity) on which the judge agrees."""
 
     sensitivity: Share
     specificity: Share
 
 
 def wilson(hits: int, n: int) -> Interval:
-    """Bound a share of ``hits`` in ``n`` by Wilson's score interval (JASA 22, 1927); NaN for n = 0."""
+    """Return the share ``hits / n`` with Wilson's 95 % score interval (JASA 22, 1927); all NaN for n = 0."""
     if not n:
         return Interval()
     share, square = hits / n, Z * Z / n
@@ -57,7 +57,7 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
-    """Count the human passes and the human fails on which the judge agrees."""
+    """Count the human passes, and the human fails, on which the judge agrees; both arguments have one flag per item."""
     passed, right = np.asarray(judge, dtype=bool), np.asarray(people, dtype=bool)
     return Confusion(
         Share(int((passed & right).sum()), int(right.sum())), Share(int((~passed & ~right).sum()), int((~right).sum()))
@@ -86,8 +86,8 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
     """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
-    The bounds are NaN for fewer than 10 items, for more than 5,000, which would take long, and if a rater gives only
-    one value: every resample would then have a kappa of 0, which would suggest certainty.
+    The bounds are NaN for fewer than 10 items, and for more than 5,000, which would take too long. They are also NaN if
+    a rater gives only one value: kappa would be 0 in every resample, and an interval without width would be misleading.
     """
     value = kappa(one, other, weights)
     if len(one) < 10 or len(one) > 5000 or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
@@ -101,11 +101,11 @@ def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["non
 def corrected_share(passed: Share, errors: Confusion) -> Interval:
     """Estimate the share of items that truly pass, from the share that a judge passes and the judge's errors.
 
-    The interval includes the uncertainty of the errors. The estimate is Rogan and Gladen's (American Journal of
-    Epidemiology 107, 1978). The interval is Lang and Reiczigel's (Preventive Veterinary Medicine 113, 2014): the delta
-    method on shares with added successes and failures. The estimate and both ends are clipped to [0, 1]. They are NaN
-    without judged items, if humans labelled nothing as right or nothing as wrong, or if the judge was no better than
-    chance on the labels.
+    The interval includes the uncertainty of the measured errors. The estimate is Rogan and Gladen's (American Journal
+    of Epidemiology 107, 1978). The interval is Lang and Reiczigel's (Preventive Veterinary Medicine 113, 2014): the
+    delta method on shares with added successes and failures. The estimate and both ends are clipped to [0, 1]. They are
+    NaN without judged items, if humans labelled nothing as right or nothing as wrong, or if the judge was no better
+    than chance on the labels.
 
     Args:
         passed: The share of all judged items that the judge passes.
@@ -147,7 +147,7 @@ class Noise(NamedTuple):
 
 
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
-    """Measure the noise between two judgements of the same questions; ``n`` excludes questions with a NaN score.
+    """Measure the differences between two judgements of the same questions, without questions that have a NaN score.
 
     ``weights`` are the questions' weights in the two means; the spreads and the changed share are unweighted.
     """
@@ -183,8 +183,8 @@ class Calibration:
     A score passes from ``threshold``, or below it if lower is better. ``kappa`` compares passes and fails;
     ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is the share of all verdicts that pass;
     ``corrected_passed`` corrects it for the judge's errors. ``mean`` is the mean score; ``corrected_mean`` corrects it
-    by the labels. The latter is NaN if there are too few labels, or if they are all 0 or 1 (wrong or right) although
-    some scores are fractions.
+    by the labels. ``corrected_mean`` is NaN if there are too few labels, or if all labels are 0 or 1 (wrong or right)
+    although some scores are fractions.
     """
 
     metric: str
@@ -271,5 +271,5 @@ def measure(
 
 
 def count_reasons(missing: Mapping[str, int]) -> str:
-    """Format the numbers of labels without a verdict, by reason."""
+    """Format the numbers of labels without a verdict with their reasons, separated by commas."""
     return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())

@@ -1,4 +1,4 @@
-"""Choose the config to recommend, by expected means, costs and tolerated differences."""
+"""Choose the config to recommend by expected means, costs and the tolerated loss."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -36,18 +36,19 @@ class Costs(Protocol):
         """The costs that are known for at least one config: name -> one number per config, NaN if unknown."""
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that all rows have and that differs by a tenth or more; "" if there is none."""
+        """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row costs at least a tenth less than another, and is shown to cost less."""
+        """Return whether the cost ``name`` is at least a tenth lower for ``row`` than for ``other``, beyond chance."""
 
 
 @dataclass(frozen=True)
 class Against:
     """The choice compared with another config, ``row``.
 
-    ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead,
-    and ``lost`` is its mean loss if it is worse. With too few clusters ``probability`` and ``lost`` are NaN.
+    ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead.
+    ``lost`` is the expected size of its deficit, given that its true mean is worse; 0 if that is practically
+    impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
     """
 
     row: int
@@ -92,14 +93,14 @@ def choose(
     Args:
         beliefs: Estimates of the configs' true means.
         costs: The costs of these configs.
-        constraints: Name of a cost -> its upper limit; None for no limit. A config whose limited cost is unknown is
-        beyond the limit.
-        loss: The tolerated mean loss against the best, in the unit of the means.
+        constraints: Name of a cost -> its upper limit; None for no limit. A config with an unknown value of a limited
+        cost is not within the limit.
+        loss: The expected loss against the best config must be below this, in the unit of the means.
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
-        baseline: The row of the config in production, if one is declared. If it may be chosen at all, it is chosen
-        unless its expected loss against the best config reaches ``loss``, the best is likely better or shown to be
-        cheaper, or a cheaper config is chosen.
+        baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude
+        it, it is chosen if three conditions hold: its expected loss against the best config is below ``loss``; the best
+        config is neither likely better nor shown to be cheaper; and no config is chosen for its lower cost.
 
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.
@@ -142,7 +143,7 @@ def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int)
 
 
 def against(beliefs: Beliefs, row: int, other: int) -> Against:
-    """Return the expected gain and loss of choosing ``row`` over ``other``."""
+    """Compare ``row``, as the choice, with ``other``."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
     return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
@@ -157,7 +158,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
 
 
 def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
-    """Order rows by expected mean; break ties by money and tokens (latency is too noisy), then by parameters."""
+    """Sort rows by expected mean, best first; ties by costs other than latency, which is noisy, then by settings."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
     def preference(row: int) -> tuple[float | str, ...]:
@@ -176,26 +177,28 @@ def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
     name = costs.deciding([best, *near])
     if name:
         values = costs.values[name]
-        for row in sorted((row for row in near if row != best), key=lambda row: float(values[row])):  # ties by mean
+        # The sort is stable: rows with equal costs keep the order of their means.
+        for row in sorted((row for row in near if row != best), key=lambda row: float(values[row])):
             if costs.saves(name, row, best):
                 return row, name
     return best, ""
 
 
 def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the distance within which two configs count as equal, in the unit of the compared scores."""
+    """Return ``recommend.margin``, within which two means count as equal, in the unit of the compared scores."""
     return _tolerance(config, "margin", MARGIN, matrix, unit)
 
 
 def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return the limit of a choice's expected loss against the best, in the unit of the compared scores."""
+    """Return ``recommend.loss``, the limit of the choice's expected loss, in the unit of the compared scores."""
     return _tolerance(config, "loss", LOSS, matrix, unit)
 
 
 def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
-    """Return the configured distance, or the default, in the unit of comparison; for ratios it is a logarithm.
+    """Return the setting ``recommend.<key>``, or its default, in the unit of the compared scores.
 
-    Shares of a mean refer to the mean over all configs, so that they do not depend on a single config.
+    If ratios are compared, the result is log(1 + share of the mean). The mean is that of all configs, so that the
+    result does not depend on a single config.
     """
     given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
     if has_ratios(matrix, unit):

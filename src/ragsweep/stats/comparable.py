@@ -19,10 +19,10 @@ _NO_SCORE = re.compile(
     r"(?:baseline|by|name|store|tracking|plan|progress|rerun|headline|objective|partition|questions\.until|judge\.labels"
     r"|targets)\b"
 )
-"""Matches the parameters that cannot change the score of any question."""
+"""Matches the names of the parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Config keys that determine the ranking. Its address also includes the fingerprints of the parts that they select."""
+"""Config keys that determine a ranking; its address also covers the fingerprints of the parts that they select."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -30,7 +30,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or a whole part; ``before`` or ``after`` is "" if absent."""
+    """A difference between two configs in one parameter or a whole part; a value is "" in a config without it."""
 
     name: str
     before: str
@@ -51,7 +51,7 @@ def changes_scores(parameter: str) -> bool:
 
 
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
-    """List the differences between two configs; a replaced part is one factor together with its parameters."""
+    """List the factors in which two configs differ; a replaced part is one factor together with its parameters."""
     differing = differing_parameters(one.run, other.run)
 
     def exchanged(part: str) -> bool:
@@ -66,7 +66,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 def computed_otherwise(one: Run, other: Run) -> bool:
     """Return whether two rankings have different addresses although their settings and corpus are the same.
 
-    The reason is another dtype, model file or library version.
+    The reason is another dtype, model file or library version. False if either ranking has no address.
     """
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = not any(name.partition(".")[0] in RANKED_BY for name in differing_parameters(one, other))
@@ -81,11 +81,11 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return each config's value of every factor of a sweep.
+    """Return, for each config, a mapping from every factor of the sweep to its value in this config.
 
-    Of the parameters of a replaced part, only those that vary within one of the part's options count. Such a parameter
-    is a factor of its own if every config has it; otherwise it is appended to the part's value, as in
-    ``hybrid_rrf k=20``.
+    A parameter of a part that varies between configs counts only if it differs between configs with the same option of
+    this part. It is then a factor of its own if every config has it; otherwise it is appended to the part's value, as
+    in ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -175,7 +175,7 @@ def check_whole(result: Result) -> None:
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
-    """List the metrics that two configs define differently."""
+    """List the ``metrics`` that ``one`` defines, and that ``other`` defines differently or not at all."""
     before, after = (_meaning(result.run.config.get("metrics") or {}) for result in (one, other))
     return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
 
@@ -188,11 +188,11 @@ def _meaning(node: Any) -> Any:
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics to compare by: the requested ones, else the comparable ones among the usual metrics.
+    """Return the metrics to compare by: the ``wanted`` ones if any, else the comparable ones among the ``usual`` ones.
 
     Raises:
-        ConfigError: A requested metric was not measured in all results, or is not comparable.
-        InputError: No metric was requested, and none of the usual ones is comparable.
+        ConfigError: A wanted metric was not measured in all results, or is not comparable.
+        InputError: No metric is wanted, and none of the usual ones is comparable.
     """
     shared = [
         name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
@@ -219,7 +219,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
 
 
 def reason_incomparable(results: Sequence[Result], metric: str) -> str:
-    """Return why configs cannot be compared by a metric that all of them have; "" if they can."""
+    """Return why configs cannot be compared by a metric that was measured for all of them; "" if they can."""
     summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
         return "ranks no configs, because neither higher nor lower values are better"
@@ -248,7 +248,10 @@ def _unscored(result: Result, metric: str) -> str:
 
 
 def is_mean(result: Result, metric: str) -> bool:
-    """Return whether a metric's value is the (weighted) mean of its column, not a quantile; True for a value of NaN."""
+    """Return whether a metric's value is the (weighted) mean of its column rather than a quantile.
+
+    True for a value of NaN; False for any other value if the column has no scores.
+    """
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value
     if math.isnan(value) or not known.any():
@@ -259,7 +262,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Return, for each label, its value for every one of the questions; "" for a question without the label."""
+    """Map each label (a column by which results are grouped) to its value for each question, "" where it has none."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {
@@ -276,7 +279,7 @@ def is_scored(result: Result, metric: str) -> bool:
 
 
 def is_complete(result: Result, metric: str) -> bool:
-    """Return whether enough questions have a score; for an unmeasured metric, whether the config is not PARTIAL."""
+    """Return whether a metric reaches ``coverage``; for an unmeasured metric, whether the config is not PARTIAL."""
     summary = result.summaries.metrics.get(metric)
     if summary is None:
         return result.run.state != PARTIAL

@@ -1,4 +1,4 @@
-"""Compare the configs of a sweep by scores and costs: choose one, and collect the evidence on the others."""
+"""Compare the configs of a sweep by scores and costs: choose a config, and collect the evidence on the others."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs
 
 SAVING = 0.1
-"""Minimum share of a cost that counts as a saving."""
+"""Minimum saving, as a share of the higher of two costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class ConfigCosts:
         return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that all rows have and that differs by a tenth or more; "" if there is none.
+        """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none.
 
-        The point estimates count, significant or not: a saving of lower priority must not outweigh a possible increase
-        in a cost of higher priority.
+        The observed values count, whether or not their difference is significant: a saving in a cost of lower priority
+        must not outweigh a possible increase in a cost of higher priority. A latency must also vary by ``LEAST_MS``.
         """
         for name, values in self.values.items():
             both = values[list(rows)]
@@ -57,10 +57,10 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether a row costs at least a tenth less than another, and is shown to cost less.
+        """Return whether the cost ``name`` is at least a tenth lower for ``row`` than for ``other``, beyond chance.
 
-        A mean is tested question by question; False if either config has too few scores. Quantiles of latencies must
-        differ by more than the machine's drift explains.
+        A mean is tested question by question; False if either config has too few scores. Quantiles of latencies are
+        tested by ``latency_apart``; a quantile of any other cost is never shown to be lower.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -101,7 +101,7 @@ class ConfigCosts:
 
 
 SLICED = 20
-"""Maximum number of configs compared by slice: the reference, then the best of the others; more widen all intervals."""
+"""Maximum number of configs compared by slice: the reference and the best others; more would widen all intervals."""
 SET_LEVEL = 0.975
 """Level of ``all_pairs`` with a baseline.
 
@@ -215,7 +215,7 @@ def _compare(
 def decide(
     results: Sequence[Result], matrix: Matrix, beliefs: Beliefs, costs: ConfigCosts, baseline: int | None
 ) -> Choice:
-    """Choose by the first config's ``constraints`` and ``recommend.loss``; allow for rare losses in the lead."""
+    """Choose by the ``constraints`` and ``recommend.loss`` of the first config; add the effect of rare losses."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
     loss = find_loss(config, matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
@@ -279,7 +279,7 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
 
 
 def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
-    """Convert a selection bias that is in logarithms to the metric's unit."""
+    """Convert the selection bias of mean logarithms to the metric's unit."""
     mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
     expected = mean * math.exp(-sign * bias.optimism)
     return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

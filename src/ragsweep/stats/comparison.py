@@ -1,6 +1,6 @@
 """The comparison of a sweep's configs, as data.
 
-``compare_configs`` creates it; ``report/choice.py`` and its neighbours turn the numbers into text, tables and charts.
+``compare_configs`` creates the comparison; the modules in ``report`` turn it into text, tables and charts.
 """
 
 import math
@@ -32,7 +32,7 @@ class ExcludedConfig(NamedTuple):
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that only serve as references, because they answer with fields of the case; empty if all do."""
+    """List the configs that are mere references because they answer with fields of the case; empty if all do so."""
     found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -45,7 +45,7 @@ class NoComparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The correction of one metric by human labels: corrected means, and the differences as judged."""
+    """The correction of one metric by human labels: the corrected means, and the differences before the correction."""
 
     means: Doubles
     judged: Differences
@@ -57,8 +57,8 @@ class Correction:
 class SweepComparison:
     """The comparison of a sweep. Rows of arrays (except in ``slices``) are the configs of ``matrix``, in sweep order.
 
-    Differences, slices and reversals are against the row ``reference``: the declared ``baseline``, else by default the
-    choice.
+    Differences, slices and reversals refer to the row ``reference``: the declared ``baseline`` or, without one, by
+    default the choice.
     """
 
     matrix: Matrix
@@ -101,7 +101,7 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """Flags of the configs that may be the best: nothing shows them to be worse than another config.
+        """Flags of the configs that may be the best: those that are not shown to be worse than another config.
 
         Both the comparison of all pairs and the comparison with the reference count. The best config is among them with
         95 % confidence: the errors of the pairs and of a baseline's own intervals add up to at most 5 %.

@@ -1,4 +1,4 @@
-"""Conclude a sweep: add the evidence about the other configs, and audits, to the comparison."""
+"""Draw the conclusion of a sweep: add evidence about the other configs, and audits, to its comparison."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,9 +23,10 @@ def conclude(
     finalists: Sequence[Result] = (),
     where: str = "",
 ) -> SweepConclusion:
-    """Conclude a sweep from the comparison of its configs, whose ``results`` are given (see :class:`SweepConclusion`).
+    """Draw the conclusion of a sweep from the ``comparison`` of its configs.
 
-    ``finals`` is the comparison of a search's ``finalists`` on the holdout; it decides.
+    ``results`` are the results of these configs. ``finals`` is the comparison of a search's ``finalists`` on the
+    holdout; if given, it decides. ``where`` is described in :class:`SweepConclusion`.
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)
@@ -51,7 +52,9 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to show it.
 
-    Both are None if there is no such lead; the number is also None if it is unknown.
+    The lead is that over the declared baseline or, without one, over the runner-up. Both are None if this lead is shown
+    or the two configs are equal, if neither of the two is the reference, or if labels correct the differences. The
+    number alone is None if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -75,10 +78,10 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return a metric by which the choice is shown worse, and a row; None if there is none. Costs do not count.
+    """Return the first further metric by which the choice is shown worse, and a row; None if there is no such metric.
 
-    If the choice is the reference, the row is the best config that is shown better; else it is the choice itself, which
-    is shown worse than the reference.
+    If the choice is the reference, the row is that of the best config that is shown better; else it is that of the
+    choice itself, which is shown worse than the reference. Costs and latencies do not count.
     """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
@@ -94,8 +97,8 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
     """Find a config whose chunking differs from the choice's and whose context is shorter; None if there is none.
 
-    Returns the config's row and the lengths of both contexts (see ``longer_context``). The baseline is tried first or,
-    without a baseline, the runner-up.
+    Return the config's row and the lengths of both contexts (see ``longer_context``). The baseline (or, without one,
+    the runner-up) is tried first, then the other configs, starting with the best.
     """
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]
@@ -108,7 +111,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of distractors on the success metric that all configs have, if its interval excludes 0."""
+    """Return the effect of distractors on the common success metric; None without one, or if 0 is in the interval."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

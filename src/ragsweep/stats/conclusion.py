@@ -34,13 +34,13 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict, shown_kind
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of conclusions, in this order: the choice is better than the baseline; it is the baseline; it is another
-config that is not better; there is a choice but no baseline; there is no choice.
+"""Kinds of conclusions, in this order: the choice is better than the declared baseline; the choice is the baseline;
+the choice is another config, but not shown to be better; there is a choice but no baseline; there is no choice.
 """
 
 
 class SweepEvidence(NamedTuple):
-    """The other configs by verdict, and the number of questions needed to show an unproven lead of the choice."""
+    """The configs other than the reference by verdict, and the questions needed to show the lead of the choice."""
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
@@ -66,7 +66,7 @@ class SweepConclusion:
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that decides: ``finals`` if present, else ``comparison``; None without ``comparison``."""
+        """The comparison that decides: None without ``comparison``, else ``finals`` if present, else ``comparison``."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property
@@ -117,7 +117,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PairComparison:
-    """A pair compared within its family: its two ``rows`` of ``matrix``; the first is the baseline of ``found``."""
+    """A pair compared within its family: ``rows`` are its rows in ``matrix``, first the baseline of ``found``."""
 
     matrix: Matrix
     rows: tuple[int, int]
@@ -132,7 +132,7 @@ class PairComparison:
 
 
 class PairSlice(NamedTuple):
-    """A slice of a pair (the candidate is its row 1), and the candidate's mean in the slice minus the baseline's."""
+    """A pair compared in a slice (the candidate is row 1), and the candidate's mean there minus the baseline's."""
 
     part: Slice
     difference: float
@@ -183,8 +183,9 @@ class PairConclusion:
 class Family:
     """The configs among which a pair is compared: the configs of its sweep, or the pair alone.
 
-    ``baseline`` is the sweep's declared baseline. A pair with the baseline has an interval that holds together with
-    those of all other configs against the baseline. The interval of any other pair holds together with all pairs.
+    ``baseline`` is the sweep's declared baseline. The interval of a pair with the baseline holds together with the
+    intervals of all other configs against the baseline. The interval of any other pair holds together with the
+    intervals of all pairs.
     """
 
     results: Sequence[Result]
@@ -211,7 +212,7 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first, as members of their ``family``; correct by human labels where given.
+    """Compare the second config with the first within their ``family``; correct by the labels of ``people``, if any.
 
     Raises:
         InputError: One of the configs has no label that counts for a labelled metric, or the run of a label matches
@@ -234,7 +235,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 
 
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
-    """Compare the pair in each slice; rare losses are ruled out if a longer context can only raise the metric."""
+    """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric."""
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []
     for part in by_slice(transform_amounts(matrix, unit), labels, rising=np.array(safe)):
@@ -245,7 +246,7 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 
 
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
-    """Correct a metric's difference by its labels; the result is NaN if too few of them count."""
+    """Correct a metric's difference by its labels: NaN if too few labels count, InputError if a config has none."""
     matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found, matrix.metric)

@@ -1,7 +1,7 @@
 """The effect of context: the same questions answered with and without context, question by question.
 
-Each question with a score under both configs is of one of five kinds. Only "helped" and "hurt" are differences caused
-by context, and only these two are tested.
+Each question with a score under both configs is of one of five ``KINDS`` (see ``compare``). Only "helped" and "hurt"
+questions are solved by just one of the two configs, and only these are tested.
 """
 
 import math
@@ -22,7 +22,7 @@ METRIC = "success_rate"
 KEYS = ("metric", "threshold", "unanswerable")
 
 WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passages", "router", "judge"})
-"""A metric with one of these requirements is never the default for comparing answers with and without context."""
+"""Requirements that exclude a metric from being the default for comparing answers with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -33,8 +33,8 @@ class ContextEffect:
     """A comparison of answers with and without context.
 
     ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the other
-    questions. ``always_abstains``: no question was answered without context, so that only refusals can be "known
-    already".
+    questions. ``always_abstains``: the config without context refused all questions (apart from failed answers), so
+    that only refusals can be "known already".
     """
 
     kinds: Mapping[str, str]
@@ -78,14 +78,14 @@ SERVED = Success()
 
 
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """Resolve the key ``success`` of a config, with defaults.
+    """Return the settings under the key ``success`` of a config: metric, threshold and ``unanswerable``, with defaults.
 
-    The default metric is the first objective, if it has a direction and no unit, scores answers, and needs neither
-    context nor a judge; else ``METRIC``.
+    ``metrics`` has the config's metrics by name. The default metric is the first objective, if it has a direction and
+    no unit, none of the requirements in ``WITHOUT_CONTEXT``, and no judge that reads the context; else ``METRIC``.
 
     Raises:
-        ConfigError: An unknown key, a threshold that is not a number, a metric that is not a name or has no direction,
-        or an unmeasured metric although there are answers.
+        ConfigError: A key is unknown, the threshold is not a finite number, the metric is not a name or has no
+        direction, or the metric is unknown although some metric scores answers.
     """
     settings = dict(config.get("success") or {})
     for key in settings:
@@ -142,7 +142,7 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
 
 
 def refuses_all(result: Result) -> int:
-    """Count the answerable questions of a config that refuses all of them; 0 if it answers any, or has no answers.
+    """Return the number of answerable questions if a config refuses all of them; 0 if it answers any or has no answers.
 
     Failed and unrequested answers do not count. A blank answer is a refusal.
     """
@@ -155,7 +155,7 @@ def refuses_all(result: Result) -> int:
 
 
 def exact_mcnemar(helped: int, hurt: int) -> float:
-    """Return the two-sided p-value of a difference of two paired shares, from the counts of pairs that differ.
+    """Return the two-sided p-value of the difference between two paired shares, from the counts of pairs that differ.
 
     By chance, half of the pairs that differ would go each way. So the p-value is twice the smaller tail of the
     binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between

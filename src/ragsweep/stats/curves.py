@@ -1,4 +1,4 @@
-"""The curve of a metric over a swept number: its band, its flat region, and the value that generalises."""
+"""The curve of a metric over a swept number: its band, its flat region, and the value that cross-validation chooses."""
 
 import math
 from collections import defaultdict
@@ -56,10 +56,10 @@ class Curve:
 
 
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
-    """Return one curve per group of configs that differ only in ``parameter`` and have at least three numbers for it.
+    """Return one curve for each group of configs that differ only in ``parameter``, with at least three values of it.
 
-    Only COMPLETE configs with a score of the metric count. Empty for a metric without a direction. ``parameter`` is
-    named as in ``Run.parameters``: ``retriever.alpha``, for example.
+    Only COMPLETE configs with a score of the metric and a number as value count. Empty for a metric without a
+    direction. ``parameter`` is a key of ``Run.parameters``: ``retriever.alpha``, for example.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:

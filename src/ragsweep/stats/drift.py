@@ -1,4 +1,4 @@
-"""Compare served requests with evaluated questions by shares, orders and ratios; both are treated as samples."""
+"""Compare served requests with evaluated questions, as two samples: by shares, orders and ratios."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClusteredSample(NamedTuple):
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
-        number = {one: n for n, one in enumerate(sorted(set(named)))}  # numpy would pad every text to the longest
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array would pad every text to the longest
         numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)
@@ -69,7 +69,7 @@ class ClusteredSample(NamedTuple):
         return min(float(self.clusters.max()) + 1, 1 / float(np.square(self.weights).sum()))
 
     def variance(self, influence: Doubles) -> float:
-        """Return the variance of the weighted mean of numbers (n,), with whole clusters as the sampling unit."""
+        """Return the variance of the weighted mean of ``influence`` (n,), with whole clusters as the sampling units."""
         count = int(self.clusters.max()) + 1
         mean = float(self.weights @ influence)
         sums = np.bincount(self.clusters, self.weights * (influence - mean), count)
@@ -129,7 +129,7 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 
 
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
+    """Estimate and bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
 
     The variance is computed by cluster, from how the numbers of each side rank among the other side's (DeLong et al.,
     Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
@@ -170,7 +170,7 @@ def _logistic(value: float) -> float:
 def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the typical ratio of the numbers of ``now`` to the numbers of ``before``; all must be above 0.
 
-    After division of ``now`` by this ratio neither sample is likelier to have the larger number (Hodges and Lehmann,
+    If ``now`` is divided by this ratio, neither sample is more likely to have the larger number (Hodges and Lehmann,
     Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that ``superiority`` does not exclude:
     from 0 to infinity if the samples are too small to exclude any.
     """
@@ -200,7 +200,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
 
 @dataclass(frozen=True)
 class Quantity:
-    """A property of requests and evaluated questions: its name, the kind of comparison, and both samples."""
+    """A property of requests (``now``) and evaluated questions (``before``), with the kind of comparison."""
 
     name: str
     kind: str
@@ -229,9 +229,10 @@ class Drift:
 
 
 def compare(quantities: Sequence[Quantity], alpha: float = 0.05) -> list[Drift]:
-    """Compare all quantities; the probability that any interval misses the truth is at most ``alpha`` (Bonferroni).
+    """Compare each quantity; the probability that any interval misses the true value is at most ``alpha`` (Bonferroni).
 
-    Quantities with too few independent questions on one side are open, and have no interval.
+    The verdict on a quantity is "open", with NaN for its comparison, if one of its samples has fewer than ``FEWEST``
+    independent questions. The results are in the order of ``quantities``.
     """
     tested = [one for one in quantities if min(one.now.independent, one.before.independent) >= FEWEST]
     each = alpha / max(len(tested), 1)

@@ -1,4 +1,4 @@
-"""The paths of evidence through a config's stages, read from its table of questions."""
+"""The path of each piece of evidence through the stages of a config, from the stored ranks of its questions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,14 +34,14 @@ class Traces:
     candidates: int  # of the reranker; 0 without one
 
     def recall(self, found: Flags) -> float:
-        """Return the (weighted) mean over questions of the share of evidence that is found; NaN without evidence."""
+        """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN without evidence."""
         number = np.bincount(self.question, minlength=len(self.questions))
         share = np.bincount(self.question, found, len(self.questions)) / np.maximum(number, 1)
         weights = np.where(number > 0, self.weights, 0.0)
         return float(share @ weights / weights.sum()) if weights.sum() else math.nan
 
     def within(self, ranks: Numbers, cutoff: int | None = None) -> Flags:
-        """Flag the ranks up to the cutoff, by default ``top_k``."""
+        """Flag the ranks from 1 to ``cutoff``, by default ``top_k``."""
         return (ranks > 0) & (ranks <= (self.top_k if cutoff is None else cutoff))
 
 

@@ -1,4 +1,4 @@
-"""Losses of evidence: the stage that lost each piece, and the effects of changing single stages."""
+"""Find the stage at which each piece of evidence is lost, and the effects of changing single stages."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -33,8 +33,8 @@ class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
     ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is how much the change adds to it.
-    ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. ``bound``: the gain is an
-    upper bound; actual configs may gain less.
+    ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound`` the gain is
+    an upper bound, which a config with this change may not reach.
     """
 
     change: str  # the stage that changes
@@ -161,7 +161,7 @@ def _lost_at(traces: Traces) -> Numbers:
 
 
 def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
-    """Return, for questions with all evidence in the context and a scored answer, whether they remain unsolved."""
+    """Map each question with all its evidence in the context and a scored answer to whether the answer fails it."""
     if success is None or "answer" not in questions or success.metric not in questions:
         return {}
     scores = zip(questions["question_id"], questions[success.metric], strict=True)
@@ -174,7 +174,7 @@ def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: S
 
 
 def _changes(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effects of single changes, as far as stored ranks show them."""
+    """Yield the effect of each change of a single stage that can be computed from the stored ranks."""
     if (split := (traces.held > 0) & (traces.held < 1)).any():
         yield _change(traces, CHUNKING, "whole", traces.in_context | split, traces.in_context, bound=True)
     for leg, exact in traces.exact.items():
@@ -201,7 +201,7 @@ def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, b
 
 
 def _best_order(traces: Traces, seen: Flags) -> Flags:
-    """Flag the ``seen`` pieces that would be within ``top_k`` if the chunks with most of these pieces came first."""
+    """Flag the ``seen`` pieces that would be within ``top_k`` if the chunks with most of them were ranked first."""
     stride = int(traces.first.max()) + 1
     place = np.where(seen, traces.question * stride + traces.first, -1)
     chunks, back, covers = np.unique(place, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Compare a hybrid with its own legs: where fusion gains or loses, and what the best leg per question would score."""
+"""Compare a hybrid with its legs: where fusion gains or loses, and the score of the best leg for each question."""
 
 import math
 from dataclasses import replace
@@ -33,7 +33,8 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         reranked: Whether to audit the hybrid's ranking after the reranker instead.
 
     Returns:
-        None for a config that is not a hybrid, for older records without scored legs, and for records without scores.
+        The comparison; None for a config that is not a hybrid, for an older result without scores of the legs, and if
+        no question has a score in all rankings.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:
@@ -74,10 +75,10 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 
 
 def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
-    """Return a hybrid's best leg if it is notably better than the hybrid's final ranking; else None.
+    """Return a hybrid's best leg if this leg is notably better than the hybrid's final ranking; else None.
 
-    ``LegComparison.notable`` defines a notable difference. The leg has the same ``top_k`` and budget and no reranker.
-    ``metric`` is one of :func:`audited_metrics`, by default the first.
+    ``LegComparison.notable`` defines "notably". None also if there is no :func:`fusion_audit`. The leg has the same
+    ``top_k`` and budget and no reranker. ``metric`` is one of :func:`audited_metrics`, by default the first.
     """
     audit = fusion_audit(result, metric, True)
     if audit is None:
@@ -90,7 +91,7 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
 
 
 def _alone(result: Result, leg: str) -> tuple[str, ...]:
-    """Return the overrides that run a leg alone, with the settings that it has as a leg."""
+    """Return the overrides that run a leg as the only retriever, with the same settings and without a reranker."""
     inside = f"retriever.legs.{leg}"
     given = dict(line.partition("=")[::2] for line in result.run.overrides)
     option = given.pop(f"retriever@{inside}", leg)
@@ -151,8 +152,8 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
     """Return the worst slices where a leg alone is notably better than the config.
 
-    The metric is the first with such a slice. At most ``most`` slices are considered, the worst first; of these, the
-    first and all significant ones are returned. None if no metric has such a slice.
+    The metric is the first of :func:`audited_metrics` with such a slice. Of its ``most`` worst slices, the worst one
+    and all significant ones are returned, the worst first. None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

@@ -41,8 +41,8 @@ class Condition(NamedTuple):
     """A condition on one metric.
 
     The meaning of ``size`` depends on ``kind``. For "margin" it is how much worse the candidate may be, in the metric's
-    unit or, if ``relative``, as a share of the baseline's mean; for "gain" how much better it must be; for "at least"
-    and "at most" a bound on its mean, without a baseline.
+    unit or, if ``relative``, as a share of the baseline's mean. For "gain" it is how much better the candidate must be.
+    For "at least" and "at most" it is a bound on the candidate's mean, and there is no baseline.
     """
 
     metric: str
@@ -69,12 +69,13 @@ class Condition(NamedTuple):
 class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
-    ``needed`` is the number of questions of this kind with which equal configs would pass in four of five cases; None
-    if unknown or reached. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the
-    interval as much with the present questions; None if no number would, or if nothing is repeated. ``against`` names
-    the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
-    judge's scores alone, and ``labels`` the number of labels of the config with the fewest. ``lost`` describes the
-    questions that do not pass a question-by-question check.
+    ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
+    in four of five cases; None if it is unknown or reached, and for all other checks. ``needed_repetitions`` is the
+    number of repetitions of each answer that would narrow the interval as much with the present questions; None if no
+    number would, if nothing is repeated, or without ``needed``. ``against`` names the baseline if there are several,
+    else "". If human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is
+    the number of labels of the config with the fewest. ``lost`` describes the questions that do not pass a
+    question-by-question check.
     """
 
     condition: Condition
@@ -143,7 +144,8 @@ class Scope(NamedTuple):
 
     These are the ``chosen`` ones, together and in the slices of ``labels``, or one by one if ``each`` is set.
     ``spread``, for ``noninferiority.sequential_gate``, is the metric's highest value minus its lowest; None for a gate
-    in one look. ``people`` has human labels that correct the metric on all chosen questions, but not in slices.
+    that is not sequential. ``people`` has human labels that correct the metric on all chosen questions together, but
+    not in slices.
     """
 
     chosen: Collection[str]
@@ -156,8 +158,9 @@ class Scope(NamedTuple):
 def run_checks(condition: Condition, before: Result, filled: FilledCandidate, scope: Scope) -> Iterator[Check]:
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
-    Raises InputError if the scope has human labels of the metric, but a config has none that counts; also where the
-    tests of ``noninferiority`` do, for example for a share of a mean of 0.
+    Raises:
+        InputError: The scope has human labels of the metric, but a config has none that counts; or a test of
+        ``noninferiority`` raises it, for example for a margin that is a share of a mean of 0.
     """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
@@ -192,7 +195,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
 
 
 def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
-    """Decide a condition in one look or, with a ``spread``, by the sequential test."""
+    """Decide a condition by a test for a single look or, with a ``spread``, by the sequential test."""
     if spread is None:
         if condition.kind == MARGIN:
             return noninferiority.gate(matrix, condition.size, relative=condition.relative)
@@ -211,7 +214,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide by the mean or difference that human labels correct; return the gate and the number of labels."""
+    """Decide by the corrected mean or difference; return the gate, and the smallest number of labels of a config."""
     rows, metric, size = len(matrix.values), condition.metric, condition.size
     matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
     sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
@@ -254,10 +257,10 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 
 
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
-    """Decide question by question: none may be worse by more than the margin.
+    """Decide question by question: the check fails if any question is worse by more than the margin.
 
-    If none is, the check passes; but it is inconclusive if there are no questions, or if some that the baseline has
-    scores for are ``missing``. The ``slack`` of the check is the smallest slack of any question.
+    Otherwise it passes; but it is inconclusive if there are no questions, or if the candidate has no score for the
+    questions in ``missing``. The ``slack`` of the check is the smallest slack of any question, NaN without questions.
     """
     baseline, candidate = matrix.scores
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
@@ -282,5 +285,5 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Format the first five names; "..." stands for the rest."""
+    """Join the first five names by commas; "..." stands for any further names."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

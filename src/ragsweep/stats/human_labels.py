@@ -62,10 +62,11 @@ class MatchedLabels:
     unused: Mapping[str, int]  # reason -> number of labels
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
-        """Return the labels of ``rows`` on the questions flagged by ``among`` (questions,); NaN on other questions.
+        """Return the labels of ``rows`` on the questions in ``among``, as (rows, questions); NaN elsewhere.
 
-        Shared labels of a source count for a config only if all of the config's answers to the source's questions are
-        labelled. Otherwise only answers that equal a labelled one would count, and these are not a random sample.
+        Shared labels of a source count for a config only if, on the flagged questions, all of the config's answers to
+        the source's questions are labelled. Otherwise only answers that equal a labelled answer would count, and these
+        are not a random sample.
         """
         found = self.own[list(rows)].copy()
         for place, row in enumerate(rows):
@@ -94,7 +95,7 @@ class MatchedLabels:
 def match_labels(
     labels: Sequence[HumanLabel], metric: str, results: Sequence[Result], runs: Sequence[str], matrix: Matrix
 ) -> MatchedLabels:
-    """Match a metric's labels with the answers of the configs in ``matrix``; ``runs`` has each config's MLflow run.
+    """Match a metric's labels with the answers of the configs in ``matrix``; ``runs`` has each config's run id.
 
     Raises:
         InputError: The run of a label matches more than one config.
@@ -134,7 +135,7 @@ def match_labels(
 def _rows(
     label: HumanLabel, owner: int | None, keys: Sequence[Hashable], answers: Sequence[str]
 ) -> tuple[list[int], str]:
-    """Return the configs whose answer a label describes, and the reason if there are none ("" otherwise)."""
+    """Return the rows of the configs whose answer a label describes, and the reason if there are none (else "")."""
     text = _plain(label.answer)
     if owner is not None:
         if text and answers[owner] != text:
@@ -151,7 +152,11 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config that a label's run names; None if there is none, InputError if there are several."""
+    """Return the row of the config that a label's run names, by name or by the start of its run id; None if no config.
+
+    Raises:
+        InputError: The run matches more than one config.
+    """
     if not name:
         return None
     # Within a sweep a config is named by number and label ("#3 top_k=10"); either suffices.
@@ -164,7 +169,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
 
 
 def _case(questions: QuestionResults, place: int, reads: Sequence[str]) -> Hashable:
-    """Return the fields of one question's outcome that a metric reads."""
+    """Return the fields that a metric reads in the outcome of the question in row ``place``."""
     parts = {"answer": _text(questions, place), "context": tuple(_cell(questions, "context", place) or ())}
     return tuple(parts[name] for name in reads)
 
@@ -187,7 +192,7 @@ def _plain(text: str) -> str:
 
 
 class RunLabels(NamedTuple):
-    """Human labels, and the MLflow run of each config, in config order; a label may name one of these runs."""
+    """Human labels, and the id of each config's MLflow run, in config order; a label may name one of these runs."""
 
     given: Sequence[HumanLabel]
     runs: Sequence[str]
@@ -228,7 +233,7 @@ def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
 
 
 def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return why the labels corrected nothing; "" if they corrected something."""
+    """Return why the labels could not correct the metric; "" if ``found`` has a corrected value."""
     if found.value == found.value:
         return ""
     if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few

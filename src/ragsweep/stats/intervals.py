@@ -32,15 +32,16 @@ def means_with_intervals(
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
     fewer than ten scores Student's t is used, clipped to the bounds; if these scores are all equal, both ends are NaN,
-    because their spread is unknown. Exception, for any number of scores: if all equal one of the metric's two bounds,
-    the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), whose width is
-    1 - (alpha / 2) ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
+    because their spread is unknown. There is one exception, for any number of scores: if all n scores equal one of the
+    metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width is
+    1 - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
 
     With ``weights`` (questions,) the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
-    bits below the largest score). So an interval is bit-identical whatever the other metrics and number of threads.
+    bits below the largest score). An interval is therefore bit-identical, regardless of the other metrics and of the
+    number of threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
@@ -54,7 +55,8 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    If all scores of a row are equal, both ends equal them, or are NaN with fewer than ten scores.
+    With fewer than ten scores the ends are from Student's t. If all scores of a row are equal, both ends equal them, or
+    are NaN with fewer than ten scores. Without scores all three are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -86,7 +88,7 @@ def _effective(known: Flags, weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN if they do not vary, or count as fewer than two scores."""
+    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two scores."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     if weights is not None:
@@ -209,11 +211,11 @@ def quantile(ordered: Doubles, share: float) -> float:
 
 
 def quantile_interval(scores: Doubles, share: float) -> tuple[float, float]:
-    """Bound a quantile by order statistics, for any distribution (Conover 1999, section 3.2, exact).
+    """Return the exact 95 % interval of a quantile from order statistics (Conover 1999, section 3.2).
 
-    With few scores, the smallest or the largest one is an end, provided that the interval still reaches ``LEVEL``. An
-    end beyond all scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th. A median
-    needs 6.
+    It holds for any distribution. With few scores, the smallest or the largest score is an end, provided that the
+    interval still reaches ``LEVEL``. An end beyond all scores is NaN: the upper end needs 59 scores for a 95th
+    percentile, and 299 for a 99th; both ends of a median need 6. NaN scores are ignored.
     """
     ordered = np.sort(scores[~np.isnan(scores)])
     ranks = _quantile_ranks(len(ordered), share)
@@ -274,7 +276,8 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
 def student_interval(matrix: Matrix) -> tuple[float, float]:
     """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
 
-    Questions count as independent, although questions on one document are not; NaN with fewer than two questions.
+    Questions count as independent, although questions on one document are not. Both ends are NaN with fewer than two
+    questions.
     """
     from scipy import stats
 
@@ -287,9 +290,9 @@ def student_interval(matrix: Matrix) -> tuple[float, float]:
 
 
 def bootstrap_interval(matrix: Matrix) -> tuple[float, float]:
-    """Bound the mean difference by the percentile bootstrap over whole clusters, at 95 %, with a fixed seed.
+    """Bound the mean difference (second minus first config) by the percentile bootstrap over clusters, at 95 %.
 
-    NaN with fewer than two clusters.
+    Whole clusters are drawn, with a fixed seed. Both ends are NaN with fewer than two clusters.
     """
     differences = matrix.values[1] - matrix.values[0]
     sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters, matrix.weights)

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: statistics of each question, and the choice of a few that rank configs as all do.
+"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs as the set does.
 
 Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
 (see ``distinct_rows``).
@@ -17,7 +17,7 @@ from ragsweep.stats.inference.matrix import Matrix
 FEWEST = 8
 """Minimum number of distinct configs for a correlation over them."""
 GOOD = 0.25
-"""Share of the configs that counts as good."""
+"""Share of the configs, those with the best means, that count as good."""
 REDUNDANT = 0.98
 """Two questions of one cluster are redundant if their correlation over the configs is at least this."""
 _NORMAL = 1.959963984540054
@@ -73,7 +73,7 @@ def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
 
 
 def analyse_items(scores: Doubles) -> Items:
-    """Compute the item statistics of each question; fewer than 4 configs give no intervals."""
+    """Compute the item statistics of each question; with fewer than 4 configs the ends of intervals are NaN."""
     rest = rest_means(scores)
     found = _correlations(scores, rest)
     half = _NORMAL / math.sqrt(len(scores) - 3) if len(scores) > 3 else math.nan
@@ -83,17 +83,17 @@ def analyse_items(scores: Doubles) -> Items:
 
 
 def rest_means(scores: Doubles) -> Doubles:
-    """Return, for each config and question, the config's mean on the other questions."""
+    """Return each config's mean on all other questions, as (configs, questions); 0 if there is only one question."""
     others = scores.shape[1] - 1
     return np.asarray((scores.sum(axis=1, keepdims=True) - scores) / max(others, 1))
 
 
 def item_information(scores: Doubles) -> Doubles:
-    """Return each question's information on which config is better; negative if better configs score worse.
+    """Return each question's information on which config is better; negative if better configs score worse on it.
 
     For scores of 0 and 1 it is the Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum
     1968), averaged over the configs, with the sign of a. For other scores it is the discrimination times the standard
-    deviation, which is the item reliability index (Gulliksen 1950).
+    deviation, which is the item reliability index (Gulliksen 1950). It is 0 if all configs have the same score.
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
@@ -107,7 +107,7 @@ def item_information(scores: Doubles) -> Doubles:
 
 
 def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
-    """Find questions with a possibly wrong label, the least discriminating first.
+    """Find questions whose label may be wrong (see ``Suspect``), those with the lowest discrimination first.
 
     Questions that every config fails are excluded. The good configs of a question are the best quarter, including ties,
     on the other questions.
@@ -128,7 +128,8 @@ def find_suspects(scores: Doubles, items: Items) -> list[Suspect]:
 def find_redundant(scores: Doubles, clusters: Numbers) -> list[list[int]]:
     """Within each cluster, group the questions whose correlation with the first of their group is at least .98.
 
-    Questions on which all configs have the same score are in no group: their redundancy is undetermined.
+    Return the groups of two or more questions, as indices. Questions on which all configs have the same score are in no
+    group, because they have no correlation.
     """
     groups = []
     varied = scores.std(axis=0) > TINY
@@ -205,7 +206,7 @@ class Estimate(NamedTuple):
 def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> list[int]:
     """Greedily choose ``size`` questions whose summed scores correlate best with the sums of all scores.
 
-    The correlation is over the configs. Returns the sorted indices of the questions. Covariances of different questions
+    The correlation is over the configs. Return the sorted indices of the questions. Covariances of different questions
     are halved. Each category has its share of the places; a cluster has at most its share, rounded up, while questions
     of other clusters are available. ``categories`` has each question's category, ``given`` the indices of questions to
     include.
@@ -248,7 +249,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Estimate the quality of a set that is chosen on one half of the configs and ranks the other (20 divisions)."""
+    """Estimate how well a set that is chosen on one half of the configs ranks the other half (20 random divisions)."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()

@@ -80,7 +80,7 @@ class CorrectedMeans:
         return error * NormalDist().pdf(ratio) - gain * NormalDist().cdf(-ratio)
 
     def _difference(self, row: int, other: int) -> tuple[float, float]:
-        """Return the corrected gain of a row over another, and its standard error."""
+        """Return the corrected gain of ``row`` over ``other``, and its standard error; NaN with too few labels."""
         found = correct_difference(self.matrix, self.matched, (other, row))
         sign = 1.0 if self.matrix.higher_is_better else -1.0
         return sign * found.value, (found.high - found.low) / (2 * NormalDist().inv_cdf(0.975))
@@ -96,8 +96,9 @@ def compare_labelled(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
 
-    Intervals of corrected differences are simultaneous (Bonferroni). If the objective is labelled, configs with too few
-    labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide.
+    Intervals of corrected differences are simultaneous (Bonferroni). If the deciding metric has labels, configs with
+    too few labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide
+    and ``uncorrected`` has the reason.
 
     Raises:
         InputError: The run of a label matches more than one config.
@@ -180,7 +181,7 @@ def _note(found: Corrected) -> str:
 
 
 def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
-    """Decide by corrected means; statistics that need scores of all questions are unknown."""
+    """Choose by corrected means; statistics that would need labels of all questions become unknown (NaN)."""
     beliefs = CorrectedMeans(verdict.matrix, found.matched, found.correction.means)
     constraints = verdict.results[0].run.config.get("constraints") or {}
     choice = choose(beliefs, verdict.costs, constraints, verdict.choice.loss, verdict.choice.refusing, verdict.baseline)
@@ -203,7 +204,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
 
 
 def _undominated(beliefs: CorrectedMeans) -> Flags:
-    """Flag the configs that no other config is shown to beat; the intervals of all pairs hold together at 95 %."""
+    """Flag the configs that are not shown worse than another; the intervals of all pairs hold together at 95 %."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):

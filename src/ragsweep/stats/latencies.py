@@ -1,4 +1,4 @@
-"""Measure how busy the machine was, and test whether latencies differ by more than its state explains."""
+"""Measure how busy the machine was, and test whether latencies differ by more than the load explains."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ if TYPE_CHECKING:
     from ragsweep.core.results import Result
 
 BUSY = 2.0
-"""Slowness from which a machine is considered busy (docs/measurements.md, "Latency")."""
+"""Minimum ``slowness`` of a machine that counts as busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
-"""Factor by which each interval is widened; the processor alone varies by a factor of 1.6 (docs/measurements.md)."""
+"""Factor by which ``latency_apart`` widens each interval: the processor's speed varies (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Minimum difference in milliseconds: a smaller one is within the noise of measuring the same config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages without a probe: their latency is measured on the original calls."""
+"""Stages that are not timed separately (probed): their latency is that of the original calls."""
 
 
 def slowness(result: Result) -> float:
-    """Return how many times slower than an idle machine this one was while a config was probed.
+    """Return how many times slower than an idle machine the machine was while a config's latency was measured.
 
-    The probe alternates with a fixed piece of work, whose time is compared with its shortest time on similar machines.
-    The result is a mean over the stages, weighted by their time; NaN if no stage was probed in this way.
+    Timed calls of a stage alternate with a fixed piece of work, whose mean time is divided by its shortest time on
+    similar machines. The result is the mean of this ratio over the stages, weighted by the stages' mean latencies; NaN
+    if no stage was measured in this way.
     """
     stages = [stage for stage in result.summaries.latency.values() if "work_quiet_ms" in stage]
     total = sum(stage["mean_ms"] for stage in stages)
@@ -33,7 +34,7 @@ def slowness(result: Result) -> float:
 
 
 def busy_sentence(results: Sequence[Result], what: str) -> str:
-    """Describe in one sentence how busy the machine was while ``what`` was measured; "" if it was not busy."""
+    """Return a sentence on the ``slowness`` while ``what`` was measured; "" if no result reaches ``BUSY``."""
     found = [slowness(one) for one in results]
     busy = [one for one in found if one >= BUSY]
     if not busy:
@@ -44,10 +45,11 @@ def busy_sentence(results: Sequence[Result], what: str) -> str:
 
 
 def latency_apart(first: Result, second: Result, name: str) -> bool:
-    """Return whether two configs differ in a latency by more than the machine's drift explains.
+    """Return whether two configs differ in the latency ``name`` by more than the varying speed of the machine explains.
 
-    Both intervals are widened by the factor ``DRIFT``, and the slower config's lower end is also reduced by the effect
-    of the load. A difference below ``LEAST_MS`` does not count. False if an interval is missing.
+    Both intervals are widened by the factor ``DRIFT``, and the effect of the load is removed from the slower config's
+    lower end; the intervals must then be apart. A difference below ``LEAST_MS`` does not count. False if either config
+    lacks the metric or its interval.
     """
     if name not in first.summaries.metrics or name not in second.summaries.metrics:
         return False
@@ -58,10 +60,11 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
-    """Return a lower bound of the share of a config's latency that would remain on an idle machine.
+    """Return a lower bound of the share of a config's latency that would remain on an idle machine; 0 without stages.
 
-    The load's effect on a stage is taken from the 95th percentile of the fixed work beside it (see ``slowness``), as a
-    factor or as a delay, whichever is larger. A stage without fixed work, from an earlier release, contributes 0.
+    The effect of the load on a stage follows from the 95th percentile of the fixed work's time (see ``slowness``): it
+    is a factor or a delay, whichever is larger. Stages in ``CALLED`` count in full. Any other stage without fixed work,
+    as in results of earlier releases, contributes 0.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

@@ -57,7 +57,7 @@ class VarianceShares:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The numbers by name, for programs."""
+        """The fields as a dictionary, for machine-readable output."""
         return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
@@ -110,7 +110,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
 
 
 def _shares(noise: Doubles, error: float, counts: tuple[int, ...], sampled: bool) -> VarianceShares:
-    """Split a squared standard error by the components of the mean's noise (see ``_noise``)."""
+    """Return the shares of a squared standard error, given the components of the mean's noise (see ``_noise``)."""
     spread, visible, judge = noise.tolist()
     variance, answers = error**2, max(spread - visible, 0.0)
     scale = min(1.0, variance / (answers + judge)) / variance if answers + judge else 0.0

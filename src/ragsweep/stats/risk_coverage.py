@@ -1,4 +1,4 @@
-"""Risk and coverage: the quality of the given answers if answers with low support are withheld.
+"""Risk and coverage: the quality of the remaining answers if answers with low support are withheld.
 
 This is the risk-coverage curve of El-Yaniv and Wiener (2010, "On the Foundations of Noise-free Selective
 Classification"). The answers that a generator refused to give are unknown, so the curve ends at the generator's own
@@ -41,14 +41,15 @@ def curve(
 ) -> list[CoveragePoint]:
     """Return the curve, from no answers to all answers of the generator.
 
-    Questions with equal support are answered together, so there is one point per distinct support, after one without
-    answers. Empty if no answer has a support.
+    Questions with equal support are answered together: the first point has no answers, and each distinct support, in
+    descending order, adds one point. Questions without a score, and answers without a support, are left out. Empty if
+    no answer has both.
 
     Args:
         support: The generator's confidence in each answer; NaN if missing.
         scores: The scores of the answers; NaN where not measured.
-        answerable: Whether each question has an answer.
-        refused: Whether the generator itself declined.
+        answerable: Whether each question can be answered.
+        refused: Whether the generator itself declined each question.
         weights: Weights of the questions in shares and averages; None: equal weights.
     """
     sure, score = np.asarray(support, dtype=np.float64), np.asarray(scores, dtype=np.float64)
@@ -82,8 +83,8 @@ def curve(
 
 
 def best(points: Sequence[CoveragePoint]) -> CoveragePoint:
-    """Return the point with the best score over all questions; among ties, the one with the fewest answers.
+    """Return the point with the best score over all questions; of tied points, that with the fewest answers.
 
-    It is the best in hindsight: on other questions the same threshold will usually score a little worse.
+    On other questions the same threshold will usually score a little worse. ``points`` must not be empty.
     """
     return max(points, key=lambda point: (point.score, point.threshold))

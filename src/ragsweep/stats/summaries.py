@@ -24,12 +24,13 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """The numbers of questions without a score; ``counts`` has them by reason.
+    """The numbers of questions without a score; ``counts`` maps each reason to its number.
 
     ``skipped`` counts the questions where a requirement of the metric is missing. ``failed`` counts all other questions
-    without a score, and ``broken`` those whose measurement failed. ``unanswered`` counts the broken questions without
-    an answer, to which the metric might not have applied. ``settled`` counts the questions that the metric applies
-    to, but that repeating the measurement would not score: a refusal, nothing retrieved, or no price, for example.
+    without a score. ``broken`` counts the questions whose measurement failed. ``unanswered`` counts the broken
+    questions without an answer, to which the metric might not have applied. ``settled`` counts the questions that the
+    metric applies to, but that would have no score after a repetition either: because of a refusal, an empty retrieval,
+    or an unknown price, for example.
     """
 
     counts: Mapping[str, int]
@@ -56,7 +57,7 @@ class ScoreTable:
     unanswered: Flags | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
-        """Summarise each metric over the questions with the indices ``chosen``; None: over all questions."""
+        """Return each metric's summary, by name, over the questions with the indices ``chosen``; None: over all."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
         weights = varying(self.weights if chosen is None or self.weights is None else self.weights[chosen])
@@ -85,7 +86,7 @@ class ScoreTable:
         return amounts
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons, keyed by the id of their ``ReasonCodes``; metrics that share one are counted once."""
+        """Count the reasons of each distinct ``ReasonCodes`` object, which metrics may share; the keys are ids."""
         counts = {}
         unanswered = self.unanswered if chosen is None or self.unanswered is None else self.unanswered[chosen]
         for codes in {id(codes): codes for codes in self.reasons}.values():
@@ -120,9 +121,10 @@ def collect_scores(
 
 
 def _share_scored(scored: int, reasons: ReasonCounts) -> float:
-    """Return the share of scored questions among the questions that could have been scored; 1 if there are none.
+    """Return the share of the scorable questions that have a score; 1 if no question is scorable.
 
-    The metric is assumed to apply to the same share of the unanswered questions as of the others.
+    Scorable questions are those that have a score or whose measurement failed. The metric is assumed to apply to the
+    same share of the unanswered questions as of all others.
     """
     applies = scored + reasons.broken - reasons.unanswered
     others = applies + reasons.settled

@@ -38,14 +38,15 @@ class Beliefs(Protocol):
 
 
 class PairVerdict(NamedTuple):
-    """The verdict on a config against another.
+    """The verdict on one config against another.
 
     "the same": equal scores on every question. "shown better", "shown worse": the interval, which holds for all
-    comparisons of the sweep together, excludes 0, and the exact tests agree. "likely better", "likely worse": the
-    interval excludes 0, but the exact tests do not confirm it; or the probability of a better true mean is above .9
-    (below .1). "equal": the interval is within the margin; ``within`` is the distance of its further end from 0, NaN
-    for other kinds. "open": none of these.
-    ``probability`` is NaN with too few clusters.
+    comparisons of the sweep together, excludes 0, and the exact tests confirm it. "likely better", "likely worse": the
+    interval excludes 0, but the exact tests do not confirm it; or the probability of a better true mean is above .9, or
+    below .1. "equal": the whole interval is within the margin on both sides of 0. "open": none of these.
+
+    ``probability`` is that of a better true mean, NaN with too few clusters. ``within`` is, for "equal", the distance
+    of the interval's further end from 0; NaN for other kinds.
     """
 
     kind: Kind

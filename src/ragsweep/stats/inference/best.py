@@ -80,7 +80,7 @@ def choices_by_fold(matrix: Matrix) -> Doubles:
 def _best_of_nine(better: Doubles, fold: Numbers) -> tuple[Doubles, Doubles, Doubles]:
     """For each fold, choose the best config on the other nine.
 
-    Returns how far each config's mean on the fold is below the best mean on the other nine (configs, folds), each
+    Return how far each config's mean on the fold is below the best mean on the other nine (configs, folds), each
     config's share of the choice (configs, folds; ties share equally), and the sizes of the folds. A fold's mean is its
     sum of weighted scores, divided by its number of questions rather than by its sum of weights.
     """

@@ -16,11 +16,11 @@ from ragsweep.stats.inference.resampling import cluster_sums
 STAKES = (0.3, 0.6, 0.9)
 """Shares of a capital that one question may lose. Each stake has its own capital; the capitals are averaged."""
 LARGEST_STAKE = 0.9
-"""Largest share of the capital that a cluster can lose, regardless of its size."""
+"""Largest share of the capital that can be lost on one cluster, regardless of the cluster's size."""
 STEPS = 50
 """Number of bisections that find a bound; its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
-"""The mean that stands for a config without scores, which leads only if no config has any."""
+"""Stands for the mean of a config without scores, so that it leads only if no config has a score."""
 TIE = 1e-9
 """Tolerance, relative to the largest score, within which means tie."""
 
@@ -65,7 +65,7 @@ def evidence(capital: Doubles) -> Doubles:
 def lower_bound(
     sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
 ) -> Doubles:
-    """Return a lower bound of each row's mean difference (rows,), valid at ``level`` for all times together.
+    """Return a lower bound of each row's mean difference, as (rows,), that holds at ``level`` at all times together.
 
     It is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are those
     of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital
@@ -126,7 +126,7 @@ def _near(better: Doubles) -> float:
 
 
 def _means(better: Doubles) -> Doubles:
-    """Return the means over the scores before each question and, last, over all, as (configs, questions + 1)."""
+    """Return each config's mean before each question and, last, over all questions, as (configs, questions + 1)."""
     known = ~np.isnan(better)
     empty = np.zeros((len(better), 1))
     counts = np.concatenate([empty, known.cumsum(axis=1)], axis=1)

@@ -1,4 +1,4 @@
-"""Compare configs with a baseline, or with each other; also separately on clusters that dominate the questions.
+"""Compare configs with a baseline or with each other, on all questions and on clusters that dominate the questions.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
 clusters, or degrees of freedom, for an interval over all questions. The other questions alone may be enough.
@@ -82,7 +82,7 @@ def compare_with_baseline(
 def compare_amounts(
     matrix: Matrix, baseline: int, unit: str, largest: float | None = None, resamples: int = RESAMPLES
 ) -> Differences:
-    """Compare with the row ``baseline``: by ratios for positive amounts with a ``unit``, else by differences.
+    """Compare every config with the row ``baseline``: positive amounts with a ``unit`` by ratios, else by differences.
 
     Milliseconds, tokens and money have long tails, so intervals of mean differences miss the true value too often; on
     logarithms both tests and intervals are valid. If an amount is 0 or less, differences are compared and ``notes``
@@ -127,9 +127,9 @@ def _note(differences: Doubles, known: bool) -> str:
 
 
 WORK = 500_000_000
-"""Maximum of pairs times resamples. With more than about 300 configs there are fewer resamples, but at least 1,000."""
+"""Maximum product of the numbers of pairs and of resamples; more than about 300 configs get fewer resamples."""
 AT_ONCE = 250
-"""Resamples per block of the pairwise comparison."""
+"""Number of resamples per block of the pairwise comparison."""
 SAME = 1e-5
 """Relative spread of a difference below which two configs differ only by rounding or a constant."""
 
@@ -166,7 +166,7 @@ def _range(block: Floats, scale: Floats) -> Floats:
 
 
 def affordable(configs: int, resamples: int) -> int:
-    """Return ``resamples``, or fewer for many configs (``WORK``)."""
+    """Return ``resamples``, or fewer if the work would exceed ``WORK``, but at least 1,000 of them."""
     return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
 
 
@@ -198,7 +198,7 @@ def _squared_distances(products: Doubles) -> Doubles:
 MOST = 3
 """Maximum number of clusters that are compared separately."""
 ROUNDED = 0.01
-"""Tolerance of computed degrees of freedom."""
+"""Tolerance for rounding in computed degrees of freedom."""
 
 
 def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Each config minus the baseline: arrays with one number per config, in the metric's unit and own direction.
+    """The differences of configs from the baseline: one number per config, in the metric's unit and own direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and
     ``high`` hold for all configs together at ``level``; ``standard_error`` is that of each single difference, by
@@ -107,7 +107,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Each config minus the baseline on the questions with one value of one label; arrays have one number per config.
+    """The differences of configs from the baseline on the questions with one value of a label: one number per config.
 
     Differences are in the metric's unit and own direction. Intervals hold for all configs and slices together; their
     ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is corrected
@@ -153,7 +153,7 @@ class Slice:
 
 
 class Reversal(NamedTuple):
-    """A config (its row) that is better than the baseline on average, but worse in one slice.
+    """A config (a row number) that is better than the baseline on average, but seems worse in one slice.
 
     ``exposed``: a gain too rare to have been observed could undo the loss in the slice.
     """
@@ -167,7 +167,7 @@ class Reversal(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The comparison on a part of the questions.
+    """The comparison of configs on some of the questions.
 
     In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions of
     that document, not to other documents. The ends are NaN with too few questions.
@@ -195,9 +195,9 @@ class RareLosses:
     """How one config's lead over another would be affected by large losses on a few questions.
 
     ``survives`` states whether the lead withstands one more cluster that loses everything or, if enough losses were
-    observed, whether the studentised bootstrap excludes a mean gain of 0. ``share`` is the largest
-    share of the questions on which losses of ``size`` (in the metric's unit) cannot be excluded. ``questions`` is the
-    effective number of clusters. ``seen`` is the number of clusters whose mean loss was at least half of ``size``.
+    observed, whether the studentised bootstrap excludes a mean gain of 0. It is True if losses are impossible.
+    ``share`` is the upper bound on the share of questions that lose ``size`` (in the metric's unit). ``seen`` is the
+    number of clusters whose mean loss was at least half of ``size``. ``questions`` is the effective number of clusters.
     """
 
     survives: bool

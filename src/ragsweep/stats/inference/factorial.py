@@ -23,10 +23,10 @@ ADDITIVE: Method = "least squares without interactions"
 class Effect:
     """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
 
-    For one parameter: its level minus the first level, averaged over all levels of the others. For two: the change in
-    the effect of the second when the first is also changed. The numbers are NaN if the effect cannot be estimated, with
-    the reason in ``note``. ``exposed`` states whether a loss too rare to have been observed could undo what the
-    interval shows.
+    For one parameter it is the mean at its level minus the mean at its first level, averaged over all levels of the
+    other parameters. For two it is the change in the effect of the second when the first is also changed. The numbers
+    are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` states whether a loss too rare
+    to have been observed could undo what the interval shows.
     """
 
     factors: tuple[str, ...]
@@ -45,8 +45,8 @@ class Effects:
     """All effects of a grid; their intervals hold together at ``level``.
 
     For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
-    so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if
-    there are no more configs than coefficients, as in an ablation. For other models it is "estimated".
+    so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if the
+    model fits any scores of these configs exactly, as in an ablation. For other models it is "estimated".
     """
 
     effects: tuple[Effect, ...]
@@ -57,7 +57,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class _Design:
-    """One column per term: the intercept, and each level except a factor's first.
+    """The columns of a linear model of the mean: the intercept, and one for each level of a factor except its first.
 
     With interactions, each pair of such levels of two factors also has a column.
     """
@@ -155,7 +155,7 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
 
 
 def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
-    """Return the weights of the model's coefficients in an effect.
+    """Return the weights with which the model's coefficients add up to the effect of ``term``.
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
     another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors have the

@@ -1,4 +1,4 @@
-"""The gate: tests of a candidate against a margin, a gain, or an absolute bound."""
+"""The tests of a gate: a candidate against a baseline with a margin or a gain, or against an absolute bound."""
 
 import math
 from dataclasses import dataclass, replace
@@ -31,8 +31,8 @@ class Gate:
     """The decision of a gate, with its numbers in the metric's unit.
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
-    the passing side; ``low`` and ``high`` bound it, each one-sided at ``level``. "pass": the whole interval is at or
-    above 0. "fail": all of it is below 0. Else "inconclusive".
+    the passing side; ``low`` and ``high`` bound it, each one-sided at ``level``. The decision is "pass" if the whole
+    interval is at or above 0, "fail" if all of it is below 0, and else "inconclusive".
     """
 
     decision: Decision
@@ -88,7 +88,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     weight relative to the largest weight, which must be the same at every look.
 
     Raises:
-        InputError: ``spread`` is not finite, the margin's size reaches it, or a difference exceeds it.
+        InputError: ``spread`` is not finite, the absolute margin is not below it, or a difference exceeds it.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
@@ -115,7 +115,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
 
 
 def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
-    """Decide whether the second row is better than the first by at least ``gain``: a gate with a negative margin."""
+    """Decide whether the second row is better than the first by at least ``gain``: a gate with the margin -gain."""
     return _decided(matrix, -gain, False, level)
 
 
@@ -162,7 +162,7 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision by the interval of the slack; an end within rounding error of 0 counts as 0."""
+    """Return the decision for an interval of the slack; ends within rounding of 0 count as 0, NaN is inconclusive."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
@@ -246,7 +246,7 @@ def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, level: fl
 
 
 def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
-    """Return each question's slack: the candidate's lead over the worst passing score."""
+    """Return the slack of each question: how much the candidate's score is better than the worst passing score."""
     baseline, candidate = matrix.better
     if not relative:
         return np.asarray(candidate - baseline + (margin if matrix.weights is None else margin * matrix.weights))

@@ -56,9 +56,9 @@ def wilcoxon(differences: Doubles) -> Ranked:
 
 
 def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
-    """Return, per row, the positive rank sum, the number of non-zero differences, and a number for the ties.
+    """Return each row's rank sum of positive differences, number of non-zero differences, and tie term.
 
-    The number for the ties is the sum of t^3 - t over the groups of t differences of equal size.
+    The tie term is the sum of t^3 - t over the groups of t non-zero differences of equal size.
     """
     rows, questions = apart.shape
     if not questions:
@@ -73,7 +73,7 @@ def _rank_sums(apart: Doubles) -> tuple[Doubles, Numbers, Doubles]:
 
 
 def _middle_ranks(ordered: Doubles) -> tuple[Doubles, Doubles]:
-    """Return ranks of sorted rows, from 1, and the number of values with each rank; ties share the middle rank."""
+    """Return the ranks (from 1) in sorted rows, and how many values share each rank; ties have their middle rank."""
     places = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
     new = np.ones(ordered.shape, dtype=bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -111,7 +111,7 @@ def _exact_p(values: Doubles, positive: float) -> float:
 def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -> Doubles:
     """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
-    Returns p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
+    Return p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
     combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
     least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn flips
     cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones. So an upper bound of the exact

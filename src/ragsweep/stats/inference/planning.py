@@ -1,4 +1,4 @@
-"""The differences that an existing or a planned golden set can show, and the size that shows a difference."""
+"""The differences that an existing or planned golden set can show, and the size needed to show a difference."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: numbers of questions, source documents (``clusters``) and comparisons with one config."""
+    """A planned golden set: its numbers of questions and of source documents, and of comparisons with one baseline."""
 
     questions: int
     clusters: int
@@ -58,7 +58,7 @@ class Needed(NamedTuple):
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return the name of the measured metric that stands for ``metric``, perhaps at another cutoff, and its variation.
+    """Return the name and the variation of the measured metric: ``metric`` itself, or the same one at another cutoff.
 
     Raises:
         ConfigError: The variation of this metric was not measured.
@@ -110,9 +110,9 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
-    """Return the size of a golden set that shows a difference of ``effect``, with the design's cluster size.
+    """Return the size of a golden set that shows a difference of ``effect`` with clusters of the design's mean size.
 
-    None if no practicable size does, or if there is no spread.
+    None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no spread.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
@@ -178,7 +178,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return a row with the differences that a metric can show; None as ``effect`` stands for ``worth_finding``."""
+    """Return a row with the differences that a metric can show; an ``effect`` of None stands for ``worth_finding``."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
@@ -206,7 +206,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; a single row is joined by a second one that differs from it as ``CORRELATION`` implies."""
+    """Return the matrix; add to a single row a second one whose differences vary as much as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

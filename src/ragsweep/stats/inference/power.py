@@ -20,7 +20,7 @@ SIMULATED = 400
 WIDEST = 8.0
 """The largest gain to try, in multiples of the gain derived from the observed spread."""
 ROUGHLY = 0.02
-"""Shortfall of a simulated power that is within its simulation error."""
+"""Shortfall of a simulated power that is tolerated as simulation error."""
 MOST = 1e9
 """Maximum number of questions of a plan; a difference that needs more is zero or due to rounding."""
 
@@ -140,8 +140,8 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     """Return the number of questions needed to show a true difference of ``effect`` with ``power``.
 
     It is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question per
-    cluster) is at most ``effect``. ``spread`` is the standard deviation of the paired differences per question, in the
-    same unit. None above ``MOST``, for an effect of 0 or infinity, and if either number is NaN.
+    cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
+    question, in the same unit. None above ``MOST``, for an effect of 0 or infinity, and if either number is NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
@@ -171,7 +171,8 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
     """Compare each run of a config with the previous one; ``repeats`` has each run's scores, NaN if missing.
 
-    The difference between two runs of the same config is the noise floor: a smaller difference between two configs
-    means nothing, regardless of the number of questions. A deterministic stage has a floor of 0.
+    Return one :class:`Noise` per pair of consecutive runs, so none for a single run. The difference between two runs of
+    the same config is the noise floor: a smaller difference between two configs means nothing, regardless of the number
+    of questions. A deterministic stage has a floor of 0.
     """
     return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))

@@ -59,7 +59,8 @@ def rare_losses(
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
-    For other scores it is the largest absolute score. ``falls``: whether a loss is a lower score.
+    It is the distance from the highest score to 0 or, unless a loss ``falls`` (is a lower score), from the lowest score
+    to 1. For other scores it is the largest absolute score; 0 without scores.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
@@ -67,12 +68,15 @@ def largest_loss(scores: Doubles, falls: bool) -> float:
 
 
 def largest_losses(scores: Doubles) -> tuple[float, float]:
-    """Return how far one question can fall below these scores, and rise above them."""
+    """Return the largest fall, and the largest rise, of one question from these scores (see ``largest_loss``)."""
     return largest_loss(scores, falls=True), largest_loss(scores, falls=False)
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
-    """Return whether enough clusters lose at least half of the gaining clusters' mean gain; True if none gains."""
+    """Return whether losses count as observed: in ``SEEN`` or more clusters, or if no cluster gains.
+
+    A losing cluster counts if its loss is at least half of the mean gain of the gaining clusters (``COMPARABLE``).
+    """
     sums = cluster_sums(gains[None, :], clusters)[0]
     if not (sums > 0).any():
         return True
@@ -85,9 +89,9 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
     Args:
         rows: Differences of each question (rows, questions).
         clusters: Cluster of each question, numbered from 0.
-        shown: Flags of the rows in question; the others are not exposed.
-        most: How far one question can fall, and rise (``largest_losses``).
-        allowed: One-sided p-value below which a direction is upheld.
+        shown: Flags of the rows to examine; other rows are not flagged.
+        most: The largest fall and the largest rise of one question (``largest_losses``).
+        allowed: A row is flagged only if its one-sided p-value (``chance_of_no_gain``) is at least this.
     """
     exposed = np.zeros(len(rows), dtype=bool)
     for n in np.flatnonzero(shown):

@@ -16,7 +16,7 @@ RESAMPLES = 10_000
 BLOCK = 500
 """Number of resamples per block; the arrays of a block fit into the processor's cache."""
 REMEMBERED = 1 << 26
-"""Size limit, in bytes, of the cached draws for one number of clusters; larger draws are repeated each time."""
+"""Maximum size, in bytes, of the draws that are cached for one number of clusters; larger draws are recomputed."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
 """A spread of less than this share of the largest number is mere rounding and counts as 0."""
@@ -101,9 +101,8 @@ def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
     Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley
     1997, section 3.8). Divided by the number of questions, a sum is the deviation of a resampled mean from the observed
     one, linearised: division by the number of drawn questions would reduce the weight of a large cluster that is drawn
-    often.
-    The draws depend only on the number of clusters: all statistics of one set of questions use the same draws.
-    Float32 is precise enough: the sums are of deviations, so no large numbers cancel.
+    often. The draws depend only on the number of clusters, so all statistics of one set of questions use the same
+    draws. Float32 is precise enough: the sums are of deviations, so no large numbers cancel.
     """
     columns = np.ascontiguousarray(sums.T, dtype=np.float32)
     for weights in draws(sums.shape[1], resamples):
@@ -127,7 +126,7 @@ def _drawn(clusters: int, start: int) -> NDArray[np.uint8]:
 
 
 LARGEST = 1e6
-"""Maximum distance in standard errors: keeps all numbers finite."""
+"""Maximum distance in standard errors, so that all numbers remain finite."""
 ROUNDING = 1e-5
 """Relative widening of intervals, so that float32 rounding does not exclude 0."""
 
@@ -228,7 +227,7 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, but at most that of an unadjusted interval.
+    """Return the one-sided p-value of a critical value, or that of a single interval at ``level`` if it is smaller.
 
     The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.

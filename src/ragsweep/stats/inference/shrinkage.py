@@ -1,4 +1,4 @@
-"""The posterior of the configs' true means, given the spread of all observed means."""
+"""The posterior of the configs' true means: the observed means, shrunk according to the spread of all of them."""
 
 import math
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Groups(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior of the configs' true means; higher is better.
+    """The posterior distribution of the configs' true means; higher is better.
 
     ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False if there are too few clusters to
     estimate a spread: then ``means`` are the observed means and all probabilities and losses are NaN.
