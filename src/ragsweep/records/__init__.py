@@ -1,1 +1,1 @@
-"""The store of results: the ledger, its file format, names and claims."""
+"""The ledger of results: its file, the format of its records, and the names and claims that it contains."""

@@ -1,8 +1,8 @@
-"""Checksums of the ledger, which detect lost, duplicated, renumbered or changed rows when their scope is read.
+"""Checksums of the ledger, by which reading detects lost, duplicated, renumbered or changed rows.
 
-The checksum of a scope is the XOR of its rows' hashes. A change to the ledger replaces only the hashes of the changed
-rows, so damage to other rows stays detectable. A scope is the records of one sweep, the records without a sweep, or all
-rows of another table in COLUMNS. The digest of a record stands for its large columns.
+Each checksum covers a scope: the records of one sweep, the records without a sweep, or all rows of another table in
+COLUMNS. It is the XOR of the hashes of the rows in the scope. A change to the ledger replaces only the hashes of the
+changed rows, so damage to other rows stays detectable. A record is hashed with its digest instead of its large columns.
 """
 
 import hashlib
@@ -19,21 +19,25 @@ COLUMNS = {
     "holdouts": "golden, questions",
     "holdout_views": "golden, viewer, at",
 }
-"""The hashed columns of each table that has checksums."""
+"""The tables that have checksums, each with the columns that are hashed."""
 
 
 @contextmanager
 def changing(connection: sqlite3.Connection, table: str, condition: str, *values: Any) -> Iterator[None]:
-    """Update the checksums for a block; ``condition`` must match every row that the block adds, alters or removes."""
+    """Update the checksums of ``table`` for the changes in a ``with`` block.
+
+    ``condition`` (SQL, with ``values`` for its placeholders) must match every row that the block adds, alters or
+    removes. If the block raises an exception, the checksums are wrong until the transaction is rolled back.
+    """
     _toggle(connection, table, condition, values)
     yield
     _toggle(connection, table, condition, values)
 
 
 def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = None) -> list[sqlite3.Row]:
-    """Read the rows of a table in insertion order.
+    """Return the rows of a table in insertion order.
 
-    Of the table ``records``, only the rows of ``sweep`` are read (None: those of single configs). Raises
+    If the table is ``records``, return only the records of ``sweep`` or, if it is None, those of single configs. Raises
     sqlite3.DatabaseError if the rows do not match their checksum.
     """
     of_sweep = "sweep = ?" if sweep else "sweep IS NULL AND ? IS NULL"
@@ -48,7 +52,10 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Replace format 4's hashes of rows (``seals``) with checksums; raises sqlite3.DatabaseError for a wrong hash."""
+    """Replace the hashes of single rows, which format 4 has in the table ``seals``, with checksums.
+
+    Raises sqlite3.DatabaseError if a row does not match its hash.
+    """
     tables = ("records", "sweeps")
     rows = {f"{table[:-1]} {row[0]}": f"{_hash(row):064x}" for table in tables for row in _read(connection, table)}
     if changed := dict(rows.items() ^ dict(connection.execute("SELECT name, seal FROM seals")).items()):
@@ -58,7 +65,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def write_all(connection: sqlite3.Connection) -> None:
-    """Write the checksums of the current rows."""
+    """Replace all checksums with those of the current rows."""
     connection.execute("DELETE FROM checksums")
     for table in COLUMNS:
         _toggle(connection, table)
@@ -79,7 +86,7 @@ def _read(
 
 
 def _hash(row: sqlite3.Row) -> int:
-    """Hash a row, including the types of values."""
+    """Return a hash of the values of a row and their types."""
     return int(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).hexdigest(), 16)
 
 

@@ -1,4 +1,4 @@
-"""Processes' claims on work, in one table for sweeps and searches; a dead process's claims are void."""
+"""Claims of processes on jobs and other work, in a table of the ledger; the claims of a dead process are void."""
 
 import sqlite3
 import time
@@ -9,31 +9,35 @@ from ragsweep.core.locks import LAPSE, Holder, Liveness, myself
 from ragsweep.records.ledger_file import LedgerFile
 
 PAUSE = 15.0
-"""Seconds between heartbeats."""
+"""Seconds between the heartbeats of a process."""
 
 CONFIG, FINALIST = "config", "finalist"
-"""Kinds of jobs: a config of a sweep, or a finalist of a search, evaluated on the holdout."""
+"""Kinds of jobs: a config of a sweep, or a finalist of a search, which is evaluated on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of claims: a command on a sweep, an upload to the tracker, the opening of sweeps with one key."""
+"""Other kinds of claimed work: running a command on a sweep, uploading a record to the tracker, and opening a sweep
+with a certain key."""
 
 
 def job_tag(kind: str, number: int) -> str:
-    """Return a job's name among the runs of its sweep: ``3``, ``finalist-0``."""
+    """Return a job's name among the runs of its sweep, such as ``3`` for a config or ``finalist-0``."""
     return str(number) if kind == CONFIG else f"{kind}-{number}"
 
 
 class ClaimKey(NamedTuple):
-    """The object of a claim or, without a number, all objects of this kind and sweep."""
+    """The work that is claimed or, if ``number`` is None, all work of this kind in the sweep."""
 
     kind: str
-    sweep: str = ""  # or the key of several sweeps
+    sweep: str = ""  # its id or, for the kind KEY, the key of sweeps; "" for the kind UPLOAD
     number: int | None = None  # of the job, command or record
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: the kind and number of its object, its owner, the number of attempts, and whether the owner is alive."""
+    """A claim of the process ``holder`` on work.
+
+    ``attempts`` is the number of times that the work has been claimed; ``lives`` is true if the holder is alive.
+    """
 
     kind: str
     number: int
@@ -43,14 +47,15 @@ class Claim:
 
     @property
     def is_own(self) -> bool:
-        """Whether the claim is this process's."""
+        """Whether this process holds the claim."""
         return self.holder == myself()
 
 
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    Unless noted, methods that claim return None on success, else the other living process that holds the claim.
+    A process on this machine counts as living until it ends; a process on another machine, until it has sent no
+    heartbeat for ``lapse`` seconds. Methods raise TrackingError if writing fails, and InputError for a damaged file.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:
@@ -58,12 +63,12 @@ class Claims(Liveness[ClaimKey]):
         self._file = file
 
     def claim(self, work: ClaimKey) -> Holder | None:
-        """Claim an object, unless another living process has claimed it."""
+        """Claim work and return None; if another living process holds the claim, return that process instead."""
         with self._file.transaction() as connection:
             return self._take_free(connection, work)
 
     def release(self, work: ClaimKey) -> None:
-        """Release this process's claims on an object."""
+        """Release this process's claims on the work; do nothing if it holds none."""
         with self._file.transaction() as connection:
             connection.execute(
                 "DELETE FROM claims WHERE kind = ? AND sweep = ? AND coalesce(number = ?, 1)"
@@ -72,11 +77,11 @@ class Claims(Liveness[ClaimKey]):
             )
 
     def is_alive(self, work: ClaimKey) -> bool:
-        """Return whether a living process has claimed an object."""
+        """Return whether a living process, possibly this one, holds a claim on the work."""
         return any(claim.lives for claim in self.find(work))
 
     def beat(self) -> None:
-        """Renew the heartbeat of this process's claims, so that other processes can see that it is alive."""
+        """Set the heartbeat of this process's claims to the current time, as a sign that this process is alive."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE claims SET heartbeat = ? WHERE host = ? AND process = ? AND started = ?",
@@ -84,22 +89,27 @@ class Claims(Liveness[ClaimKey]):
             )
 
     def join_sweep(self, sweep: str) -> None:
-        """Add a claim on a sweep, which other commands may have claimed, too."""
+        """Claim a sweep for a command of this process, in addition to the claims of other commands."""
         with self._file.transaction() as connection:
             numbers = [claim.number for claim in self.find(ClaimKey(COMMAND, sweep))]
             self.take(connection, ClaimKey(COMMAND, sweep, max(numbers, default=-1) + 1))
 
     def others(self, sweep: str) -> list[Holder]:
-        """List the other living processes that have a claim on a sweep and sent a heartbeat recently."""
+        """Return the other living processes whose commands hold a claim on a sweep.
+
+        Claims without a heartbeat in the last ``lapse`` seconds are ignored.
+        """
         claims = self.find(ClaimKey(COMMAND, sweep), since=time.time() - self._lapse)
         return [claim.holder for claim in claims if claim.lives and not claim.is_own]
 
     def claim_job(
         self, sweep: str, job: int, kind: str = CONFIG, assigned: bool = False
     ) -> Holder | Literal["finished"] | None:
-        """Claim a job; return "finished" if the job is finished or was dropped from a race.
+        """Claim a job and return None, or return why it cannot be claimed.
 
-        ``assigned``: whether a study has assigned the job to this process; if so, any previous owner is replaced.
+        Return "finished" if the job is finished or was dropped from a race. If another living process holds the claim,
+        return that process, unless ``assigned`` is true: then a study has assigned the job to this process, which
+        replaces the holder.
         """
         with self._file.transaction() as connection:
             done = connection.execute(
@@ -114,11 +124,15 @@ class Claims(Liveness[ClaimKey]):
             return None
 
     def jobs(self, sweep: str, kind: str = CONFIG) -> list[Claim]:
-        """List the claims on a sweep's jobs, including those of dead processes."""
+        """Return the claims on a sweep's jobs of one kind, including those of dead processes."""
         return self.find(ClaimKey(kind, sweep))
 
     def claim_upload(self, record: int) -> Holder | bool:
-        """Claim the upload of a record; return False if it is tracked or gone, else True or the other living holder."""
+        """Claim the upload of a record and return True.
+
+        Return False if the record is tracked or does not exist; if another living process holds the claim, return that
+        process.
+        """
         with self._file.transaction() as connection:
             row = connection.execute("SELECT tracked FROM records WHERE id = ?", (record,)).fetchone()
             if row is None or row[0]:
@@ -126,7 +140,7 @@ class Claims(Liveness[ClaimKey]):
             return self._take_free(connection, ClaimKey(UPLOAD, number=record)) or True
 
     def take(self, connection: sqlite3.Connection, work: ClaimKey) -> None:
-        """Insert a claim of this process, replacing any previous owner, and start the heartbeats."""
+        """Write a claim of this process, which replaces any other holder, and start the heartbeats."""
         connection.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
             " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
@@ -143,7 +157,10 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Read an object's claims whose last heartbeat was after ``since``, including those of dead processes."""
+        """Return the claims on the work whose last heartbeat was after ``since`` (seconds since 1970), by number.
+
+        Claims of dead processes are included.
+        """
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT number, attempts, heartbeat, host, process, started FROM claims"

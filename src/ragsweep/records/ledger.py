@@ -1,6 +1,6 @@
-"""The ledger: an SQLite file of results, from which tables, reports and MLflow runs are derived.
+"""The ledger: an SQLite file of results, from which tables, reports and MLflow runs are created.
 
-Each outcome is written in one transaction. Reading never executes code.
+The outcome of a job (a result or a failure) is written in one transaction. Reading never executes code from the file.
 """
 
 import json
@@ -36,11 +36,15 @@ from ragsweep.records.record_rows import (
 __all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]
 
 UNDECIDED = ("retry", "racing")
-"""The statuses of a record whose outcome is not final."""
+"""The statuses of records whose outcome is not final."""
 
 
 class Ledger:
-    """The ledger in a folder, opened or created; safe for concurrent processes on one machine."""
+    """The ledger in a folder, which is opened or created; concurrent processes on one machine can use it safely.
+
+    Methods that write raise TrackingError if the file cannot be written, and methods that read raise InputError if it
+    is damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = LedgerFile(folder / "ledger.db")
@@ -54,27 +58,27 @@ class Ledger:
 
     @property
     def is_writable(self) -> bool:
-        """Whether this process may write the file; otherwise it is opened read-only."""
+        """Whether this process may write the ledger's file; otherwise, the file is opened read-only."""
         return self._file.is_writable
 
     def check_writable(self) -> None:
-        """Raise TrackingError if the file cannot be written."""
+        """Raise TrackingError if the ledger's file cannot be written."""
         with self._file.transaction():
             pass
 
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
-        """Return the last sweep with this key; None if there is none.
+        """Return the last round of the sweep with this key; None if there is none.
 
-        The rounds of a sweep (``rerun=true``) have the same key.
+        Running a sweep again with ``rerun=true`` adds a round, which has the same key.
         """
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
 
     def open_sweep(self, key: str, sweep: Sweep) -> Sweep:
-        """Record and claim a sweep as the next round of its key, before its first job starts; return the new sweep."""
+        """Write a sweep as the next round of ``key``, with the status RUNNING, and claim it; return the new sweep."""
         with self._file.transaction() as connection:
             (rounds,) = connection.execute("SELECT count(*) FROM sweeps WHERE key = ?", (key,)).fetchone()
             identifier = f"{key}-{rounds}"
@@ -88,27 +92,27 @@ class Ledger:
         return self.sweep(identifier)
 
     def sweep(self, identifier: str) -> Sweep:
-        """Read a sweep; raises InputError if it is missing."""
+        """Return the sweep with this id. Raises InputError if it does not exist."""
         for sweep in self.sweeps():
             if sweep.id == identifier:
                 return sweep
         raise damaged(self.path, f"the sweep {identifier} is missing")
 
     def sweeps(self) -> list[Sweep]:
-        """Read all sweeps, oldest first."""
+        """Return all sweeps, oldest first."""
         with self._file.reading() as connection:
             return sorted(map(read_sweep, read_whole(connection, "sweeps")), key=lambda sweep: sweep.created)
 
     def set_status(self, sweep: str, status: str) -> None:
-        """Set a sweep's status; any status other than RUNNING removes the claims of commands on the sweep."""
+        """Set a sweep's status; unless the status is RUNNING, remove the claims of commands on the sweep."""
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Set the names of a search's jobs, whose number may grow when the search is continued."""
+        """Set the names of a search's jobs; a search that is continued may have more jobs than before."""
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:
-        """Set a sweep's parent run."""
+        """Set the MLflow run that is the parent of a sweep's runs."""
         self._update_sweep(sweep, parent=parent)
 
     def _update_sweep(self, sweep: str, **values: str) -> None:
@@ -120,7 +124,7 @@ class Ledger:
                 connection.execute("DELETE FROM claims WHERE kind = ? AND sweep = ?", (COMMAND, sweep))
 
     def abandoned(self) -> list[Sweep]:
-        """List the sweeps that have the status RUNNING although no living process is running their command."""
+        """Return the sweeps with the status RUNNING on which no living process holds the claim of a command."""
         running = [sweep for sweep in self.sweeps() if sweep.status == RUNNING]
         return [sweep for sweep in running if not self.claims.is_alive(ClaimKey(COMMAND, sweep.id))]
 
@@ -135,10 +139,11 @@ class Ledger:
         kind: str = CONFIG,
         fenced: bool = False,
     ) -> int:
-        """Write the outcome of a job atomically, and return the record's id.
+        """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
-        If a sweep's job is repeated, the new record replaces the earlier one, and takes over its MLflow run. Rankings
-        are not recorded. With ``fenced``, raises InputError if this process no longer holds the claim on the job.
+        If the job's sweep already has a record of the job, the new record replaces it, and takes over its MLflow run.
+        The claim on the job is removed. If ``fenced`` is true and this process does not hold the claim, raises
+        InputError and writes nothing.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -168,21 +173,27 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the shared columns that no record uses, such as those of a race's earlier rungs."""
+        """Delete the golden sets' columns that no record uses, such as those of the earlier rungs of a race."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def holdout_views(self, golden: str) -> int:
-        """Return the number of uses of a golden set's holdout questions; see `count_views`."""
+        """Return how often the holdout questions of the golden set with this digest have been used.
+
+        See ``record_rows.count_views`` for the definition.
+        """
         with self._file.reading() as connection:
             return count_views(connection, golden)
 
     def tune_records(self, golden: str) -> list[Record]:
-        """Read the finished results on the tune questions of the golden set with this digest."""
+        """Return the records of finished results on the tune questions of the golden set with this digest."""
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Return one metric of all sweeps on these questions: sweep -> job -> the config's name and its summary."""
+        """Return the summaries of a metric in all sweeps on these questions: sweep -> job -> config's name and summary.
+
+        ``golden`` is the digest of the golden set. Only finished configs that have the metric are included.
+        """
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -195,20 +206,23 @@ class Ledger:
         return found
 
     def mark_tracked(self, record: int, run: str) -> None:
-        """Set the MLflow run of a record, and mark the record as tracked."""
+        """Set the MLflow run of a record, mark the record as tracked, and remove the claim on its upload."""
         with self._file.transaction() as connection:
             with changing(connection, "records", "id = ?", record):
                 connection.execute("UPDATE records SET run = ?, tracked = 1 WHERE id = ?", (run, record))
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run of a record, perhaps from an earlier attempt at its job; None if it has none."""
+        """Return the MLflow run id of a record; None if the record has no run or does not exist.
+
+        The run may come from an earlier attempt at the record's job.
+        """
         with self._file.reading() as connection:
             row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return row[0] if row else None
 
     def job_run(self, sweep: str, job: int) -> str | None:
-        """Return the MLflow run of a config of a sweep; None if it has none."""
+        """Return the MLflow run id of a sweep's config; None if the config has no run or no record."""
         with self._file.reading() as connection:
             row = connection.execute(
                 "SELECT run FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job)
@@ -216,19 +230,19 @@ class Ledger:
         return row[0] if row else None
 
     def retry(self, sweep: str) -> None:
-        """Reopen the failed and the partial jobs of a sweep."""
+        """Give the failed and the partial records of a sweep the status "retry", so that their jobs are repeated."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute(
                 "UPDATE records SET status = 'retry' WHERE sweep = ? AND status IN ('failed', 'partial')", (sweep,)
             )
 
     def forget_runs(self, sweep: str) -> None:
-        """Clear the runs of all records of a sweep, because the tracker has lost them."""
+        """Remove the MLflow runs from all records of a sweep, for a tracker that no longer has them."""
         with self._file.transaction() as connection, changing(connection, "records", "sweep = ?", sweep):
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the job indices of a sweep's configs whose record has one of these statuses."""
+        """Return the job numbers of a sweep's configs whose record has one of these statuses."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT job, status FROM records WHERE sweep = ? AND kind = ?", (sweep, CONFIG)
@@ -236,7 +250,10 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Read one config's record, without checking the sweep's other records; raises InputError if it is missing."""
+        """Return the record of a sweep's config, without checking the sweep's other records.
+
+        Raises InputError if the record does not exist.
+        """
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
@@ -247,38 +264,38 @@ class Ledger:
             return read_record(connection, row, {})
 
     def records(self, sweep: str) -> list[Record]:
-        """Read the final outcomes of a sweep's configs, in job order."""
+        """Return the records of a sweep's configs whose outcome is final, in job order."""
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] not in UNDECIDED)
 
     def finalists(self, sweep: str) -> list[Record]:
-        """Read the outcomes of a search's finalists on the holdout."""
+        """Return the records of a search's finalists on the holdout, in job order."""
         return self._records(sweep, lambda row: row["kind"] == FINALIST)
 
     def untracked(self, sweep: str) -> list[Record]:
-        """Read those final outcomes of a sweep's configs and finalists that the tracker lacks."""
+        """Return the records of a sweep's configs and finalists that are final but not tracked, in job order."""
         return self._records(sweep, lambda row: not row["tracked"] and row["status"] not in UNDECIDED)
 
     def raced(self, sweep: str) -> list[Record]:
-        """Read the results of a sweep's configs that are finished, still racing, or dropped from a race."""
+        """Return the records of a sweep's configs that are finished, still racing, or dropped from a race."""
         known = ("finished", "racing", "dropped")
         return self._records(sweep, lambda row: row["kind"] == CONFIG and row["status"] in known)
 
     def singles(self) -> list[Record]:
-        """Read the outcomes of single configs, which belong to no sweep."""
+        """Return the records of single configs, which belong to no sweep."""
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Read the record with this id, as a list; empty if there is none."""
+        """Return a list of the record with this id; empty if it does not exist."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Read the records whose MLflow run id begins with ``run``, oldest first."""
+        """Return the records whose MLflow run id begins with ``run``, oldest first; empty if there are none."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _found(self, condition: str, *values: Any) -> list[Record]:
-        """Read the records of any sweep that match a condition, oldest first."""
+        """Return the records, with or without a sweep, that meet a condition in SQL, oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
             wanted = {number for number, _ in rows}
@@ -290,7 +307,7 @@ class Ledger:
         return sorted(found, key=lambda record: record.id)
 
     def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
-        """Read the records of a sweep (None: of no sweep) that ``wanted`` accepts, in job order."""
+        """Return the records of a sweep (None: of single configs) for which ``wanted`` is true, in job order."""
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}

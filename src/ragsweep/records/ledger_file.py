@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier one, with a hash per row, that can still be read."""
+"""The format that is written, and an earlier format, with a hash per row, that is upgraded when it is opened."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -43,27 +43,27 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
+"""Maximum seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
-"""The settings that choose the file's folder, for messages."""
+"""The settings of the file's folder, as messages name them."""
 
 UNREADABLE = "Could not decode"
-"""Part of the message of the OperationalError that sqlite3 raises for a text that is not valid UTF-8."""
+"""The start of the message of the OperationalError that sqlite3 raises for text that is not valid UTF-8."""
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Return the error for a damaged file, with the remedy."""
+    """Return the error for a damaged file; the message consists of path, fact and remedy."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs (stored stages are reused)"
     )
 
 
 class LedgerFile:
-    """The ledger's file, opened or created; each thread of each process has its own connection.
+    """The ledger's file, which is opened or created; each thread of each process has its own connection.
 
-    The file is opened read-only if this process may not write it or its folder. Raises TrackingError if the file cannot
-    be created or written or its format is unknown, and InputError if it is damaged or cannot be read.
+    The file is opened read-only if this process may not write to it or to its folder. Raises TrackingError if the file
+    cannot be created, cannot be upgraded or has an unknown format, and InputError if it is damaged or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,7 @@ class LedgerFile:
                 version = self._check_version(connection)
             if version != VERSION:
                 with self.transaction() as connection:
-                    version = self._check_version(connection)  # another process may have made the tables
+                    version = self._check_version(connection)  # another process may have created the tables
                     for statement in SCHEMA.split(";"):
                         connection.execute(statement)
                     if version == WITH_SEALS:
@@ -91,7 +91,10 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, in a write transaction; raises TrackingError if writing fails."""
+        """Yield this thread's connection in a write transaction, which an error in the block rolls back.
+
+        Raises TrackingError if writing fails, and InputError if the file is damaged.
+        """
         # Without IMMEDIATE, two processes that read and then write would fail with "database is locked".
         try:
             with self._connected() as connection:
@@ -117,7 +120,7 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, in its current transaction or, without one, in a read transaction.
+        """Yield this thread's connection in its current transaction or, if it has none, in a read transaction.
 
         Raises InputError if the file is damaged or cannot be read.
         """
@@ -141,7 +144,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection; convert the errors that a damaged file causes to InputError."""
+        """Yield this thread's connection, and raise the errors that a damaged file causes as InputError."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -157,13 +160,16 @@ class LedgerFile:
             raise damaged(self.path, f"the file is damaged ({' '.join(str(fault).split())})") from None
 
     def _uri(self) -> str:
-        """Return the file's URI; SQLite opens a read-only file without a write-ahead log only as immutable."""
+        """Return the URI with which SQLite opens the file.
+
+        A read-only file is opened as immutable if it has no write-ahead log, because SQLite could not create one.
+        """
         log = self.path.with_name(f"{self.path.name}-wal")
         mode = "rwc" if self.is_writable else "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         return f"{self.path.absolute().as_uri()}?mode={mode}"
 
     def _check_version(self, connection: sqlite3.Connection) -> int:
-        """Return the file's format number, 0 for a new file; raises TrackingError for an unknown format."""
+        """Return the file's format number, 0 for a new file. Raises TrackingError for an unknown format."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and version not in (VERSION, WITH_SEALS):

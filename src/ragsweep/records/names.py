@@ -1,4 +1,4 @@
-"""User-defined names of sweeps and configs, for reference in commands."""
+"""Names that users give to sweeps and configs, by which commands can refer to them."""
 
 import re
 import shlex
@@ -10,24 +10,25 @@ from ragsweep.records.ledger_file import LedgerFile
 
 
 class Names:
-    """The names in a ledger; the target of each is ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, with full ids."""
+    """User-defined names in a ledger; a target is ``SWEEP``, ``SWEEP#NUMBER`` or ``record NUMBER``, with full ids."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
 
     def all(self) -> dict[str, str]:
-        """Return name -> target, oldest first."""
+        """Return a mapping from each name to its target, in the order in which the names were given."""
         with self._file.reading() as connection:
             return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
     def of(self, target: str) -> list[str]:
-        """List the names of a sweep, config or record."""
+        """Return the names whose target is exactly ``target``; empty if there are none."""
         return [name for name, one in self.all().items() if one == target]
 
     def give(self, name: str, target: str, signature: str = "") -> None:
-        """Store a name; raise ConfigError if it is invalid or taken.
+        """Store a name for a target. Raises ConfigError if the name is invalid or taken.
 
-        A later round of the same sweep takes over the name, as does a single run with the same ``signature``.
+        A name is free if its current target is ``target`` itself, another round of the same sweep, or a single config
+        with this ``signature``: then the new target replaces the current one.
         """
         check_name(name)
         with self._file.transaction() as connection:
@@ -36,17 +37,20 @@ class Names:
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
     def check_free(self, name: str, target: str, signature: str = "") -> None:
-        """Raise ConfigError if ``give`` would find the name taken; ``target`` is "KEY-" for a new sweep, else ""."""
+        """Raise ConfigError if ``give`` would reject the name as taken.
+
+        ``target`` is "KEY-" for a new sweep with this key, and otherwise "".
+        """
         with self._file.reading() as connection:
             self._check_free(connection, name, target, signature)
 
     def shown(self, target: str) -> str:
-        """Format a target with shortened ids, as lists of runs show it."""
+        """Return a target with shortened ids, as it is displayed in lists of runs."""
         with self._file.reading() as connection:
             return _shown(connection, target)
 
     def drop(self, name: str) -> bool:
-        """Remove a name; return whether it existed."""
+        """Remove a name, and return whether it existed."""
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 
@@ -60,7 +64,10 @@ class Names:
 
 
 def check_name(name: object) -> None:
-    """Raise ConfigError for an invalid name, including one that could be a run id or ``SWEEP#NUMBER``."""
+    """Raise ConfigError for an invalid name, or for a name that commands could mistake for a run id.
+
+    A valid name begins with a letter, and contains only letters, digits, ``.``, ``_`` and ``-``.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[^\W\d_][\w.-]*", name):
         raise ConfigError(f"name: {name!r} must begin with a letter and contain only letters, digits, . _ and -")
     if re.fullmatch(r"[0-9a-f]{8,}", name):
@@ -71,18 +78,18 @@ def check_name(name: object) -> None:
 
 
 def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Shorten a target's ids; a tracked sweep is shown as its run id."""
+    """Return a target with shortened ids; the id of a tracked sweep is replaced by that of its MLflow run."""
     sweep, mark, number = target.partition("#")
     row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
     return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
 
 def _runs_of(connection: sqlite3.Connection, signature: str) -> list[str]:
-    """List the targets of the single runs with this signature."""
+    """Return the targets of the single configs with this signature, as ``record NUMBER``."""
     rows = connection.execute("SELECT id FROM records WHERE sweep IS NULL AND signature = ?", (signature,))
     return [f"record {number}" for (number,) in rows]
 
 
 def _is_round(one: str, other: str) -> bool:
-    """Return whether both targets are rounds of one sweep."""
+    """Return whether both targets are rounds of the same sweep, that is, have the same key."""
     return "#" not in one + other and one.rpartition("-")[0] == other.rpartition("-")[0] != ""

@@ -1,8 +1,8 @@
-"""The stored form of a config's outcome: columns of numbers are binary blocks, everything else is JSON.
+"""The stored form of a config's outcome: columns of numbers are binary blocks, and everything else is JSON.
 
-Columns of question data that do not depend on the config (ids, texts, labels) form a separate block of JSON, which is
-stored once, under its hash, for all configs with the same questions. Reading a record never executes code. The JSON
-represents NaN as ``NaN``.
+The columns that do not depend on the config (question ids, texts, labels) are in a separate block of JSON, which is
+stored once, under its hash, for all configs with the same questions. Decoding a record never executes code from it. NaN
+is written as ``NaN``, which is not standard JSON.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ from ragsweep.core.results import (
 )
 
 FORMAT, OF_TEXTS = "ragsweep.record/3", "ragsweep.record/2"
-"""The format that is written, and an earlier format that can still be read: a flat table (see `question_texts`)."""
+"""The format that is written, and an earlier format, a flat table, that can still be read (see `question_texts`)."""
 
 FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""Columns of text or flags that depend on the config. All other columns of text or flags belong to the golden set."""
+"""Columns of texts or booleans that depend on the config; all others of these types belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
-"""Columns that are neither text nor flags, but belong to the golden set."""
+"""Columns that belong to the golden set although they contain neither texts nor booleans."""
 
 DOUBLES = frozenset({"held", "top", "scores"})
 """The fields of EvidenceRanks whose values are floats; the values of the other fields are integers."""
@@ -61,7 +61,7 @@ KINDS = (*NUMBERS, "own", "shared")
 
 @dataclass(frozen=True)
 class Encoded:
-    """One record as columns of the ledger. ``shared`` is equal for all configs with the same questions."""
+    """A record in its stored form; ``shared`` is the same for all configs with the same questions."""
 
     status: str  # "finished", "partial", "racing", "dropped" or "failed"
     signature: str | None
@@ -73,7 +73,7 @@ class Encoded:
     shared_digest: str = ""  # sha256 of shared; empty for a failure
 
     def digest(self) -> str:
-        """Hash the record; ``shared_digest`` stands for ``shared``."""
+        """Return a hash of the record, with ``shared_digest`` in place of ``shared``."""
         state = hashlib.sha256(json.dumps([self.status, self.signature, self.text, self.shared_digest]).encode())
         for part in (self.scores, self.counts, self.own):
             state.update(len(part).to_bytes(8, "big"))
@@ -82,7 +82,7 @@ class Encoded:
 
 
 def encode(outcome: Result | Failure) -> Encoded:
-    """Encode the outcome of one config as a record."""
+    """Return the outcome of a config in its stored form."""
     if isinstance(outcome, Failure):
         return Encoded(FAILED, None, _to_json({"format": FORMAT, **vars(outcome)}))
     dataset = {name: value for name, value in vars(outcome.run.dataset).items() if name != "held"}
@@ -108,7 +108,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
-    """Decode the columns of a golden set. Raises InputError if they do not match ``digest``."""
+    """Return the columns of a golden set, by name. Raises InputError if ``data`` does not have the hash ``digest``."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise InputError(f"a record cannot be decoded: the golden set's columns do not match the digest {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
@@ -116,7 +116,10 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 
 
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
-    """Decode a record with the golden set's columns; raises InputError if it is damaged or in an unknown format."""
+    """Return the outcome in a record; ``shared`` has the golden set's columns.
+
+    Raises InputError if the record is damaged or has an unknown format.
+    """
     try:
         plain = json.loads(encoded.text)
         form = plain.pop("format")
@@ -135,7 +138,10 @@ def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failur
 
 
 def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
-    """Read a config's name and its summary of one metric from a record's text; None if it has no such summary."""
+    """Return the config's name and its summary of a metric, from the text of a result's record.
+
+    Return None if the result has no summary of this metric.
+    """
     plain = json.loads(text)
     row = plain["summaries"].get(metric)
     return (plain["name"], Summary(*row)) if row else None
@@ -145,7 +151,10 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
 
 
 def _kind(name: str, column: Sequence[Any]) -> str:
-    """Return the kind of block that stores a column; mixed types, and integers beyond 64 bits, are in "own"."""
+    """Return the kind of block that stores a column: "float", "int", "own" or "shared".
+
+    Columns of mixed types, and of integers that exceed 64 bits, are stored in "own".
+    """
     types = set(map(type, column))
     if name in OWN:
         return "own"
@@ -161,7 +170,7 @@ def _pack(kind: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def _nested(questions: QuestionResults) -> dict[str, Any]:
-    """Return the nested columns as plain values and arrays."""
+    """Return the nested results of questions as values that ``_to_json`` accepts."""
     distinct = {id(row): row for row in questions.unscored}  # questions that lack the same scores share one object
     numbers = {key: n for n, key in enumerate(distinct)}
     return {
@@ -195,7 +204,7 @@ def _type(name: str) -> type:
 
 
 def _array(values: Any, kind: type) -> Any:
-    """Convert the lists in nested mappings to arrays of one type."""
+    """Return ``values`` with each list in it, also in nested mappings, converted to an array of the type ``kind``."""
     return map_arrays(values, partial(np.array, dtype=kind))
 
 
@@ -210,7 +219,10 @@ def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]
 def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, own: Mapping[str, Any], shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Restore the columns in the order of ``layout``."""
+    """Return all columns of a record by name, in the order of ``layout``.
+
+    Raises ValueError if the blocks of numbers are shorter or longer than the columns.
+    """
     texts = {"own": {name: _interned(column) for name, column in own.items()}, "shared": shared}
     numbers = {"float": encoded.scores, "int": encoded.counts}
     left = {kind: iter(np.frombuffer(block, NUMBERS[kind]).tolist()) for kind, block in numbers.items()}
@@ -225,7 +237,7 @@ def _columns(
 
 
 def _interned(value: Any) -> Any:
-    """Return a column with interned texts: the configs of a sweep have most texts in common."""
+    """Return a value with all texts interned, to save memory: the configs of a sweep have most texts in common."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value
@@ -235,7 +247,7 @@ def _interned(value: Any) -> Any:
 
 
 def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
-    """Return the stored fields of ``summaries``; its metrics are under the key "summaries"."""
+    """Return ``summaries`` as plain values, with the field ``metrics`` under the key "summaries"."""
     groups = {
         label: {value: _rows(group) for value, group in values.items()} for label, values in summaries.groups.items()
     }
@@ -245,7 +257,10 @@ def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
 
 
 def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
-    """Remove the summaries from a record's fields and return them; earlier records lack some fields."""
+    """Remove the fields of Summaries from a record's fields, and return them as Summaries.
+
+    Fields that an earlier version of ragsweep did not store get their defaults.
+    """
     plain["metrics"] = plain.pop("summaries")
     stored = {one.name: plain.pop(one.name) for one in fields(Summaries) if one.name in plain}
     for name in ("metrics", "first_stage"):
@@ -258,7 +273,7 @@ def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
 
 
 def _rows(summaries: Mapping[str, Summary]) -> dict[str, list[Any]]:
-    """Return each summary as a list of the values of its fields, in the order of the class."""
+    """Return each summary as a list of its values, in the order of the fields of Summary."""
     return {key: list(vars(summary).values()) for key, summary in summaries.items()}
 
 
@@ -271,7 +286,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value that JSON lacks: a numpy number or array, or a mapping; any other value becomes text."""
+    """Return a JSON value for a numpy number, an array or a mapping; for any other value, return its text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

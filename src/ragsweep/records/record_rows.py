@@ -1,4 +1,4 @@
-"""The rows of the ledger: sweeps, records, and the uses of a golden set's holdout."""
+"""Rows of the ledger: sweeps, records, and the uses of the holdouts of golden sets."""
 
 import json
 import math
@@ -18,16 +18,16 @@ from ragsweep.records.record_format import Encoded, decode, decode_shared
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
 LARGE = ("text", "scores", "counts", "own")
-"""The large columns of a record."""
+"""The columns of a record that are read only when they are needed, because they are large."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A multirun: the overrides of its jobs in order, the name of each job among its siblings, and its parent run."""
+    """A sweep (a Hydra multirun); ``jobs`` has the overrides of each job, and ``names`` the name of each job."""
 
     id: str
     name: str
-    parent: str  # the MLflow run; "" without tracking
+    parent: str  # the id of the MLflow run that is the parent of the jobs' runs; "" without tracking
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
     tracker: str = ""  # identity of the tracker
@@ -36,21 +36,21 @@ class Sweep:
 
     @property
     def key(self) -> str:
-        """The key that all rounds of a sweep share; ``rerun=true`` starts a new round."""
+        """The key that all rounds of the sweep have in common; ``rerun=true`` starts a new round."""
         return self.id.rpartition("-")[0]
 
 
 @dataclass(frozen=True)
 class Record:
-    """The outcome of one job, and its MLflow run, if any.
+    """The outcome of a job, and the id of its MLflow run (``run``), which is None if there is no run.
 
-    Unless ``tracked``, the run is incomplete or from an earlier attempt.
+    If ``tracked`` is false, the run is incomplete or belongs to an earlier attempt at the job.
     """
 
     id: int
     sweep: str | None
     kind: str  # CONFIG or FINALIST
-    job: int  # its index among the jobs of its kind
+    job: int  # index of the job among the jobs of its kind, from 0
     run: str | None
     tracked: bool
     tracker: str  # identity of the tracker
@@ -58,21 +58,22 @@ class Record:
 
     @property
     def tag(self) -> str:
-        """The job's name among the runs of its sweep."""
+        """The name of the job among the runs of its sweep, such as ``3`` or ``finalist-0``."""
         return job_tag(self.kind, self.job)
 
 
 def read_sweep(row: sqlite3.Row) -> Sweep:
-    """Read a row of the table ``sweeps``."""
+    """Return the sweep in a row of the table ``sweeps``."""
     identifier, _, _, tracker, name, parent, status, jobs, names, created = row
     listed = tuple(map(tuple, json.loads(jobs)))
     return Sweep(identifier, name, parent, listed, tuple(json.loads(names)), tracker, status, created)
 
 
 def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
-    """Read a record with its large columns; ``shared`` caches the golden set's columns by digest.
+    """Return the record in a row of the table ``records``, with its outcome.
 
-    Raises sqlite3.DatabaseError if the record or the golden set's columns do not match their digest or cannot be
+    ``shared`` is a cache of golden sets' columns by digest, to which this function adds the columns that it reads.
+    Raises sqlite3.DatabaseError if the record or the golden set's columns do not match their digest, or cannot be
     decoded.
     """
     encoded, name = read_encoded(connection, row), row["shared"]
@@ -88,7 +89,10 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
 
 
 def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
-    """Read the encoded form of a record. Raises sqlite3.DatabaseError if the record does not match its digest."""
+    """Return the stored form of a record, without the golden set's columns.
+
+    Raises sqlite3.DatabaseError if the record does not match its digest.
+    """
     (found,) = connection.execute(f"SELECT {', '.join(LARGE)} FROM records WHERE id = ?", (row["id"],))
     large = {name: found[name] for name in LARGE}
     encoded = Encoded(row["status"], row["signature"], **large, shared_digest=row["shared"])
@@ -99,10 +103,11 @@ def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
 
 
 def count_views(connection: sqlite3.Connection, golden: str) -> int:
-    """Return the average number of uses of a golden set's holdout questions, rounded up.
+    """Return the average number of times that a holdout question of a golden set has been used, rounded up.
 
-    `record_view` defines one use. A use of another golden set's holdout counts as the share of this set's holdout
-    questions that the other holdout contains: a set that grew by one question keeps nearly all uses.
+    ``golden`` is the digest of the golden set, and `record_view` defines a use. If the holdout of another golden set is
+    used, this counts as the proportion of this set's holdout questions that the other holdout contains, so a golden set
+    to which a question is added keeps nearly all its uses. Return 0 if no holdout has been used.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
     questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
@@ -113,10 +118,10 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout's questions and, if the result is on the holdout, a use of the holdout.
+    """Write the holdout questions of a result's golden set and, if the result is on the holdout, a use of it.
 
-    A sweep counts as one use, and a single config as one each time that it is evaluated. A search counts as one use
-    when it evaluates finalists, and as another whenever it does so again after further trials.
+    A sweep counts as one use, and each evaluation of a single config as another. When a search evaluates finalists,
+    this counts as one use, and as a further use each time that it is repeated after more trials.
     """
     golden = facts.undivided
     if facts.held:

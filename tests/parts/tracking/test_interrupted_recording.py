@@ -234,7 +234,7 @@ def test_of_two_runs_of_one_job_the_finished_one_stays(tracker: Mlflow) -> None:
         assert tracker.children(parent) == {"0": Child(younger, "FINISHED")}
     lost = client(tracker).get_run(older)
     assert lost.info.status == "KILLED"
-    assert lost.data.tags["ragsweep.killed"] == f"job 0 is shown by run {younger}"
+    assert lost.data.tags["ragsweep.killed"] == f"job 0 is recorded in run {younger}"
 
 
 def test_abandoned_children_end_killed_and_a_sweep_goes_on(tracker: Mlflow) -> None:

@@ -1,4 +1,4 @@
-"""Judges: models that make the judgements on which some metrics are based."""
+"""Judges: language models whose judgements some metrics use as scores."""
 
 from ragsweep.parts.judges.none import NoJudge
 from ragsweep.parts.judges.openai import OpenAIJudge

@@ -1,4 +1,4 @@
-"""No judge."""
+"""The placeholder for the judge in configs without a judge."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NoReturn
@@ -9,23 +9,23 @@ from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
-    """Reject every metric that needs a judge, with ConfigError."""
+    """Placeholder for a judge, whose methods raise ConfigError, because no metric can be judged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     samples = 1
     fence = True
 
     def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
-        """Raise ConfigError: no metric can be judged."""
+        """Raise ConfigError, because no judge is configured."""
         raise ConfigError(
             "needs a judge; choose judge=openai, judge=ollama or judge=vllm, or remove every metric that needs a judge"
             f" (this one with ~metrics.{metric})"
         )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> NoReturn:
-        """Raise ConfigError: there is no judge to reply."""
+        """Raise ConfigError, because there is no judge that could reply."""
         self.check_metric(schema.name, False)
 
     async def embed(self, texts: Sequence[str]) -> NoReturn:
-        """Raise ConfigError: there is no judge to embed texts."""
+        """Raise ConfigError, because there is no judge that could embed texts."""
         self.check_metric("an embedding", True)

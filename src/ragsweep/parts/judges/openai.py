@@ -1,4 +1,4 @@
-"""Judge through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
+"""A judge behind a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
 
 import asyncio
 import math
@@ -28,12 +28,13 @@ conforms to its schema, and nothing else."""
 class OpenAIJudge(EndpointSettings):
     """Request judgements from an OpenAI-compatible endpoint, and embeddings for the metrics that need them.
 
-    A reply must be JSON that conforms to the schema; a malformed one is returned to the model once, with its fault.
-    For each sample, a process sends a prompt once, even if several metrics use it. A prompt that is repeated within one
-    judgement is sent again, except at temperature 0. ``replicate`` changes only the seed and the address of stored
-    judgements, so with a new value all judgements are requested again. ``embeddings_model`` is a model at
-    ``embeddings_base_url`` (by default the judge's endpoint). ``embeddings`` is an embedder of this project, and
-    excludes ``embeddings_model``.
+    A reply must be JSON that conforms to the schema. A malformed reply is sent back to the model once, with a
+    description of its fault. For each sample, a process sends a prompt only once, even if several metrics use it; a
+    prompt that is repeated within a judgement is sent again, except at temperature 0. ``replicate`` changes only the
+    seed and the address of stored judgements, so with a new value all judgements are requested again.
+
+    Embeddings come from ``embeddings_model``, a model at ``embeddings_base_url`` (by default the judge's endpoint), or
+    from ``embeddings``, an embedder of ragsweep; only one of the two may be set.
     """
 
     TRAITS = replace(
@@ -71,7 +72,7 @@ class OpenAIJudge(EndpointSettings):
         self._in_flight: dict[str, asyncio.Lock] = {}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
+        """Raise ConfigError for invalid values, and for secrets in the config. No call is made."""
         super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge", "embeddings_base_url", "embeddings_key_env")
@@ -85,17 +86,20 @@ class OpenAIJudge(EndpointSettings):
             )
 
     def check_key(self) -> None:
-        """Raise ConfigError if the judge's key, or the key for embeddings, is not in the environment; makes no call."""
+        """Raise ConfigError if the judge's key, or the key for embeddings, is not in the environment.
+
+        No call is made.
+        """
         super().check_key()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check_key("judge", "embeddings_key_env")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the version of the fences; empty if texts are not fenced."""
+        """Return the version of the fences as {"fence": VERSION}; empty if judged texts are not fenced."""
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if the metric needs embeddings (``embeddings`` is true) and none are configured."""
+        """Raise ConfigError if the metric needs embeddings (``embeddings`` is true) but no embedder is configured."""
         if embeddings and self.embeddings_model is None and self.embeddings is None:
             raise ConfigError(
                 "needs embeddings; set judge.embeddings_model to an embedding model of the judge's endpoint, or remove"
@@ -103,11 +107,15 @@ class OpenAIJudge(EndpointSettings):
             )
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Request a reply to a prompt; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
+        """Return the reply to a prompt; see :class:`ragsweep.parts.judging.Judge`.
+
+        A reply that this process already has is returned with a usage of 0. Raises CallFailed if the call fails, or if
+        the reply does not conform to the schema at the second attempt either.
+        """
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
-        async with lock:  # an equal prompt waits for this reply, and is not sent
+        async with lock:  # an equal prompt is not sent, but waits for this reply
             if key in self._replies:
                 return self._replies[key]._replace(usage=Usage())
             try:
@@ -117,7 +125,10 @@ class OpenAIJudge(EndpointSettings):
                 self._in_flight.pop(key, None)
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Embed texts; see :class:`ragsweep.parts.judging.Judge`. Raises CallFailed."""
+        """Return one vector per text, empty for a blank text; see :class:`ragsweep.parts.judging.Judge`.
+
+        Raises CallFailed if the call fails, or if a vector is zero or not finite.
+        """
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
         usage = Usage()
         if new and self.embeddings is not None:
@@ -132,7 +143,10 @@ class OpenAIJudge(EndpointSettings):
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send the prompt; if the reply does not conform, send prompt and reply once more, with the fault."""
+        """Send a prompt and return the reply; if it does not conform, send prompt, reply and fault once more.
+
+        Raises CallFailed if a call fails or the second reply does not conform either.
+        """
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.structured:
             options |= {"schema": dict(schema.json_schema), "schema_name": schema.name}

@@ -1,13 +1,20 @@
-"""Comparison of answers with right answers, word by word.
+"""Metrics that compare the words of an answer with the words of the right answers.
 
-Words are defined as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions for
-SQuAD", and its evaluation script): lower case, no punctuation, no articles. The best of several right answers counts,
-and the right answer to an unanswerable question is an empty text. Beyond SQuAD, citations such as ``[1]`` are not
-words, and a right answer that consists only of articles and punctuation is compared without removing them. Text other
-than ASCII English is normalised further: French articles and elided words (``l'``, ``qu'``) are removed, as is
-Unicode's punctuation; compatibility forms (NFKC), case and digits are folded. Each character is a word in scripts that
-are written without spaces, and in Hangul, where particles join the word (as in the evaluations of CMRC 2018 and
-KorQuAD).
+Texts are normalised as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions
+for SQuAD", and its evaluation script): they are converted to lower case, and punctuation and English articles are
+removed. If there are several right answers, the best score counts. ExactMatch and TokenF1 compare the answer to an
+unanswerable question with an empty text, as SQuAD does; the other metrics do not score unanswerable questions.
+
+These rules are not part of SQuAD:
+
+- Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
+- A right answer that consists only of articles and punctuation is compared with its articles and punctuation. It is
+  ignored by ExactMatch and TokenF1 if there is a right answer with other words.
+- For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
+- In texts that are not ASCII, Unicode's punctuation is removed, compatibility forms (NFKC) and case are folded, and
+  digits are converted to ASCII.
+- In scripts that are written without spaces, each character is a word (as in the evaluation of CMRC 2018). The same
+  applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """
 
 import re
@@ -26,26 +33,36 @@ from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incom
 Language = Literal["label", "english", "french"]
 
 PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
-"""Removes ASCII punctuation, and two signs that Unicode classifies as mathematical: fraction slash and minus."""
+"""Translation table that removes ASCII punctuation, the fraction slash and the minus sign.
+
+Unicode classifies the last two as mathematical symbols, not as punctuation.
+"""
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""French words that are elided before a vowel. They end in an apostrophe, so they are removed before punctuation."""
+"""Matches French words that are elided before a vowel, including their apostrophe; removed before punctuation."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
-"""Replaces punctuation that may join two words (``1994-1998``, ``Newton's``) by spaces."""
+"""Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
 
 _DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
-"""A number with one point or comma, unless exactly three digits follow: such a sign may separate thousands."""
+"""Matches a number with one point or comma, unless exactly three digits follow it: then it may separate thousands."""
 
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
-"""Maximum number of words of a short right answer. A reply must contain it whole, but may rephrase a longer one."""
+"""Maximum number of words of a short right answer.
+
+For ``is_right``, a text must contain all words of a short right answer in sequence, but may rephrase a longer one.
+"""
 
 
 class ExactMatch(AnswerMetric):
-    """Whether the answer equals a right answer word for word: 1 or 0."""
+    """Whether the answer equals a right answer word for word: 1 or 0.
+
+    An unanswerable question scores 1 for a refusal or an answer without words, and otherwise 0. An answerable question
+    without a right answer is not scored.
+    """
 
     TRAITS = PartTraits(version="3")
     name = "exact_match"
@@ -58,11 +75,14 @@ class ExactMatch(AnswerMetric):
         return reason_unreferenced(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the highest score of the answer against a right answer.
+
+        The right answer to an unanswerable question is an empty text.
+        """
         language = articles_of(question, self.language)
         texts = question.expected if question.answerable else ()
         text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
-        if texts and not any(right_answers):  # such as A or ?: all texts keep punctuation and articles
+        if texts and not any(right_answers):  # right answers such as "A" or "?": punctuation and articles are kept
             return max(self._compare(bare(text), bare(one)) for one in texts)
         text = normalise(text, language)
         return max(self._compare(text, right) for right in list(filter(None, right_answers)) or [""])
@@ -72,7 +92,11 @@ class ExactMatch(AnswerMetric):
 
 
 class TokenF1(ExactMatch):
-    """Harmonic mean of the precision and recall of the answer's words; the best of several right answers counts."""
+    """Harmonic mean of the precision and recall of the answer's words; the best score over the right answers counts.
+
+    An unanswerable question scores 1 for a refusal or an answer without words, and otherwise 0. An answerable question
+    without a right answer is not scored.
+    """
 
     TRAITS = PartTraits(version="3")
     name = "token_f1"
@@ -84,9 +108,9 @@ class TokenF1(ExactMatch):
 
 
 class TokenRecall(ExactMatch):
-    """Proportion of a right answer's words that the answer contains; the best of several right answers counts.
+    """Proportion of a right answer's words that the answer contains; the best score over the right answers counts.
 
-    A refusal scores 0; unanswerable questions are not scored.
+    A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -96,7 +120,7 @@ class TokenRecall(ExactMatch):
         return reason_incomparable(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the highest recall over the right answers; 0 for a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return max(recall(text, right, language) for right in question.expected) if text else 0.0
 
@@ -104,26 +128,27 @@ class TokenRecall(ExactMatch):
 class ContainsAnswer(TokenRecall):
     """Whether the answer contains all words of a right answer in sequence: 1 or 0.
 
-    A refusal scores 0; unanswerable questions are not scored. A negation around the right answer is not detected, and
-    an answer that copies its whole context contains every right answer that the context contains. The measure is the
-    "sub-EM" of FlashRAG (Jin et al. 2024), with whole words: ``15`` does not contain ``1``.
+    A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored. A negation of the
+    right answer is not detected, and an answer that copies the whole context contains every right answer in it. The
+    metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
     TRAITS = PartTraits(version="2")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1.0 if the answer contains a right answer, else 0.0; 0.0 for a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
 
 def is_right(text: str, expected: Sequence[str], language: str, threshold: float) -> bool:
-    """Return whether a reply contains one of the right answers.
+    """Return whether a text contains at least one of the right answers in ``expected``; False if there are none.
 
-    A right answer of at most SHORT words must occur whole; here two characters of a script without spaces, or of
-    Hangul, count as one word. Of the words of a longer right answer, at least the proportion ``threshold`` must occur;
-    but a long right answer that contains a short one is ignored.
+    All words of a right answer of at most SHORT words must occur in sequence (see ``contains``). For this limit, two
+    characters of Hangul or of a script without spaces count as one word. Of a longer right answer, at least the
+    proportion ``threshold`` of the words must occur, in any order. Longer right answers that contain a short one are
+    ignored.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]
@@ -139,8 +164,8 @@ def _length(text: str, language: str) -> float:
 def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text contains all words of a right answer in sequence.
 
-    Joined words such as ``1994-1998`` are compared as one word, then as two. A right answer that normalises to nothing
-    must be contained with its punctuation and articles.
+    Joined words such as ``1994-1998`` are first compared as one word, then as two. If nothing is left of the right
+    answer after normalisation, the text must contain it with its punctuation and articles.
     """
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
@@ -152,7 +177,8 @@ def contains(text: str, right: str, language: str) -> bool:
 def recall(text: str, right: str, language: str) -> float:
     """Return the proportion of a right answer's words that a text contains.
 
-    If the right answer has no words, return 1 if the texts are equal except for case and white space, else 0.
+    A word that occurs several times counts several times. If nothing is left of the right answer after normalisation,
+    return 1 if the two texts are equal after ``bare``, else 0.
     """
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
     shared = (Counter(words) & Counter(wanted)).total()
@@ -161,7 +187,10 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Return a text in lower case, without punctuation or the language's articles, with single spaces between words."""
+    """Return a text in lower case, without punctuation and articles, and with single spaces between words.
+
+    ``language``, "english" or "french", determines which articles are removed.
+    """
     lowered = text.lower() if text.isascii() else _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
@@ -170,15 +199,15 @@ def normalise(text: str, language: str) -> str:
 
 
 def _with_decimals(text: str, language: str) -> str:
-    """Normalise a text, keeping the decimal mark of numbers, so that ``1.5`` equals ``1,5`` but not ``15``."""
+    """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``."""
     return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", text), language)
 
 
 def articles_of(question: Question, language: Language) -> str:
-    """Return the language of the articles to drop: "french" or "english".
+    """Return the language whose articles are removed from the question's answers: "french" or "english".
 
-    If ``language`` is "label", the question's label ``language`` decides or, without one, the detected language of its
-    text; any language other than French counts as "english".
+    If ``language`` is not "label", it is returned unchanged. Otherwise, the language is read from the question's label
+    ``language`` or, without this label, detected from its text; "english" stands for all languages except French.
     """
     if language != "label":
         return language
@@ -187,17 +216,23 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def bare(text: str) -> str:
-    """Fold the case and compatibility forms of a text, and collapse whitespace; punctuation is kept."""
+    """Return a text with case and compatibility forms folded and white space collapsed; punctuation is kept."""
     return " ".join(_fold(text).split())
 
 
 def _fold(text: str) -> str:
-    """Fold case and compatibility forms; remove soft hyphens. The second NFKC composes letters that folding splits."""
+    """Fold case and compatibility forms, and remove soft hyphens.
+
+    NFKC is applied again after case folding, which may split a letter and its mark.
+    """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
 
 
 def _separated(text: str) -> str:
-    """Drop punctuation, currency and format signs; convert digits to ASCII; put spaces around one-character words."""
+    """Return a text with spaces around one-character words, without punctuation, currency signs and format characters.
+
+    Digits are converted to ASCII.
+    """
     letters, alone = [], False
     for letter in text:
         category = unicodedata.category(letter)
@@ -214,6 +249,6 @@ def _separated(text: str) -> str:
 def _is_word(letter: str) -> bool:
     """Return whether a character is a word by itself, as in scripts without spaces and in Hangul.
 
-    Numerals are not: otherwise the Chinese for 15, "ten five", would contain the word for 5.
+    Numerals are not words by themselves: otherwise the Chinese number 15, written "ten five", would contain 5.
     """
     return is_syllabic(letter) and not letter.isnumeric()

@@ -1,9 +1,9 @@
-"""Base classes of metrics, and their shared arithmetic.
+"""Base classes of metrics, and functions that several metrics use.
 
-A metric gives one number per question, or NaN with a reason (``core.missing``). Its base class depends on its input:
-EvidenceMetric and RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers that a
-slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. Proportion defines the attributes of a
-metric, with the values for a proportion; other metrics override some of them.
+For each question, a metric returns a number, or NaN with a reason (see ``core.missing``). Its base class depends on its
+input: EvidenceMetric or RetrievalMetric for rankings, AnswerMetric for single answers, JudgedAnswerMetric for answers
+that a slow model judges, and ``judge_metric.JudgeMetric`` for cases that an LLM judges. All of these inherit from
+Proportion, which sets the attributes of a metric to values that suit a proportion; a subclass may override them.
 """
 
 import re
@@ -30,7 +30,7 @@ from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTra
 
 
 class Proportion:
-    """The attributes of a metric, with defaults for a proportion; a subclass adds a name and ``score``."""
+    """Default attributes of a metric, suitable for a proportion; a subclass adds ``name`` and the method ``score``."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     needs: tuple[str, ...] = ("evidence",)
@@ -44,32 +44,35 @@ class EvidenceMetric(Proportion):
     """A metric that scores the questions with relevant evidence; other questions get NaN and a reason."""
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question without relevant evidence."""
         return score_with_evidence(view, self._values(view))
 
     @abstractmethod
     def _values(self, view: EvaluationView) -> NDArray[Any]:
-        """Return an array with one number per question."""
+        """Return one number per question (questions,); ``score`` discards those of questions that are not scored."""
 
 
 class RetrievalMetric(EvidenceMetric):
-    """A metric that scores the questions that need retrieval, including unanswerable ones."""
+    """A metric that scores the questions that need retrieval, even unanswerable ones; other questions get NaN."""
 
     needs = ("retrieval",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a conversational question."""
         return score_with_retrieval(view, self._values(view))
 
 
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Sum ``weights``, one number per piece of evidence, over the pieces of each question."""
+    """Return, for each question, the sum of ``weights`` over its pieces of evidence.
+
+    ``weights`` has one number for each relevant piece of evidence of all questions.
+    """
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)
 
 
 def evidences(view: EvaluationView) -> NDArray[np.float64]:
-    """Return how many pieces of relevant evidence each question has."""
+    """Return the number of relevant pieces of evidence of each question (questions,)."""
     return _evidences(view.evidence_question, len(view.questions))
 
 
@@ -79,26 +82,26 @@ def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
-    """Replace the scores at ``where`` by NaN and a reason; existing reasons are kept."""
+    """Return scores that are NaN, with ``reason``, for the questions in the mask ``where``; keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
 
 def divide(sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Divide two one-dimensional arrays elementwise; division by 0 gives 0."""
+    """Return the elementwise quotient of two one-dimensional arrays; 0 where the divisor is 0."""
     quotient = np.zeros(len(sums), dtype=np.float64)
     np.divide(sums, counts, out=quotient, where=counts != 0)
     return quotient
 
 
 def is_within(ranks: NDArray[np.int64], cutoff: int | None) -> NDArray[np.bool_]:
-    """Return which ranks are at least 1 and at most ``cutoff`` (None: no limit); rank 0 means not found."""
+    """Return, for each rank, whether it is from 1 to ``cutoff`` (None: no upper limit); rank 0 means "not found"."""
     reached: NDArray[np.bool_] = ranks > 0
     return reached if cutoff is None else reached & (ranks <= cutoff)
 
 
 def name_at(name: str, cutoff: int | None) -> str:
-    """Return a metric's name with its cutoff (``recall_at_10``), or without one for whole rankings.
+    """Return a metric's name with its cutoff appended (``recall_at_10``), or unchanged if the cutoff is None.
 
     Raises ConfigError if the cutoff is below 1.
     """
@@ -108,16 +111,16 @@ def name_at(name: str, cutoff: int | None) -> str:
 
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Matches citations such as ``[1, 3]`` (group 2: the numbers), and code (group 1), whose brackets are kept."""
+"""Matches citations such as ``[1, 3]`` (group 2: the numbers) and code (group 1), in which brackets cite nothing."""
 
 
 class AnswerMetric(Proportion):
-    """A metric computed from single answers; a subclass adds a name and ``score_answer``."""
+    """A metric that scores each answer separately; a subclass adds ``name`` and the method ``score_answer``."""
 
     needs: tuple[str, ...] = ("answer",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a failed answer gets NaN with its reason."""
+        """Return one score per question; NaN and a reason without an answer, or if it failed or cannot be scored."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
@@ -125,22 +128,22 @@ class AnswerMetric(Proportion):
 
     @abstractmethod
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score an answer that did not fail, or return the reason why it has no score."""
+        """Return the score of an answer, or the reason why it has none; the answer did not fail."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question has no score, whatever the answer; empty if it can have one."""
+        """Return why the question has no score whatever its answer is; empty if its answer can be scored."""
         return ""
 
 
 class JudgedAnswerMetric(Proportion):
-    """A metric for which a slow model judges answers; ``_unjudged_score`` scores those that need no judgement."""
+    """A metric for which a slow model judges answers; ``_unjudged_score`` scores answers that need no judgement."""
 
     TRAITS = PartTraits(skips_abstained=True)
     needs: tuple[str, ...] = ("answer",)
     name: str
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a judgement without a value gets NaN with its reason."""
+        """Return one score per question: the judged value, clipped to the bounds, or NaN and a reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(
@@ -154,43 +157,43 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return why a question has no score, whatever the answer; empty if it can have one."""
+        """Return why the question has no score whatever its answer is; empty if its answer can be scored."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return an answer's score or why it has none, if it needs no judgement; empty if it must be judged."""
+        """Return the score of an answer that needs no judgement, or why it has none; "" if it must be judged."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return a metric's judgements, one per question; if it was not judged, all have the reason "not judged"."""
+    """Return one judgement per question; all have the reason "not judged" if the view has none of this metric."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
 def to_scores(results: Sequence[float | str]) -> Scores:
-    """Convert one number or reason per question to scores."""
+    """Convert results, one number or reason per question, to scores; a reason becomes NaN with this reason."""
     values = [np.nan if isinstance(result, str) else result for result in results]
     reasons = [result if isinstance(result, str) else "" for result in results]
     return Scores(np.array(values, dtype=np.float64), np.array(reasons, dtype=np.str_))
 
 
 def clamp(value: float, bounds: tuple[float | None, float | None]) -> float:
-    """Clip a value to its bounds, which rounding may have exceeded."""
+    """Return a value clipped to ``bounds`` (lowest, highest), which it may exceed by rounding; None means no bound."""
     lowest, highest = bounds
     return max(min(float(value), np.inf if highest is None else highest), -np.inf if lowest is None else lowest)
 
 
 def is_refusal(answer: Answer) -> bool:
-    """Return whether the generator declined, or its text is blank."""
+    """Return whether the generator abstained or the answer's text is blank."""
     return answer.abstained or not answer.text.strip()
 
 
 def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
-    """Return an answer's text without citations, except those in a right answer (``expected``); "" for a refusal."""
+    """Return an answer's text without citations, or "" for a refusal; citations in ``expected`` are kept."""
     return "" if is_refusal(answer) else without_citations(answer.text, expected)
 
 
 def without_citations(text: str, expected: Sequence[str] = ()) -> str:
-    """Remove the citations from a text; brackets in code, and those in a right answer (``expected``), are kept."""
+    """Return a text, stripped, without citations; citations that occur in ``expected``, and code, are kept."""
 
     def kept(match: re.Match[str]) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
@@ -199,25 +202,25 @@ def without_citations(text: str, expected: Sequence[str] = ()) -> str:
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return why the right answer is unknown; empty if it is known, or if the question is unanswerable."""
+    """Return why a question lacks a right answer; empty if it has one or is unanswerable."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return why there is no right answer to compare with; empty if there is one."""
+    """Return why an answer cannot be compared with a right answer; empty if the question has a right answer."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
 def check_threshold(threshold: float, metric: str) -> float:
-    """Return a threshold; raise ConfigError unless it is above 0 and at most 1."""
+    """Return the threshold unchanged; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
         raise ConfigError(f"metrics.{metric}.threshold must be above 0 and at most 1, got {threshold}")
     return threshold
 
 
 def batches(cases: Sequence[Case], size: int) -> Iterator[list[tuple[int, Case]]]:
-    """Yield batches of at most ``size`` cases, each with its index."""
+    """Yield batches of at most ``size`` pairs: the index of a case among all cases, and the case."""
     numbered = list(enumerate(cases))
     yield from (numbered[start : start + size] for start in range(0, len(numbered), size))

@@ -1,7 +1,7 @@
-"""Support of an answer's claims by the passages that they cite.
+"""Metrics of citations: whether the claims of an answer are supported by the passages that they cite.
 
-After Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", with support decided
-by content words instead of a model.
+The metrics follow Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with Citations", except
+that shared content words, not a model, decide whether a passage supports a claim.
 """
 
 import importlib.metadata
@@ -18,21 +18,26 @@ from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_
 from ragsweep.parts.sentences import LIBRARY
 
 CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""The end of a sentence and the citations after it, which belong to that sentence."""
+"""Matches the punctuation that ends a sentence (group 1) and the citations after it (group 2).
+
+The citations belong to the sentence that has ended.
+"""
 
 
 class CitedClaim(NamedTuple):
-    """A claim of an answer, as defined in CitationsCorrect: its content words and the numbers that it cites."""
+    """A claim (see CitationsCorrect): its content words, and the distinct numbers of the passages that it cites."""
 
     words: frozenset[str]
     cited: tuple[int, ...]
 
 
 class CitationsCorrect(SupportMetric):
-    """Proportion of the citations whose passage exists and contains the claim's content words.
+    """Proportion of the answer's citations whose passage exists and contains the content words of the citing claim.
 
-    A claim is a sentence; a sentence with several groups of citations is split into claims after each group. At least
-    the proportion ``threshold`` of the claim's content words must occur in the passage.
+    A claim is a sentence, or a part of a sentence: a sentence with several groups of citations is split after each
+    group. The passage must contain at least the proportion ``threshold`` of the claim's content words; if the claim has
+    no content words, it is enough that the passage exists. An answer without citations, a refusal, and the answer to a
+    conversational question are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -57,10 +62,11 @@ class CitationsCorrect(SupportMetric):
 
 
 class CitationRecall(CitationsCorrect):
-    """Proportion of the claims whose content words occur in the cited passages, taken together.
+    """Proportion of the answer's claims whose content words occur in the passages that they cite.
 
-    Claims, and ``threshold``, are defined as in CitationsCorrect. Claims without content words do not count, and claims
-    without citations are not supported.
+    Claims and ``threshold`` are defined as in CitationsCorrect, but the passages that a claim cites are taken together.
+    Claims without content words are ignored; an answer that has no other claims is not scored. Claims without citations
+    count as unsupported.
     """
 
     TRAITS = PartTraits(version="3")
@@ -72,7 +78,7 @@ class CitationRecall(CitationsCorrect):
 
 
 def claims(text: str) -> list[CitedClaim]:
-    """Split an answer into claims, each with the numbers of the passages that it cites; the first passage is 1."""
+    """Return the claims of an answer in order, each with the numbers of the passages that it cites, from 1."""
     moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
     result = []
     for sentence in sentences_of(moved, language):
@@ -84,16 +90,20 @@ def claims(text: str) -> list[CitedClaim]:
 
 
 def supports(claim: CitedClaim, passages: Sequence[Passage], threshold: float) -> bool:
-    """Return whether a claim's passages together contain at least the proportion ``threshold`` of its content words.
+    """Return whether the cited passages contain at least the proportion ``threshold`` of the claim's content words.
 
-    Numbers without a passage are ignored; if no cited passage exists, the result is False.
+    The passages are taken together. Numbers without a passage are ignored; if no cited passage exists, return False.
+    Otherwise a claim without content words counts as supported.
     """
     texts = [words_of(passages[n - 1].text) for n in claim.cited if 1 <= n <= len(passages)]
     return bool(texts) and len(claim.words & frozenset().union(*texts)) >= threshold * len(claim.words)
 
 
 def _split_after_citations(sentence: str) -> list[str]:
-    """Split a sentence after each group of citations; text after the last group belongs to the last part."""
+    """Split a sentence after each group of citations, and add the text after the last group to the last part.
+
+    Citations without words between them form one group. A sentence without citations is returned whole.
+    """
     ends: list[int] = []
     for match in CITATIONS.finditer(sentence):
         if match[2]:

@@ -35,7 +35,7 @@ from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
 
 
 class ContextRecall(EvidenceMetric):
-    """Proportion of the relevant evidence, as labelled in the golden set, that the context covers."""
+    """Proportion of the question's relevant pieces of evidence (labelled in the golden set) that the context covers."""
 
     TRAITS = PartTraits(version="1")
     name = "context_recall"
@@ -45,9 +45,10 @@ class ContextRecall(EvidenceMetric):
 
 
 class ContextPrecision(EvidenceMetric):
-    """Proportion of the context's chunks (not of ``top_k``) that cover a labelled piece of evidence.
+    """Proportion of the context's chunks that cover a relevant piece of evidence.
 
-    An empty context scores 0, as in trec_eval.
+    The divisor is the number of chunks in the context, even if it is less than ``top_k``. An empty context scores 0,
+    as in trec_eval.
     """
 
     TRAITS = PartTraits(version="1")
@@ -60,7 +61,8 @@ class ContextPrecision(EvidenceMetric):
 class ContextNdcg(Proportion):
     """Discounted cumulative gain of the context, divided by the ideal gain: evidence at early ranks counts more.
 
-    See Ndcg for the formula. The ideal ranking is cut at ``top_k``, even if a token budget shortens the context.
+    See ``ranking.Ndcg`` for the formula. The ideal ranking is cut at ``top_k``, even if a token budget makes the
+    context shorter.
     """
 
     TRAITS = PartTraits(version="1")
@@ -70,14 +72,15 @@ class ContextNdcg(Proportion):
         self.gain = gain
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question without relevant evidence."""
         return Ndcg(view.top_k, self.gain).score(_truncated_view(view))
 
 
 class EvidenceCoverage(EvidenceMetric):
     """Proportion of the evidence's characters that the context contains, averaged over the pieces of evidence.
 
-    A piece that is a whole document is fully contained if any of its chunks is in the context.
+    If a piece of evidence is a whole document, its proportion is 1 as soon as the context contains any chunk of the
+    document.
     """
 
     TRAITS = PartTraits(version="1")
@@ -88,23 +91,23 @@ class EvidenceCoverage(EvidenceMetric):
 
 
 class ContextTokenPrecision(Proportion):
-    """Proportion of the context's tokens that belong to evidence; large chunks lower it.
+    """Proportion of the context's tokens that belong to evidence; chunks much longer than the evidence lower it.
 
-    An empty context scores 0, as in ContextPrecision; a context without text (an imported run) is not scored.
+    An empty context scores 0, as in ContextPrecision. A context without text, as in an imported run, is not scored.
     """
 
     TRAITS = PartTraits(version="2")
     name = "context_token_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason without relevant evidence or without the context's text."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
         return withhold(scores, (count == 0) & (_lengths(view.context) > 0), NO_TEXT)
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context, titles included, counted by one fixed tokenizer.
+    """Number of tokens of the context, including titles, by a tokenizer that is the same for all configs.
 
     Only questions that need retrieval are scored.
     """
@@ -120,7 +123,10 @@ class ContextTokens(RetrievalMetric):
 
 
 class EmptyRate(RetrievalMetric):
-    """Whether nothing was retrieved: 1 or 0, for questions that need retrieval, including unanswerable ones."""
+    """Whether the ranking is empty: 1 or 0.
+
+    Only questions that need retrieval are scored, including unanswerable ones.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "empty_rate"
@@ -131,7 +137,7 @@ class EmptyRate(RetrievalMetric):
 
 
 class Results(RetrievalMetric):
-    """Number of chunks in the ranking, for questions that need retrieval."""
+    """Number of chunks in the ranking; only questions that need retrieval are scored."""
 
     TRAITS = PartTraits(version="1")
     name = "results"
@@ -143,14 +149,17 @@ class Results(RetrievalMetric):
 
 
 class ExpectedCountMet(Proportion):
-    """Whether the ranking has as many chunks as ``expected_count``: 1 or 0; without that key, there is no score."""
+    """Whether the ranking has exactly as many chunks as the question's ``expected_count``: 1 or 0.
+
+    Questions without this key, and conversational questions, are not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "expected_count_met"
     needs = ("count",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a conversational one or without ``expected_count``."""
         expected = [question.expected_count for question in view.questions]
         met = _lengths(view.rankings.positions) == np.array([-1 if one is None else one for one in expected])
         missing = np.array([one is None for one in expected], dtype=bool)
@@ -158,7 +167,10 @@ class ExpectedCountMet(Proportion):
 
 
 class TopScore(Proportion):
-    """Score of the first chunk, on the retriever's or reranker's own scale, for questions that need retrieval."""
+    """Score of the first chunk in the ranking, on the scale of the retriever or, if there is one, the reranker.
+
+    Conversational questions, and questions with an empty ranking, are not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "top_score"
@@ -167,19 +179,22 @@ class TopScore(Proportion):
     bounds = (None, None)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason if the ranking is empty or the question conversational."""
         scores = view.rankings.scores
         first = scores[:, 0] if scores.shape[1] else np.full(len(scores), np.nan)
         return withhold(score_with_retrieval(view, first), _lengths(view.rankings.positions) == 0, NOTHING_RETRIEVED)
 
 
 def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the number of chunks in each row, without padding."""
+    """Return the number of chunks in each row, not counting padding."""
     return np.asarray((positions != NO_CHUNK).sum(axis=1))
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Set the ranks of evidence beyond the context's token budget to 0 (not found)."""
+    """Return a view in which evidence that the token budget excludes from the context has rank 0 (not found).
+
+    Return ``view`` itself if there is no token budget.
+    """
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]
@@ -188,20 +203,22 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""A chunk is part of a section if they share at least this proportion of the shorter one's text."""
+"""Minimum overlap of a chunk that belongs to a section, as a proportion of the shorter of the two texts."""
 
 
 ExpectedParts = tuple[NDArray[np.int64], NDArray[np.str_]]
-"""The distractors, or the sections, of all questions, and why each question is not scored ("" if it is).
+"""An array of the distractors or sections of all questions, and one reason per question ("" if it is scored).
 
-The first array has a column for each distractor or section, with the question's index, the document, start and end.
+The array (4, items) has a column for each distractor or section: the index of its question, the position of its
+document, and its start and end in the document.
 """
 
 
 class DistractorRate(Proportion):
-    """Proportion of the context's chunks that come from a distractor of the question.
+    """Proportion of the context's chunks that come from a distractor: a document like the relevant ones, but wrong.
 
-    An empty context scores 0. A question without distractors in the corpus is not scored.
+    An empty context scores 0. Questions without distractors in the corpus, and conversational questions, are not
+    scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -210,7 +227,7 @@ class DistractorRate(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
@@ -221,11 +238,11 @@ class DistractorRate(Proportion):
 
 
 class SectionHit(Proportion):
-    """Whether a chunk of the context is part of the expected section: 1 or 0.
+    """Whether a chunk of the context belongs to the expected section: 1 or 0.
 
-    The section is found by its heading in the documents of the question's evidence; a document with this title is
-    itself the section. A chunk is part of it if the two share at least half of the shorter one's text. If no section is
-    found, there is no score.
+    The section is found by its heading in the documents of the question's evidence. A document whose title equals the
+    heading is the section as a whole. A chunk belongs to the section if their overlap is at least half as long as the
+    shorter of the two. A question is not scored if no section is expected or found, or if it is conversational.
     """
 
     TRAITS = PartTraits(version="1")
@@ -233,7 +250,7 @@ class SectionHit(Proportion):
     needs = ("section",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, *located), reasons = _sections(view.questions, view.chunks.corpus)
@@ -250,7 +267,7 @@ class SectionHit(Proportion):
 
 @memoize_by_identity
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate the distractors of each question in the corpus; start and end are 0."""
+    """Locate each question's distractors in the corpus. Start and end are 0, as a distractor is a whole document."""
     rows = [
         (n, corpus.position[name], 0, 0)
         for n, question in enumerate(questions)
@@ -262,7 +279,7 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts
 
 @memoize_by_identity
 def _sections(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate each question's expected section."""
+    """Locate each question's expected section in each document of its evidence."""
     rows = [
         (n, document, *span)
         for n, question in enumerate(questions)

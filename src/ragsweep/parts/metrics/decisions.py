@@ -1,7 +1,8 @@
-"""Decisions of a system: whether it searches, and whether it answers.
+"""Metrics of a system's decisions: whether it searches, and whether it answers.
 
-Answers form a confusion matrix: an answerable question is answered correctly, answered wrongly or refused; an
-unanswerable one is refused or answered nonetheless. Each cell is a proportion of its row.
+The outcomes of answering form a confusion matrix. Its row of answerable questions has three cells: correct answer,
+wrong answer, and refusal. Its row of unanswerable questions has two: refusal, and answer. AnswerFate measures each cell
+as a proportion of its row.
 """
 
 from collections.abc import Sequence
@@ -23,14 +24,14 @@ from ragsweep.parts.metrics.right_answers import Match, keyword_coverage
 
 
 class RouterAccuracy(Proportion):
-    """Proportion of questions that are routed as the golden set's ``needs_retrieval`` requires."""
+    """Proportion of the questions that the router routes as the golden set's ``needs_retrieval`` requires."""
 
     TRAITS = PartTraits(version="1")
     needs = ("router",)
     name = "router_accuracy"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a failed decision gets NaN with its reason."""
+        """Return one score per question; NaN and a reason without a router, or if the router's decision failed."""
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))
         return to_scores([self._score_route(*row) for row in zip(view.questions, view.routes, strict=True)])
@@ -40,7 +41,7 @@ class RouterAccuracy(Proportion):
 
 
 class MissedSearch(RouterAccuracy):
-    """Among the questions that need the corpus, the proportion that is answered without a search."""
+    """Proportion of the questions that need retrieval for which the router decides not to search the corpus."""
 
     TRAITS = PartTraits(version="1")
     name = "missed_search"
@@ -51,7 +52,10 @@ class MissedSearch(RouterAccuracy):
 
 
 class NeedlessSearch(RouterAccuracy):
-    """Proportion of conversational questions that lead to a search, which costs time and can add misleading context."""
+    """Proportion of the conversational questions for which the router decides to search the corpus.
+
+    A needless search costs time and can add misleading context.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "needless_search"
@@ -62,7 +66,7 @@ class NeedlessSearch(RouterAccuracy):
 
 
 class SearchRate(RouterAccuracy):
-    """Proportion of questions for which the router decides to search the corpus."""
+    """Proportion of all questions for which the router decides to search the corpus."""
 
     TRAITS = PartTraits(version="1")
     name = "search_rate"
@@ -74,17 +78,18 @@ class SearchRate(RouterAccuracy):
 
 Fate = Literal["correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-"""The cells of the matrix; the first three are for answerable questions."""
+"""The cells of the confusion matrix; the first three are for answerable questions, the others for unanswerable ones."""
 
 OF_UNANSWERABLE = FATES[3:]
 WELCOME = ("correct_answer", "correct_refusal")
 
 
 class SuccessRate(AnswerMetric):
-    """Whether a question was answered correctly, or correctly refused: 1 or 0.
+    """Whether the outcome is a correct answer or a correct refusal: 1 or 0.
 
-    An answer is correct if it contains all keywords of the question, or a right answer (see ``is_right``); a refusal is
-    correct if the question is unanswerable.
+    An answer to an answerable question is correct if it contains all keywords of the question, or a right answer (see
+    ``is_right``). A refusal is correct if the question is unanswerable. An answerable question without a right answer
+    is not scored.
     """
 
     TRAITS = PartTraits(version="4")
@@ -99,11 +104,11 @@ class SuccessRate(AnswerMetric):
         return reason_unreferenced(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1.0 for a correct answer or a correct refusal, else 0.0."""
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of an answer that did not fail; an answerable question must have a known right answer."""
+        """Return the cell of an answer that did not fail; an answerable question must have a right answer."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:
@@ -116,10 +121,10 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the one that the metric is named after: 1 or 0.
+    """Whether the outcome is the cell of the confusion matrix after which the metric is named: 1 or 0.
 
-    The outcome is a cell of the confusion matrix. Only the questions of the cell's row are scored: either all
-    answerable questions or all unanswerable ones.
+    Only the questions of the cell's row are scored: answerable questions with a right answer, or unanswerable
+    questions.
     """
 
     TRAITS = PartTraits(version="4")
@@ -135,7 +140,7 @@ class AnswerFate(SuccessRate):
         return reason_unreferenced(question)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1.0 if the answer is in the cell ``fate``, else 0.0."""
         return float(self._fate(question, answer) == self.name)
 
 
@@ -147,5 +152,5 @@ class Refusal(AnswerMetric):
     higher_is_better = None
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1.0 for a refusal, else 0.0."""
         return float(is_refusal(answer))

@@ -1,4 +1,4 @@
-"""Support of an answer by the passages of its context, decided by an entailment model."""
+"""A metric of whether the context supports an answer, decided by an entailment model."""
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,17 @@ from ragsweep.parts.metrics.grounding import SentenceMetric, sentences_of
 from ragsweep.parts.sentences import LIBRARY
 
 CASES_ENTAILED = 16
-"""Number of cases judged at once; judgements are stored after each batch."""
+"""Number of cases in a batch; judgements are stored after each batch."""
 
 
 @dataclass(eq=False)
 class FaithfulnessNli(LocalModel, SentenceMetric):
-    """Proportion of the answer's sentences that some passage of its context entails.
+    """Proportion of the answer's sentences that at least one passage of the context entails.
 
-    Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity; a passage longer
-    than the model's window is truncated. A passage entails a sentence if the model's probability is at least
-    ``threshold``. An answer without passages scores 0.
+    Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity. A passage entails
+    a sentence if the model's probability of entailment is at least ``threshold``. Pairs of a passage and a sentence
+    that exceed the model's input length are truncated. An answer without passages scores 0. Refusals, and answers to
+    conversational questions, are not scored.
     """
 
     TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)
@@ -45,22 +46,25 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings or files, or if there is no class "entailment"; loads nothing.
+        """Raise ConfigError for invalid settings or model files, or a model without a class "entailment".
 
-        Without a model, nothing is checked.
+        The model is not loaded. If ``model`` is None, nothing is checked.
         """
         if self.model is not None:
             super().check()
             self._entailment_class()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of the model's files, its dtype and the libraries' versions; "none" without a model."""
+        """Return the model files' hashes, the dtype and library versions; {"weights": "none"} if ``model`` is None."""
         if self.model is None:
             return {"weights": "none"}
         return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every sentence of an answer by each passage; without a model, every case is "not configured"."""
+        """Judge each case by the proportion of the answer's sentences that a passage entails.
+
+        If the answer has no sentences, the reason is "nothing said"; if ``model`` is None, it is "not configured".
+        """
         if self.model is None:
             for n in range(len(cases)):
                 done(n, Judgement(reason=NOT_CONFIGURED))
@@ -79,7 +83,10 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return NOT_CONFIGURED if self.model is None else super()._skip_reason(question)
 
     def _entailment_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the probability that each pair's first text entails its second. Raises ConfigError if one is NaN."""
+        """Return, for each pair, the probability that the first text entails the second.
+
+        Raises ConfigError if a probability is not finite.
+        """
         if not pairs:
             return []
         probabilities = self._loaded.predict(
@@ -94,7 +101,10 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         return [float(chance) for chance in chances]
 
     def _entailment_class(self) -> int:
-        """Return the index of the class "entailment"; raise ConfigError if it does not exist or is the only class."""
+        """Return the index of the model's class "entailment".
+
+        Raises ConfigError if the model has no such class, or no other class.
+        """
         labels = {int(n): str(label).lower() for n, label in (self._config().get("id2label") or {}).items()}
         for n, label in labels.items():
             if label == "entailment" and len(labels) > 1:

@@ -1,4 +1,4 @@
-"""Support of an answer by the passages of its context, measured on words and on sentence embeddings."""
+"""Metrics of whether the context supports an answer, computed from words or from sentence embeddings."""
 
 import importlib.metadata
 from abc import abstractmethod
@@ -25,25 +25,26 @@ from ragsweep.parts.sentences import LIBRARY, sentences
 
 
 class SupportMetric(AnswerMetric):
-    """A metric of the text of an answer; conversational questions and refusals are not scored."""
+    """A metric that compares an answer's text with passages; conversational questions and refusals are not scored."""
 
     def _skip_reason(self, question: Question) -> str:
         return "" if question.needs_retrieval else CONVERSATIONAL
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the score of one answer, or the reason why it has none."""
         return ABSTAINED if is_refusal(answer) else self._score_text(answer.text, passages)
 
     @abstractmethod
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
-        """Score the text of an answer, or return the reason why it has no score."""
+        """Return the score of a text that is not blank, or the reason why it has none."""
 
 
 class GroundingLexical(SupportMetric):
-    """Proportion of the answer's distinct content words that occur in its passages.
+    """Proportion of the answer's distinct content words that occur in the context.
 
-    Case and accents are ignored, and so are the stop words of the answer's detected language. An answer without
-    passages scores 0.
+    Content words are all words except single letters and the stop words of the answer's detected language (of English
+    if no language is detected). Case and accents are ignored. An answer without passages scores 0; an answer without
+    content words is not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -59,8 +60,9 @@ class GroundingLexical(SupportMetric):
 class GroundingRougeL(SupportMetric):
     """Proportion of the answer's words that the context contains in the same order (ROUGE-L precision).
 
-    This is the length of the longest common subsequence of words, divided by the number of the answer's words (Lin
-    2004, "ROUGE"); words are defined as in RougeL. An answer without passages scores 0.
+    The score is the length of the longest common subsequence of words, divided by the number of words in the answer
+    (Lin 2004, "ROUGE"). Words are defined as in ``right_answers.RougeL``. An answer without passages scores 0; an
+    answer without words is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -82,7 +84,10 @@ class GroundingRougeL(SupportMetric):
 
 
 class SentenceMetric(JudgedAnswerMetric):
-    """A metric that judges an answer sentence by sentence; an answer without passages scores 0."""
+    """A metric that judges an answer sentence by sentence.
+
+    An answer without passages scores 0. Conversational questions and refusals are not scored.
+    """
 
     uses = ("answer", "contexts")
 
@@ -98,10 +103,10 @@ class SentenceMetric(JudgedAnswerMetric):
 
 
 class GroundingSemantic(SentenceMetric):
-    """Proportion of the answer's sentences with a similar sentence in the context.
+    """Proportion of the answer's sentences to which at least one sentence of the context is similar.
 
-    Sentences are similar if the cosine of their embeddings is at least ``threshold``. An answer without passages scores
-    0. Sentences longer than the model's window are truncated.
+    Two sentences are similar if the cosine of their embeddings is at least ``threshold``. The embedder may truncate
+    long sentences. An answer without passages scores 0; refusals and answers without sentences are not scored.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -112,7 +117,7 @@ class GroundingSemantic(SentenceMetric):
         self.threshold = check_threshold(threshold, self.name)
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Compare every sentence of an answer with every sentence of its context."""
+        """Judge each case by the proportion of the answer's sentences that resemble a sentence of the context."""
         for batch in batches(cases, CASES_EMBEDDED):
             answers = {n: sentences_of(without_citations(case.answer)) for n, case in batch}
             contexts = {n: [sentence for text in case.contexts for sentence in sentences_of(text)] for n, case in batch}
@@ -131,11 +136,14 @@ class GroundingSemantic(SentenceMetric):
 
 @lru_cache(maxsize=1 << 12)
 def words_of(text: str) -> frozenset[str]:
-    """Return the distinct words of a text, in lower case and without accents."""
+    """Return the distinct words of a text in lower case, without accents."""
     return frozenset(words(fold(text)))
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Split a text into sentences, by French rules for "fr" and else by English ones; omit those without words."""
+    """Return the sentences of a text that contain words, stripped.
+
+    The text is split by French rules if ``language`` is "fr", and otherwise by English rules.
+    """
     pieces = sentences(text, "french" if language == "fr" else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]

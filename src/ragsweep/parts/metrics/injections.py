@@ -1,6 +1,7 @@
-"""Detect text under judgement that resembles instructions to the judge.
+"""Detect judged text that resembles instructions to the judge (prompt injection).
 
-A finding is not proof, because a manual may quote such words. Findings are counted and reported, but change no score.
+A match does not prove an attack: a manual, for instance, may quote such instructions. Matches are counted and reported,
+but change no score.
 """
 
 import re
@@ -15,7 +16,7 @@ _BEST = (
 _PATTERNS = [
     re.compile(pattern, re.DOTALL)
     for pattern in (
-        # Orders to ignore instructions, in fifteen languages.
+        # Commands to ignore instructions, in fifteen languages.
         r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:instructions?|prompts?|rules?|rubric|guidelines"
         r"|criteria|system message|everything (?:above|before))\b",
         r"\b(?:ignore[rz]?|oublie[rz]?|ne tiens pas compte|ne tenez pas compte)\b.{0,40}\b(?:instructions?|consignes?"
@@ -28,14 +29,14 @@ _PATTERNS = [
         r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|aanwijzingen)\b",
         r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
         r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
-        # Patterns run on folded text, in which Cyrillic letters that resemble Latin ones are Latin, and marks are gone.
+        # In folded text, Cyrillic letters that resemble Latin letters are replaced by these, and marks are removed.
         fold_homoglyphs(r"(?:игнорируй|проигнорируй|забудь)\w*.{0,40}(?:инструкц|указан|правил)"),
         r"(?:忽略|无视|忘记|忽視|無視).{0,20}(?:指令|指示|说明|規則|规则|提示)",
         fold_homoglyphs(r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)"),
         fold_homoglyphs("지시.{0,16}무시"),
         r"(?:تجاهل|انس).{0,30}(?:التعليمات|الاوامر|القواعد)",
         fold_homoglyphs("निर्देश.{0,30}अनदेखा"),
-        # Demands for a grade.
+        # Demands for a certain grade.
         r"\b(?:score|rate|grade|mark|judge|evaluate|label|classify)\b.{0,12}\b(?:this|it|that|them|everything|all"
         rf"|(?:the|every|each) (?:answer|response|statement|context|claim)s?|as|with)\b.{{0,24}}{_BEST}",
         rf"\b(?:notez|attribuez|bewerte|bewerten|vergib|puntua|califica|valuta|avalie)\b.{{0,40}}{_BEST}",
@@ -43,7 +44,7 @@ _PATTERNS = [
         r"(?:is|must be|should be|:|=|est|ist|es|e)\s*[\"']?(?:1|true|yes|pass|correct|supported|faithful)\b",
         r"\b(?:output|return|respond|reply|answer|say|print|write)\b.{0,24}(?:\bonly\b|\bwith\b|\bexactly\b)?"
         r".{0,16}(?:\bverdict\b|\bscore\b|\{ ?\"|\b1\.0\b)",
-        # Judgements as JSON, role tags, and new personas.
+        # Judgements in JSON, tags of chat roles, and new roles for the judge.
         r"\"(?:verdict|score|attributed|noncommittal|faithful\w*|tp|statements|classifications|claims)\" ?:",
         r"<\|?/?(?:im_start|im_end|system|assistant|user|human|endoftext|eot_id|start_header_id|s)\|?>"
         r"|\[/?inst\]|<</?sys>>|\[(?:system|assistant)\]"
@@ -56,7 +57,7 @@ _PATTERNS = [
         r"|\b(?:attention|note|message|dear)\b.{0,12}\b(?:judge|grader|evaluator|llm|assistant|model)\b",
     )
 ]
-"""Patterns of the folded text (``fold_homoglyphs``)."""
+"""Patterns that are searched for in the folded text (see ``fold_homoglyphs``)."""
 
 _PATTERNS_UNFOLDED = (
     re.compile(r"(?:^|\n)[ \t#*>]*(?:system|assistant|human|developer)[ \t]*:", re.IGNORECASE),
@@ -64,12 +65,15 @@ _PATTERNS_UNFOLDED = (
     re.compile("[A-Za-z][\u200c\u200d\u00ad][A-Za-z]"),
     re.compile(r"\b(?=\w*[a-zA-Z])(?=\w*[\u0400-\u04ff])\w{3,}\b"),
 )
-"""Patterns of the text as it is: role names at the start of a line, invisible characters, two alphabets in a word."""
+"""Patterns that are searched for in the original text.
+
+They match chat roles at the start of a line, invisible characters, and words that mix Latin and Cyrillic letters.
+"""
 
 
 @lru_cache(maxsize=16_384)  # several metrics judge the same texts
 def is_suspicious(text: str) -> bool:
-    """Return whether a text contains a pattern of prompt injection, or a tag that resembles a fence."""
+    """Return whether a text matches a pattern of prompt injection, or contains a tag that resembles a fence."""
     if has_lookalike(text) or any(pattern.search(text) for pattern in _PATTERNS_UNFOLDED):
         return True
     plain = fold_homoglyphs(text)

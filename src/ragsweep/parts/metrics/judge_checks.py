@@ -1,4 +1,4 @@
-"""Metrics of the judge itself: suspected prompt injections, spread between samples, and trust in wrong references."""
+"""Metrics of the judge itself: suspected prompt injections, spread between samples, and acceptance of wrong answers."""
 
 import json
 import math
@@ -39,16 +39,16 @@ WRONG = (
     "On the evening when the giraffe sneezed.",
     "By folding eleven napkins into swans.",
 )
-"""Wrong references, so odd that none of them is likely to answer a question by chance."""
+"""Wrong references, so odd that none of them is likely to be a right answer by chance."""
 
 _WORD = re.compile(r"\w{4,}")
 
 
 class JudgeSuspicious(Proportion):
-    """Whether any text judged for a question resembles instructions to the judge: 1 or 0.
+    """Whether any text that was judged for a question resembles instructions to the judge: 1 or 0.
 
-    Questions that no metric judged are not scored, unless they were flagged before their judgement failed. Other
-    metrics score flagged questions as usual; inspect them.
+    A question without a successful judgement is not scored, unless its texts were flagged before the judgement failed.
+    Other metrics score flagged questions as usual, so inspect the flagged questions.
     """
 
     TRAITS = PartTraits(version="1")
@@ -57,7 +57,7 @@ class JudgeSuspicious(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that some metric judged, or that was flagged."""
+        """Return one score per question; NaN and a reason if no metric judged the question and it is not flagged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
         for judgements in view.judgements.values():
             judged |= [not judgement.reason or judgement.suspicious for judgement in judgements]
@@ -68,8 +68,8 @@ class JudgeSuspicious(Proportion):
 class JudgeSpread(Proportion):
     """Standard deviation of the judge's samples for a question, averaged over the judged metrics.
 
-    Needs ``judge.samples`` of at least 2. The value is the noise of a single sample; averaging n samples divides the
-    noise by sqrt(n).
+    Questions are scored only if ``judge.samples`` is at least 2. The value is the noise of a single sample; the mean of
+    n samples has this noise divided by sqrt(n).
     """
 
     TRAITS = PartTraits(version="1")
@@ -79,7 +79,7 @@ class JudgeSpread(Proportion):
     bounds = (0.0, None)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that some metric judged more than once."""
+        """Return one score per question; NaN and a reason if no metric judged the question more than once."""
         spread = np.full((len(view.judgements), len(view.questions)), np.nan)
         for row, judgements in zip(spread, view.judgements.values(), strict=True):
             row[:] = [judgement.spread for judgement in judgements]
@@ -91,11 +91,12 @@ class JudgeSpread(Proportion):
 
 
 class JudgeSwayed(JudgeMetric):
-    """Whether the judge accepts an answer with the right and with a wrong reference: 1 or 0, on a sample of questions.
+    """Whether the judge accepts an answer both with the right reference and with a wrong one: 1 or 0.
 
-    A judge that follows the answer's own claims, or trusts its own knowledge, accepts both. The wrong reference is
-    tried first, so most questions cost one call. The sample is the proportion ``share`` of the questions; it depends
-    only on their texts, so all configs share it.
+    A judge that follows the answer's own claims, or trusts its own knowledge, accepts the answer with both references.
+    The wrong reference is tried first, so most judgements cost one call. If ``judge.samples`` is above 1, the score is
+    the mean of the samples. Only about the proportion ``share`` of the questions is scored. A hash of each question
+    decides whether it is scored, so the scored questions are the same for all configs.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)  # change the version with PROMPT or any code below
@@ -133,15 +134,15 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample; a larger sample contains the smaller ones."""
+    """Return whether a question belongs to the sample, by its hash; a larger ``share`` only adds questions."""
     return _number(question) < share * 2**64
 
 
 def wrong_reference(case: Case) -> str:
-    """Return a wrong reference chosen by a hash of the question, among those that share the fewest words with the case.
+    """Return a wrong reference that shares as few words as possible with the question, the answer and the reference.
 
-    If an answer contains the word "umbrella", for instance, the reference with this word is avoided. Only words of four
-    or more characters count.
+    If the answer contains "umbrella", for instance, the wrong reference with this word is avoided. Only words of four
+    or more characters are compared. A hash of the question breaks ties.
     """
     first = _number(case.question) % len(WRONG)
     words = _words(f"{case.question} {case.answer} {case.reference}")
@@ -165,7 +166,10 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return, for each question, why no metric judged it (a failure, if there was one); empty if one did."""
+    """Return, for each question, why no metric has a judgement of it; "" if a metric has one.
+
+    If metrics give several reasons, a failure takes precedence.
+    """
     result = []
     for n in range(len(view.questions)):
         reasons = [judgements[n].reason for judgements in view.judgements.values()]

@@ -1,8 +1,8 @@
-"""The base of metrics decided by an LLM judge: sampling, aggregation, failures, and the cache of the judge's replies.
+"""The base class of metrics that an LLM judge decides, and the cache of the judge's replies.
 
-Replies are cached call by call, so that an interrupted judgement of several calls is resumed, not repeated. The key of
-a reply is a hash of its request. A reply's usage and the case that paid for it are also stored: a resumed judgement
-counts its full cost, and another judgement with the same prompt counts none.
+Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
+not repeated. The usage of the reply is stored with it, and so is a hash of the metric and case that paid for it: a
+resumed judgement counts its full usage, while another judgement with the same prompt counts none.
 """
 
 import base64
@@ -27,9 +27,9 @@ from ragsweep.services.usage import sum_usage
 
 @dataclass(frozen=True)
 class CachedJudge:
-    """A judge whose replies are cached; ``payer`` identifies the metric and case that new calls are charged to.
+    """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
-    ``words`` collects the reasons in all replies, in order of arrival.
+    ``words`` collects the reasons that the replies contain, in order of arrival.
     """
 
     judge: Judge
@@ -38,7 +38,7 @@ class CachedJudge:
     words: list[str] = field(default_factory=list)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Return the reply to a prompt, from the cache if possible. Raises CallFailed."""
+        """Return the reply to a prompt, from the cache if possible. Raises CallFailed if the call fails."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
         if (row := self._load(key)) is not None:
             reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
@@ -49,7 +49,7 @@ class CachedJudge:
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return the vectors of texts; the judge embeds the texts that are not cached. Raises CallFailed."""
+        """Return one vector per text; the judge embeds texts that are not cached. Raises CallFailed if that fails."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
         cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
         new = [text for text in keys if text not in cached]
@@ -75,7 +75,7 @@ class CachedJudge:
 
 
 class Sample(NamedTuple):
-    """One judgement of a case: its value, or NaN and a reason, and the usage of its calls."""
+    """One of several judgements of the same case: its value, or NaN and a reason, and the usage of its calls."""
 
     value: float
     reason: str
@@ -83,9 +83,10 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of metrics that an LLM judge decides; a value is the mean of the samples, each made by ``_sample``.
+    """Base class of metrics that an LLM judge decides; a score is the mean of the samples that ``_sample`` returns.
 
-    A metric that uses the answer does not judge abstentions, unless its traits change ``skips_abstained``.
+    If one sample fails, the judgement fails. If the metric uses the answer and ``TRAITS.skips_abstained`` is true,
+    answers in which the generator abstained are not scored.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -99,7 +100,7 @@ class JudgeMetric(Proportion):
 
     @property
     def model(self) -> str:
-        """The model that determines the price of the calls; empty if the judge has none."""
+        """The name of the judge's model, which determines the price of the calls; empty if the judge has no model."""
         return str(getattr(self._judge, "model", None) or "")
 
     @property
@@ -108,16 +109,16 @@ class JudgeMetric(Proportion):
         return int(self._judge.samples)
 
     def check(self) -> None:
-        """Raise ConfigError if the judge cannot decide this metric; makes no call."""
+        """Raise ConfigError if the judge cannot decide this metric. No call is made."""
         self._judge.check_metric(self.name, self.embeddings)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the judge's key is not in the environment; makes no call."""
+        """Raise ConfigError if an API key of the judge is not in the environment. No call is made."""
         if check := key_check(self._judge):
             check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge all cases, concurrently within the judge's limits. Raises EndpointFailed if no call can succeed."""
+        """Judge all cases concurrently, within the judge's limits. Raises EndpointFailed if no call can succeed."""
         self.judge_cached(cases, done, {})
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
@@ -131,7 +132,10 @@ class JudgeMetric(Proportion):
         each(cases, judge_case, done, 2 * getattr(self._judge, "concurrency", 16))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; conversational ones, skipped abstentions and failed judgements get NaN and a reason."""
+        """Return one score per question.
+
+        Conversational questions, skipped abstentions and judgements without a value get NaN and a reason.
+        """
         skips_abstained = self.TRAITS.skips_abstained and "answer" in self.uses
         results: list[float | str] = []
         for n, judgement in enumerate(judgements(view, self.name)):
@@ -144,7 +148,7 @@ class JudgeMetric(Proportion):
         return to_scores(results)
 
     def _prepare(self) -> None:
-        """Import slow libraries, if a metric needs any."""
+        """Import slow libraries that the metric needs; a metric without any does nothing."""
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         suspicious = any(map(is_suspicious, (case.question, case.answer, *case.contexts)))
@@ -162,4 +166,4 @@ class JudgeMetric(Proportion):
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
-        """Judge a case once; ``number`` is the index of the sample, from 0."""
+        """Judge a case once. ``number`` is the index of this sample, from 0."""

@@ -1,4 +1,4 @@
-"""Properties that need no reference: the length, tokens, cost, confidence and language of answers, and latency."""
+"""Metrics that need no reference: latency, and the length, tokens, speed, cost, confidence and language of answers."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,10 @@ from ragsweep.parts.tokens import count
 
 
 class AnswerLength(AnswerMetric):
-    """Number of tokens of the answer without citations, counted by one fixed tokenizer; refusals are not scored."""
+    """Number of tokens of the answer without citations, by a tokenizer that is the same for all configs.
+
+    Refusals are not scored.
+    """
 
     TRAITS = PartTraits(version="2")
     name = "answer_length"
@@ -25,12 +28,12 @@ class AnswerLength(AnswerMetric):
     bounds = (0.0, None)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the number of tokens, or the reason why there is no score."""
         return ABSTAINED if is_refusal(answer) else float(count(without_citations(answer.text)))
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read for the answer, as reported by its service or estimated.
+    """Number of tokens that the model read to answer the question, as reported by its service or estimated.
 
     An answer without token counts is not scored.
     """
@@ -43,13 +46,16 @@ class AnswerTokensIn(AnswerMetric):
     bounds = (0.0, None)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the number of tokens in ``field`` of the usage, or the reason why there is no score."""
         usage = answer.usage
         return float(getattr(usage, self.field)) if usage.tokens_in + usage.tokens_out else NOT_TOLD
 
 
 class AnswerTokensOut(AnswerTokensIn):
-    """Number of tokens that the model wrote for the answer, as reported by its service or estimated."""
+    """Number of tokens that the model wrote to answer the question, as reported by its service or estimated.
+
+    An answer without token counts is not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_out"
@@ -57,7 +63,10 @@ class AnswerTokensOut(AnswerTokensIn):
 
 
 class AnswerSpeed(AnswerMetric):
-    """Number of tokens that the model wrote per second for the answer, as reported or estimated."""
+    """Number of tokens that the model wrote for the answer, divided by the seconds that the answer took.
+
+    The number of tokens is reported by the model's service or estimated. An answer without it is not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "answer_tokens_per_second"
@@ -65,14 +74,15 @@ class AnswerSpeed(AnswerMetric):
     bounds = (0.0, None)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return tokens per second, or the reason why there is no score."""
         return answer.usage.tokens_out / answer.seconds if answer.usage.tokens_out and answer.seconds > 0 else NOT_TOLD
 
 
 class CostPer1000(AnswerMetric):
-    """Cost of the tokens for a thousand answers and their rewritten queries, in the price table's currency.
+    """Cost of the tokens for 1000 answers and for the search queries that a model wrote for them.
 
-    Excludes the router's calls and other costs of finding the context (embedding and rerank services, machines).
+    The unit is the currency of the price table.
+    The cost of the router's calls, of embedding and reranking services, and of machines is not included.
     """
 
     TRAITS = PartTraits(version="1")
@@ -84,7 +94,10 @@ class CostPer1000(AnswerMetric):
         self.unit = prices.currency
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question: the price of its rewritten query, if any, is added to the price of its answer."""
+        """Return one score per question: 1000 times the price of its answer and of its written query, if any.
+
+        A question whose answer is missing or failed, or whose price is unknown, gets NaN and a reason.
+        """
         answers = super().score(view)
         if view.queries is None:
             return answers
@@ -93,12 +106,15 @@ class CostPer1000(AnswerMetric):
         return Scores(answers.values + 1000 * spent, reasons)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1000 times the price of one answer, or the reason why the price is unknown."""
         return NO_PRICE if math.isnan(answer.money) else 1000 * answer.money
 
 
 class AnswerSupport(AnswerMetric):
-    """The generator's own confidence in its answer, even if that is a refusal; risk-coverage curves are based on it."""
+    """The confidence in the answer, as returned by the generator; risk-coverage curves are based on it.
+
+    Refusals are scored, too. An answer without a finite confidence is not scored.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "answer_support"
@@ -106,23 +122,24 @@ class AnswerSupport(AnswerMetric):
     bounds = (None, None)
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the generator's confidence, or the reason why it is missing."""
         return answer.support if math.isfinite(answer.support) else NOT_TOLD
 
 
 class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
-    The question's language is read from its label ``language`` or, without one, detected; the answer's is detected.
-    Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. A question is not
-    scored if either language is unknown, such as that of a name or a number, or if the answer is a refusal.
+    The question's language is given by its label ``language`` or, without this label, detected; the answer's language
+    is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. A
+    question is not scored if the answer is a refusal or if one of the languages is unknown, for instance because the
+    answer is a name or a number.
     """
 
     TRAITS = PartTraits(version="2")
     name = "answer_language"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return 1.0 if the languages are equal, 0.0 if they differ, or the reason why there is no score."""
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")
@@ -132,10 +149,11 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that one question, run alone, takes in one stage or in all.
+    """Milliseconds that a question takes in one stage or in all stages, if it is run alone.
 
-    The name says whether questions are summarised by their mean or by a quantile. The stage "retrieval" is the sum of
-    all stages except "generate".
+    Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
+    ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None
+    stands for all stages. Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -153,7 +171,7 @@ class Latency:
         self.stage = stage
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question that was probed in every included stage."""
+        """Return milliseconds per question; NaN and a reason if its latency was not measured in an included stage."""
         stages = [seconds for name, seconds in view.latency.items() if self._includes(name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)
         return score_where(~np.isnan(total), total, NOT_PROBED)

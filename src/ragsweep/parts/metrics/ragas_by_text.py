@@ -1,4 +1,4 @@
-"""Our own implementation of RAGAS's context metrics that need no judge but labels or quotes of the evidence."""
+"""A reimplementation of those RAGAS metrics that compare the context with labelled evidence, without a judge."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -13,34 +13,38 @@ from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
 
 
 class RagasIdBasedContextPrecision(Proportion):
-    """Proportion of the context's chunks that cover a piece of evidence; an empty context is not scored.
+    """Proportion of the context's chunks that cover a relevant piece of evidence; an empty context is not scored.
 
-    This is ragas' IDBasedContextPrecision, where the chunks that cover evidence count as relevant.
+    This is ragas' IDBasedContextPrecision, if the relevant ids are those of the chunks that cover evidence.
     """
 
     TRAITS = PartTraits(version="2")
     name = "ragas_id_based_context_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason without relevant evidence or with an empty context."""
         is_empty = (view.context == NO_CHUNK).all(axis=1)
         return withhold(ContextPrecision().score(view), is_empty, NOTHING_RETRIEVED)
 
 
 class RagasIdBasedContextRecall(ContextRecall):
-    """Proportion of the evidence that the context covers, as in context_recall; this is ragas' IDBasedContextRecall."""
+    """Proportion of the relevant pieces of evidence that the context covers, as in ContextRecall.
+
+    This is ragas' IDBasedContextRecall.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "ragas_id_based_context_recall"
 
 
 class _ByText(Proportion):
-    """A comparison of chunks with quoted evidence by edit distance.
+    """A metric that compares the context's chunks with quotes of the evidence by edit distance.
 
-    A chunk matches a quote if their similarity is at least ``threshold`` (for precision) or above it (for recall).
-    Quotes are compared with whole chunks, so a phrase is not similar to a page that contains it. A question is not
-    scored if any of its relevant evidence is a whole document, which has no quote, or if the config computes no
-    answers: the context's texts are kept only with answers.
+    A chunk matches a quote if their similarity is at least ``threshold`` (for precision) or above ``threshold`` (for
+    recall). Quotes are compared with whole chunks, so a phrase is not similar to a page that contains it. A question is
+    not scored if it has no relevant evidence, if any of its relevant evidence is a whole document, which has no quote,
+    or if the context is empty. No question is scored if the config computes no answers, because the texts of the
+    context are kept only with answers.
     """
 
     needs: tuple[str, ...] = ("evidence", "passages")
@@ -68,13 +72,13 @@ class _ByText(Proportion):
 
     @abstractmethod
     def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
-        """Compare the texts of a context with a question's quotes."""
+        """Return the score of a context's texts, compared with a question's quotes; neither is empty."""
 
 
 class RagasNonLlmContextPrecision(_ByText):
-    """Average precision of the context, where chunks similar to a quote are relevant.
+    """Average precision of the context, where a chunk counts as relevant if it is similar to a quote of the evidence.
 
-    This is ragas' NonLLMContextPrecisionWithReference.
+    This is ragas' NonLLMContextPrecisionWithReference. If no chunk is relevant, the score is 0.
     """
 
     TRAITS = PartTraits(version="1")
@@ -87,7 +91,10 @@ class RagasNonLlmContextPrecision(_ByText):
 
 
 class RagasNonLlmContextRecall(_ByText):
-    """Proportion of the quotes that are similar to a chunk of the context; this is ragas' NonLLMContextRecall."""
+    """Proportion of the quotes of the evidence that are similar to a chunk of the context.
+
+    This is ragas' NonLLMContextRecall.
+    """
 
     TRAITS = PartTraits(version="1")
     name = "ragas_non_llm_context_recall"
@@ -97,16 +104,16 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; empty if any piece has no quote."""
+    """Return the quotes of a question's relevant evidence; empty if there is none or if any piece has no quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 - d / n, for the Levenshtein distance d of two texts and the longer one's length n; 1 if both are empty.
+    """Return 1 - d / n, where d is the texts' Levenshtein distance and n the longer length; 1 if both are empty.
 
-    The algorithm is bit-parallel, with one integer per column of the table: Hyyrö, "A bit-vector algorithm for
-    computing Levenshtein and Damerau edit distances" (2003).
+    The algorithm is bit-parallel, and stores a column of the distance matrix in the bits of an integer: Hyyrö, "A
+    bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003).
     """
     shorter, longer = sorted((left, right), key=len)
     if not shorter:

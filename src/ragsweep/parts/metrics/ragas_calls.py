@@ -1,7 +1,8 @@
-"""Run ragas' metrics through our judge: prompts and arithmetic are ragas', while calls, fences and cache are ours.
+"""Run ragas' metrics with ragsweep's judge.
 
-Only this module imports ragas' metrics, and only when a score first needs them, because the import takes seconds.
-ragas' retries are not used.
+The prompts and the arithmetic are those of ragas; the calls, fences and cache are those of ragsweep. ragas' retries are
+not used. Only this module imports ragas' metrics, and only when they are first needed, because the import takes
+seconds.
 """
 
 import os
@@ -19,26 +20,26 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.usage import sum_usage
 
 VERSION = "1"
-"""Part of the address of ragas' judgements; change it with any change to this module that can affect them."""
+"""Part of the address of stored judgements; increase it with every change to this module that can affect judgements."""
 
 LISTS = frozenset({"statements", "classifications", "claims"})
-"""Fields of replies that list the statements of a text."""
+"""Fields of a reply that list the statements in a text."""
 
 TRUSTED = frozenset({"atomicity", "coverage"})
-"""Fields of ragas' prompts that contain our own settings, not text under judgement."""
+"""Fields of ragas' prompts that contain the metric's settings, not judged text; they are not fenced."""
 
 
 class NothingToJudge(Exception):
-    """The judge found no statement in a text."""
+    """Raised if the judge finds no statements in a text."""
 
 
 class JudgeSession:
-    """Makes the calls of one judgement of one case, and sums their usage.
+    """Make the calls for one sample of one case, and sum their usage in ``usage``.
 
     Args:
         judge: The judge, with its cache.
         sample: Index of the sample, from 0.
-        strict: Raise NothingToJudge for a text without statements, which ragas may score as perfect.
+        strict: Whether ``ask`` raises NothingToJudge for a text without statements, which ragas may score as perfect.
     """
 
     def __init__(self, judge: CachedJudge, sample: int, strict: bool) -> None:
@@ -50,7 +51,10 @@ class JudgeSession:
         self._repetitions: Counter[str] = Counter()
 
     async def ask(self, prompt: str, model: Any) -> Any:
-        """Return the reply as an instance of ``model``, a pydantic class. Raises NothingToJudge or CallFailed."""
+        """Return the reply as an instance of ``model``, a pydantic class.
+
+        Raises CallFailed if the call fails and, if ``strict``, NothingToJudge if a text has no statements.
+        """
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
@@ -60,7 +64,7 @@ class JudgeSession:
         return value
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text. Raises CallFailed."""
+        """Return one vector per text. Raises CallFailed if the call fails."""
         vectors: list[list[float]] = self._count(await self.judge.embed(texts))
         return vectors
 
@@ -72,9 +76,10 @@ class JudgeSession:
 def scorer(
     name: str, session: JudgeSession, embeddings: bool, options: Mapping[str, Any]
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Create the metric of ragas called ``name``, which makes its calls through a session; return its ``ascore``.
+    """Create an instance of ragas' metric class ``name`` whose calls go through a session; return its ``ascore``.
 
-    ``embeddings`` is whether the metric needs embeddings. Raises ValueError if ragas rejects the options.
+    ``embeddings`` is true if the metric needs embeddings. ``options`` are further arguments of the class. Raises
+    ValueError if ragas rejects the options.
     """
     ragas = library()
     clients: dict[str, Any] = {} if name == "SemanticSimilarity" else {"llm": ragas.judge(session)}
@@ -89,7 +94,7 @@ def scorer(
     ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
 
     async def embed_first(**texts: str) -> Any:
-        """Embed the texts in advance: ragas' own ``ascore`` would do so synchronously, and block the event loop."""
+        """Embed the texts, then score them: ragas' ``ascore`` would embed synchronously and block the event loop."""
         await clients["embeddings"].prepare(list(texts.values()))
         return await ascore(**texts)
 
@@ -98,13 +103,16 @@ def scorer(
 
 @cache
 def _cached_schema(model: Any) -> SimpleNamespace:
-    """Return a stand-in for a model: ragas' prompts use only its JSON schema, which is generated once here."""
+    """Return a stand-in for a pydantic class, with ``model_json_schema`` as its only attribute.
+
+    ragas' prompts use no other attribute of the class. The schema is generated only once per class.
+    """
     schema = model.model_json_schema()
     return SimpleNamespace(model_json_schema=lambda: schema)
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a prompt writer that fences all texts except TRUSTED fields, and puts the notice before the prompt."""
+    """Return a function like ``write`` that fences all fields except TRUSTED, and prepends NOTICE to the prompt."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}
@@ -122,7 +130,7 @@ def _fence_all(value: Any) -> Any:
 
 @cache
 def library() -> SimpleNamespace:
-    """Import ragas; return its metrics, its prompt class, and client classes that delegate to a session."""
+    """Import ragas; return its metrics, its prompt class, and client classes whose calls go through a JudgeSession."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # read by ragas: no telemetry
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,7 +140,7 @@ def library() -> SimpleNamespace:
         from ragas.prompt.metrics.base_prompt import BasePrompt
 
     class SessionLlm(InstructorBaseRagasLLM):
-        """Send ragas' prompts through a session."""
+        """ragas' client of an LLM, which sends prompts through a session."""
 
         def __init__(self, session: JudgeSession) -> None:
             self.session = session
@@ -144,7 +152,7 @@ def library() -> SimpleNamespace:
             return await self.session.ask(prompt, response_model)
 
     class SessionEmbedding(BaseRagasEmbedding):
-        """Embed ragas' texts through a session."""
+        """ragas' client of an embedder, which embeds texts through a session."""
 
         def __init__(self, session: JudgeSession) -> None:
             super().__init__()

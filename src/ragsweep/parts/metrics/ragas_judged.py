@@ -1,9 +1,12 @@
-"""RAGAS's judged metrics, with ragas' own prompts and arithmetic (``ragas.metrics.collections``) and our calls.
+"""RAGAS's judged metrics, with the prompts and arithmetic of ``ragas.metrics.collections`` and ragsweep's own calls.
 
-Their scores differ from ragas' in three cases. A failed judgement is NaN with a reason, instead of being averaged away.
-If a text has no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas' AnswerCorrectness
-assumes a perfect match. If the judge derives an empty question from an answer, the score is NaN; ragas' AnswerRelevancy
-skips empty questions, and scores 0 if all are empty.
+The scores differ from those of ragas in three cases:
+
+- If a call fails, the score is NaN with a reason, whereas ragas may average over the remaining calls.
+- If a text has no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas' AnswerCorrectness
+  assumes a perfect match.
+- If the judge derives an empty question from an answer, the score is NaN, whereas ragas' AnswerRelevancy skips empty
+  questions, and scores 0 if all are empty.
 """
 
 import importlib.metadata
@@ -30,15 +33,15 @@ _RAGAS_FIELDS = {
 }
 _ROUNDING = 1e-6
 PROMPT = 1500
-"""Approximate number of tokens of ragas' longest prompt with examples and schema, before it is filled in."""
+"""Approximate number of tokens of ragas' longest prompt, with its examples and schema but without the judged texts."""
 
 
 class RagasMetric(JudgeMetric):
-    """A metric of ragas; ``of_ragas`` is the name of its class in ragas.
+    """Base class of ragas' judged metrics; ``of_ragas`` is the name of the class in ragas.
 
-    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, only if none of its texts has
-    statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each passage, and
-    ``embeds`` embedding calls, not counting retries.
+    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, it is not scored if none of
+    its texts has statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each
+    passage, and ``embeds`` embedding calls, not counting retries.
     """
 
     of_ragas: ClassVar[str]
@@ -50,16 +53,22 @@ class RagasMetric(JudgeMetric):
 
     @property
     def model(self) -> str:
-        """The model that determines the price; if a metric makes chat and embedding calls, all are priced as chats."""
+        """The model whose prices apply to all calls: the embedding model for a metric without chat calls, else the LLM.
+
+        Empty if the judge has no such model.
+        """
         named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
         return str(getattr(self._judge, named, None) or "")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the versions of ragas and of our prompts."""
+        """Return the version of ragas, and the version of ``ragas_calls``, which modifies ragas' prompts."""
         return {"ragas": importlib.metadata.version("ragas"), "prompts": VERSION}
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return a high estimate of one judgement's cost; output tokens are NaN if the judge sets no ``max_tokens``."""
+        """Return an upper estimate of the cost of judging one case, with all samples.
+
+        The output tokens are NaN if the metric makes chat calls and the judge has no ``max_tokens``.
+        """
         judge = self._judge
         chats = self.chats + (self.chats_a_passage * size.passages if self.chats_a_passage else 0.0)
         context = (self.chats + self.chats_a_passage) * size.context if chats else 0.0
@@ -97,7 +106,7 @@ def _printable(value: Any) -> Any:
 
 
 class RagasFaithfulness(RagasMetric):
-    """Proportion of the answer's statements, extracted by the judge, that follow from the context."""
+    """Proportion of the statements in the answer that follow from the context; the judge extracts the statements."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_faithfulness"
@@ -107,9 +116,10 @@ class RagasFaithfulness(RagasMetric):
 
 
 class RagasAnswerRelevancy(RagasMetric):
-    """Mean cosine between the question and ``strictness`` questions that the judge derives from the answer.
+    """Mean cosine between the question and questions that the judge derives from the answer.
 
-    The score is 0 if the judge calls the answer evasive every time.
+    The judge is called ``strictness`` times, and derives one question per call. The score is 0 if the judge finds the
+    answer evasive in every call.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -129,7 +139,7 @@ class RagasAnswerRelevancy(RagasMetric):
 
 
 class RagasContextPrecision(RagasMetric):
-    """Average precision of the context, where chunks that the judge finds useful for the reference are relevant."""
+    """Average precision of the context, where a chunk is relevant if the judge finds it useful for the reference."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision"
@@ -139,7 +149,7 @@ class RagasContextPrecision(RagasMetric):
 
 
 class RagasContextPrecisionWithoutReference(RagasMetric):
-    """Average precision of the context, where chunks that the judge finds useful for the answer are relevant."""
+    """Average precision of the context, where a chunk is relevant if the judge finds it useful for the answer."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_precision_without_reference"
@@ -149,7 +159,7 @@ class RagasContextPrecisionWithoutReference(RagasMetric):
 
 
 class RagasContextRecall(RagasMetric):
-    """Proportion of the reference answer's statements that the context supports."""
+    """Proportion of the statements in the reference answer that the context supports, according to the judge."""
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
     name = "ragas_context_recall"
@@ -158,9 +168,10 @@ class RagasContextRecall(RagasMetric):
 
 
 class RagasAnswerCorrectness(RagasMetric):
-    """Weighted mean of an F-beta (the answer's statements against the reference's) and the cosine of the two texts.
+    """Weighted mean of two scores of the answer against the reference: F-beta of their statements, and their cosine.
 
-    Refusals with text are also judged.
+    ``factuality`` is the weight of the F-beta score, and ``similarity`` that of the cosine of the embeddings. Refusals
+    with text are also judged.
     """
 
     TRAITS = PartTraits(version="1")
@@ -181,15 +192,16 @@ class RagasAnswerCorrectness(RagasMetric):
         self.bounds = (-similarity / (factuality + similarity), 1.0)
 
     def check(self) -> None:
-        """Raise ConfigError if there is no judge, or if it has no embeddings although ``similarity`` is above 0."""
+        """Raise ConfigError if there is no judge, or if the judge has no embeddings and ``similarity`` is above 0."""
         self._judge.check_metric(self.name, self.options["weights"][1] > 0)
 
 
 class RagasFactualCorrectness(RagasMetric):
-    """Precision, recall or F-beta of the answer's claims against the reference's, rounded to two places.
+    """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored if the
-    reference has no claims either, or if ``mode`` is "precision", which does not extract the reference's claims.
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas, with two exceptions in which it
+    is not scored: the reference has no claims either, or ``mode`` is "precision", so that the claims in the reference
+    are not extracted.
     """
 
     TRAITS = PartTraits(version="2")
@@ -214,7 +226,7 @@ class RagasFactualCorrectness(RagasMetric):
 
 
 class RagasSemanticSimilarity(RagasMetric):
-    """Cosine of the judge's embeddings of the answer and the reference; refusals with text are also scored."""
+    """Cosine between the judge's embeddings of the answer and of the reference; refusals with text are also scored."""
 
     TRAITS = PartTraits(version="1")
     name = "ragas_semantic_similarity"
@@ -226,10 +238,10 @@ class RagasSemanticSimilarity(RagasMetric):
 
 
 class RagasNoiseSensitivity(RagasMetric):
-    """Proportion of the answer's statements that are wrong and follow from a chunk; lower is better.
+    """Proportion of the statements in the answer that are wrong and follow from a chunk; lower is better.
 
-    With ``mode`` "relevant", the chunk must support a statement of the reference; with "irrelevant", no chunk from
-    which the answer's statement follows may do so.
+    With ``mode`` "relevant", a statement counts if it follows from a chunk that also supports a statement of the
+    reference; with "irrelevant", it counts if it follows only from chunks that support no statement of the reference.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)

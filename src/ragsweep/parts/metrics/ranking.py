@@ -1,11 +1,12 @@
-"""Metrics of the ranking, regardless of ``top_k``.
+"""Metrics of the ranking, which may be longer than the context (``top_k``).
 
-All except F1, exponential nDCG and the Ann metrics follow trec_eval (https://github.com/usnistgov/trec_eval, files
-m_ndcg_cut.c, m_recall.c, m_P.c, m_success.c, m_recip_rank.c and m_map.c), and equal it if each document is one chunk
-with at most one piece of evidence. There are two differences. Pieces of evidence are relevant, not chunks, so that no
-denominator depends on the chunking; and a question without relevant evidence is not scored, whereas trec_eval scores
-it 0. AnnRecall and AnnEvidenceLost, which trec_eval lacks, compare an approximate index with exact search of the same
-vectors.
+Most of them follow trec_eval (https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c,
+m_success.c, m_recip_rank.c and m_map.c), with two differences. First, pieces of evidence are relevant, not chunks, so
+that no denominator depends on the chunking; the values equal those of trec_eval if each document is one chunk with at
+most one piece of evidence. Second, a question without relevant evidence is not scored, whereas trec_eval scores it 0.
+
+trec_eval has neither F1 nor nDCG with exponential gain. It also lacks AnnRecall and AnnEvidenceLost, which compare an
+approximate index with an exact search of the same vectors.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +42,7 @@ class Ndcg(EvidenceMetric):
     DCG = sum of gain / log2(rank + 1) (Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR
     techniques", with the discount of trec_eval's m_ndcg.c). Linear gain is the grade, as in trec_eval; exponential gain
     is 2^grade - 1 (Burges et al. 2005, "Learning to rank using gradient descent"). The ideal ranking consists of the
-    question's relevant evidence, highest grade first, cut at the same length.
+    question's relevant evidence, highest grade first. Both rankings are cut at ``cutoff``, unless it is None.
     """
 
     TRAITS = PartTraits(version="1")
@@ -59,7 +60,7 @@ class Ndcg(EvidenceMetric):
 
 
 class _AtCutoff(EvidenceMetric):
-    """A metric of the ranking down to a cutoff, or of the whole ranking; its name begins with ``stem``."""
+    """A metric of the first ``cutoff`` chunks of the ranking (None: of all chunks); its name begins with ``stem``."""
 
     stem: ClassVar[str]
 
@@ -69,7 +70,7 @@ class _AtCutoff(EvidenceMetric):
 
 
 class _AtGivenCutoff(_AtCutoff):
-    """A metric that is undefined without a cutoff."""
+    """A metric of the first ``cutoff`` chunks of the ranking, which is undefined without a cutoff."""
 
     cutoff: int
 
@@ -78,7 +79,7 @@ class _AtGivenCutoff(_AtCutoff):
 
 
 class Recall(_AtCutoff):
-    """Proportion of the relevant evidence found within the cutoff (trec_eval's recall)."""
+    """Proportion of the relevant pieces of evidence that are found within the cutoff (trec_eval's recall)."""
 
     TRAITS = PartTraits(version="1")
     stem = "recall"
@@ -88,9 +89,10 @@ class Recall(_AtCutoff):
 
 
 class Precision(_AtGivenCutoff):
-    """Number of pieces of evidence within the cutoff, divided by the cutoff, even if fewer chunks are ranked.
+    """Number of relevant pieces of evidence within the cutoff, divided by the cutoff (trec_eval's P).
 
-    This is trec_eval's P. Pieces that one chunk covers count at successive ranks (``EvaluationView.credited_rank``).
+    The divisor is the cutoff even if the ranking is shorter. If one chunk covers several pieces of evidence, these
+    count at successive ranks (see ``EvaluationView.credited_rank``).
     """
 
     TRAITS = PartTraits(version="1")
@@ -101,7 +103,7 @@ class Precision(_AtGivenCutoff):
 
 
 class F1(_AtGivenCutoff):
-    """Harmonic mean of precision and recall at the cutoff, 0 if both are 0 (van Rijsbergen 1979, ch. 7)."""
+    """Harmonic mean of precision and recall at the cutoff; 0 if both are 0 (van Rijsbergen 1979, ch. 7)."""
 
     TRAITS = PartTraits(version="1")
     stem = "f1"
@@ -112,7 +114,7 @@ class F1(_AtGivenCutoff):
 
 
 class HitRate(_AtGivenCutoff):
-    """Whether any evidence was found within the cutoff: 1 or 0 (trec_eval's success)."""
+    """Whether any relevant evidence is found within the cutoff: 1 or 0 (trec_eval's success)."""
 
     TRAITS = PartTraits(version="1")
     stem = "hit_rate"
@@ -122,7 +124,10 @@ class HitRate(_AtGivenCutoff):
 
 
 class Mrr(_AtCutoff):
-    """1 / rank of the first chunk within the cutoff that covers evidence; 0 without one (trec_eval's recip_rank)."""
+    """Reciprocal of the rank of the first chunk that covers evidence; 0 if none does (trec_eval's recip_rank).
+
+    With a cutoff, only the chunks within the cutoff count.
+    """
 
     TRAITS = PartTraits(version="1")
     stem = "mrr"
@@ -135,9 +140,10 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean, over the pieces of evidence, of the precision at the piece's rank (trec_eval's map, map_cut).
+    """Mean, over the relevant pieces of evidence, of the precision at the piece's rank (trec_eval's map, map_cut).
 
-    A piece that is not found counts as 0. A question's value is its average precision; the mean over questions is MAP.
+    The precision of a piece that is not found within the cutoff is 0. The score of a question is its average precision;
+    MAP is the mean of these scores.
     """
 
     TRAITS = PartTraits(version="1")
@@ -153,7 +159,10 @@ class MeanAveragePrecision(_AtCutoff):
 
 
 def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
-    """Return the proportion of each question's evidence found within the cutoff; 0 for a question without evidence."""
+    """Return, for each question, the proportion of its relevant evidence that is found within the cutoff.
+
+    The proportion is 0 for a question without relevant evidence. ``cutoff`` None means the whole ranking.
+    """
     return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
 
 
@@ -165,7 +174,7 @@ def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
 def _count_within(
     question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Count each question's pieces of evidence within the cutoff."""
+    """Return the number of each question's pieces of evidence whose rank is within the cutoff."""
     return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 
@@ -173,7 +182,7 @@ def _count_within(
 def _ideal(
     question: NDArray[np.int64], grade: NDArray[np.float64], gain: Gain, cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Return the discounted cumulative gain of each question's ideal ranking."""
+    """Return the discounted cumulative gain of each question's ideal ranking, cut at ``cutoff``."""
     order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
     rank[order] = _number_within(question[order])
@@ -187,17 +196,20 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each question from 1; ``question`` must be in ascending order."""
+    """Return, for each row, its number among the rows of the same question, from 1.
+
+    ``question`` has the index of each row's question, in ascending order.
+    """
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
 
 
 class AnnRecall(Proportion):
-    """Proportion of exact search's first chunks that are also among approximate search's first chunks.
+    """Proportion of the first chunks of an exact search that are also among the first chunks of the approximate search.
 
-    Both rankings are cut at the same rank: the cutoff or, without one, the depth of exact search. This is the recall of
-    Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), but with chunks compared by
-    identity. In a hybrid, the counts of all legs with approximate indexes are added. Without any approximate index,
-    there is no score.
+    Both rankings are cut at the cutoff or, without one, at the depth of the exact search. This is the recall of
+    Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), except that chunks are compared
+    by identity, not by distance. In a hybrid, the counts are summed over all legs with an approximate index. Questions
+    are not scored if no index is approximate, if they are conversational, or if the exact search finds nothing.
     """
 
     TRAITS = PartTraits(version="1")
@@ -208,9 +220,9 @@ class AnnRecall(Proportion):
         self.cutoff = cutoff
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         shared, total = np.zeros(len(view.questions)), np.zeros(len(view.questions))
-        row = np.arange(len(view.questions), dtype=np.int64)[:, None] << 32  # keeps questions apart
+        row = np.arange(len(view.questions), dtype=np.int64)[:, None] << 32  # keeps the questions' positions apart
         for leg in view.approximate.values():
             exact = leg.exact.first(self.cutoff or leg.exact.positions.shape[1])
             found, is_chunk = leg.found.first(exact.positions.shape[1]), exact.positions != NO_CHUNK
@@ -222,10 +234,10 @@ class AnnRecall(Proportion):
 
 
 class AnnEvidenceLost(Proportion):
-    """Proportion of the relevant evidence that exact search finds within the cutoff, but approximate search does not.
+    """Proportion of the relevant evidence within the cutoff of an exact search, but not of the approximate search.
 
-    The legs of a hybrid that have approximate indexes are taken together: evidence that one leg loses and another finds
-    is not lost.
+    In a hybrid, evidence is lost only if the approximate search finds it in none of the legs with an approximate index.
+    Questions are not scored if no index is approximate, or if they have no relevant evidence.
     """
 
     TRAITS = PartTraits(version="1")
@@ -237,7 +249,7 @@ class AnnEvidenceLost(Proportion):
         self.cutoff = cutoff
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         in_exact, in_found = np.zeros(len(view.grade), dtype=bool), np.zeros(len(view.grade), dtype=bool)
         for leg in view.approximate.values():
             in_exact |= is_within(leg.exact_rank, self.cutoff)

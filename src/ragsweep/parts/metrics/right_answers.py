@@ -1,4 +1,4 @@
-"""Metrics that compare an answer with right answers (by ROUGE-L, BLEU or embeddings), or with keywords."""
+"""Metrics that compare an answer with right answers, by ROUGE-L, BLEU or embeddings, or with keywords."""
 
 import importlib.metadata
 import re
@@ -29,7 +29,10 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class _Overlap(AnswerMetric):
-    """A metric that takes the best score over the right answers; refusals score 0, and unanswerable questions NaN."""
+    """A metric whose score is the best over the right answers.
+
+    A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
+    """
 
     needs = ("answer", "reference")
 
@@ -47,19 +50,20 @@ class _Overlap(AnswerMetric):
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Compare an answer with a right answer that differs from it; equal texts score 1 without this comparison."""
+        """Return the score of an answer against a right answer that differs from it; equal texts score 1 anyway."""
 
 
 def composed(text: str) -> str:
-    """Return a stripped text in Unicode's composed form (NFC), in which each accented letter has one representation."""
+    """Return a text, stripped, in Unicode's composed form (NFC), so that equal accented letters compare as equal."""
     return unicodedata.normalize("NFC", text.strip())
 
 
 class RougeL(_Overlap):
-    """F-measure of the longest common subsequence of words (Lin 2004, "ROUGE"), with English stems.
+    """F-measure of the longest common subsequence of word stems in the answer and a right answer (Lin 2004, "ROUGE").
 
-    Accents are removed first. The library's tokenizer would drop letters other than ``a`` to ``z``, so words with
-    other letters bypass it.
+    If there are several right answers, the best score counts. Accents are removed first, and words in ASCII are reduced
+    to English stems. The tokenizer of rouge_score drops all letters except ``a`` to ``z``, so other words bypass it. A
+    refusal scores 0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -69,14 +73,15 @@ class RougeL(_Overlap):
         return clamp(self.overlap(text, right).fmeasure, (0.0, 1.0))
 
     def overlap(self, text: str, other: str) -> Any:
-        """Return the ROUGE-L of two texts.
+        """Return the ROUGE-L scores of two texts, as a ``Score`` of rouge_score.
 
-        ``precision`` is over the words of ``text``, ``recall`` over the words of ``other``; ``fmeasure`` combines them.
+        Its ``precision`` is relative to the words of ``text``, its ``recall`` to the words of ``other``; ``fmeasure``
+        is their harmonic mean.
         """
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
-        """Split a folded text into words for rouge_score; words in ASCII pass through its own tokenizer and stemmer."""
+        """Return the words of a folded text, for rouge_score, whose own tokenizer splits and stems ASCII words."""
         parts = words(text.replace("_", " "))
         return [one for part in parts for one in (self._english.tokenize(part) if part.isascii() else [part])]
 
@@ -94,9 +99,11 @@ class RougeL(_Overlap):
 
 
 class Bleu(_Overlap):
-    """BLEU of one answer (Papineni et al. 2002), with as many orders of n-grams as its length permits.
+    """BLEU of one answer (Papineni et al. 2002), with n-grams up to order 4, or less if the answer is shorter.
 
-    Tokens are defined by sacrebleu's ``13a``; in scripts without spaces and in Hangul, each character is a token.
+    If there are several right answers, the best score counts. Tokens are those of sacrebleu's tokenizer ``13a``, but
+    each character is a token in Hangul and in scripts without spaces. A refusal scores 0; unanswerable questions are
+    not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -113,11 +120,13 @@ Match = Literal["word", "substring", "stem"]
 
 
 class KeywordCoverage(AnswerMetric):
-    """Proportion of the keywords found in the answer, ignoring case, accents and the forms of apostrophes and hyphens.
+    """Proportion of the question's keywords that the answer contains.
 
-    ``match`` decides whether whole words, substrings or word stems are compared. ``language`` is the language of the
-    stems; "label" means the question's label ``language`` or, if that names no known language, the detected one, with
-    English as fallback. A refusal of an answerable question scores 0; unanswerable questions are not scored.
+    Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
+    ("word"), substrings ("substring") or word stems ("stem") are compared. ``language`` is the language of the stems;
+    "label" stands for the question's label ``language`` or, if this is missing or unknown, the detected language, or
+    else English. A refusal of an answerable question scores 0. Unanswerable questions, and questions without keywords,
+    are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -139,14 +148,14 @@ class KeywordCoverage(AnswerMetric):
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Score one answer, or return the reason why it has no score."""
+        """Return the proportion of keywords in the answer; 0 for a refusal."""
         return keyword_coverage(question, answer_text(answer, question.keywords), self.match, self.language)
 
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
-    """Return the proportion of a question's keywords found in a text; the question must have at least one."""
+    """Return the proportion of a question's keywords that a text contains; the question must have a keyword."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
-    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # they fold to nothing
+    found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # keywords that fold to ""
     if match == "stem":
         code = language_code(question.labels.get("language", "") if language == "label" else language)
         code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
@@ -160,7 +169,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the tokens of a text, each between spaces: the folded stems of its words, and its punctuation marks."""
+    """Return the tokens of a text, folded stems of words and punctuation marks, with spaces around each token."""
     import Stemmer
 
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
@@ -169,10 +178,11 @@ def _stems(text: str, code: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
-    """Compile the pattern that finds a keyword in a folded text.
+    """Return the pattern that matches a keyword in a folded text.
 
-    Unless ``match`` is "substring", the keyword must start and end at the edge of a word. This does not apply to an
-    edge of the keyword that is a sign (``-(x+1)``), or a character of Hangul or of a script without spaces.
+    Unless ``match`` is "substring", the match must begin and end at a word boundary. A boundary is not required next to
+    a first or last character of the keyword that is a sign (as in ``-(x+1)``), or that belongs to Hangul or a script
+    without spaces.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))
@@ -184,14 +194,14 @@ def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
 
 
 CASES_EMBEDDED = 32
-"""Number of cases embedded at once; judgements are stored after each batch."""
+"""Number of cases in a batch; judgements are stored after each batch."""
 
 
 class SemanticSimilarity(JudgedAnswerMetric):
     """Cosine between the embeddings of the answer and of the first right answer.
 
-    A refusal of an answerable question scores 0; unanswerable and conversational questions are not scored. Texts longer
-    than the model's window are truncated.
+    A refusal of an answerable question scores 0. Unanswerable and conversational questions, and questions without a
+    right answer, are not scored. The embedder may truncate long texts.
     """
 
     TRAITS = PartTraits(version="2", skips_abstained=True)
@@ -204,7 +214,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
         self.embedder = embedder
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case by the cosine between its answer and reference; 1 if the two are equal."""
+        """Judge each case by the cosine between its answer and its reference; equal texts score 1."""
         for batch in batches(cases, CASES_EMBEDDED):
             texts = {n: (without_citations(case.answer, [case.reference]), case.reference) for n, case in batch}
             pairs = {n: (composed(answer), composed(reference)) for n, (answer, reference) in texts.items()}
@@ -220,7 +230,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
-    """Return the unit vector of each distinct text."""
+    """Return a mapping from each distinct text to its embedding, scaled to length 1."""
     distinct = sorted(set(texts))
     if not distinct:
         return {}

@@ -1,4 +1,4 @@
-"""Similarity of a question and its context according to an embedder; needs neither labels nor answers."""
+"""A metric of the similarity between a question and its context, which needs neither labels nor answers."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class ContextSimilarity(Proportion):
-    """Mean cosine between the embeddings of the question and of each chunk of the context.
+    """Mean, over the chunks of the context, of the cosine between the embeddings of the question and the chunk.
 
     Conversational questions, and questions with an empty context, are not scored. The embedder may truncate long texts.
     """
@@ -27,7 +27,7 @@ class ContextSimilarity(Proportion):
         self.embedder = embedder
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-        """Judge every case by the mean cosine between its question and its chunks."""
+        """Judge each case by the mean cosine between its question and its chunks; every case must have a chunk."""
         for batch in batches(cases, CASES_EMBEDDED):
             chunks = embed_texts(self.embedder, [text for _, case in batch for text in case.contexts])
             queries = self.embedder.embed_queries([case.question for _, case in batch])
@@ -35,6 +35,6 @@ class ContextSimilarity(Proportion):
                 done(n, Judgement(float(np.mean([query @ chunks[text] for text in case.contexts]))))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every question; a judgement without a value gets NaN with its reason."""
+        """Return one score per question: the judged value, clipped to the bounds, or NaN and the judgement's reason."""
         judged = judgements(view, self.name)
         return to_scores([one.reason or clamp(one.value, self.bounds) for one in judged])

@@ -1,4 +1,4 @@
-"""Metrics of tasks: the base class for user-defined ones, weighted sums, and whether a case is solved."""
+"""Metrics of tasks: a base class for user-defined metrics, weighted sums, and whether a case is solved."""
 
 import math
 from abc import abstractmethod
@@ -16,29 +16,29 @@ from ragsweep.parts.metrics.bases import Proportion, to_scores
 
 
 class TaskMetric(Proportion):
-    """A metric of a task: one number for the output that was read from an answer (``output=`` in the config).
+    """A metric of a task, which scores the output that the config's output reader (``output=``) reads from an answer.
 
-    Scores with a ``unit``, such as "ms", are amounts, unless the unit is "%" or "points". Configs are compared by the
-    ratios of amounts if all are above 0, and otherwise by the differences of scores.
+    If the metric has a ``unit``, such as "ms", its scores are amounts, unless the unit is "%" or "points". Configs are
+    compared by the ratios of amounts if all of them are above 0, and otherwise by the differences of scores.
 
-    The score of an unreadable answer is ``unread``. By default it is a reason, "unreadable output", which is counted
-    but does not make a result partial; comparisons of configs replace such a missing score by the worst score, if the
-    metric has no unit and its scores are from 0 to 1.
+    ``unread`` is the score of an answer from which no output can be read. The default is a reason, "unreadable output":
+    the question has no score, which does not make the result partial. If the metric has no unit and its scores range
+    from 0 to 1, comparisons of configs replace the missing score by the worst possible one.
 
-    A class may define ``pairs(question, output)``, which yields the expected and the found kind of each finding; "" is
-    a missing kind. ``ragsweep compare --report`` draws their confusion matrix.
+    A class may define ``pairs(question, output)``, which yields a pair for each finding: its expected class and the
+    class that was found. "" stands for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
     """
 
     needs: tuple[str, ...] = ("answer", "output")
     unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case; the result is cached for composite metrics that use this one."""
+        """Return one score per case; the result is cached, because other metrics may be composed of this one."""
         return _score_outputs(self, view)
 
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Score an output, or return why it has no score; ``question.fields`` has the fields of the case."""
+        """Return the score of an output, or why it has none; ``question.fields`` contains the fields of the case."""
 
 
 @memoize_by_identity
@@ -56,7 +56,7 @@ def _score_outputs(metric: TaskMetric, view: EvaluationView) -> Scores:
 
 
 class UnreadableOutput(TaskMetric):
-    """Whether nothing could be read from the answer: 1 or 0."""
+    """Whether the output reader cannot read the answer: 1 or 0. A failed answer is not scored."""
 
     TRAITS = PartTraits(version="1")
     name = "unreadable_output"
@@ -64,20 +64,22 @@ class UnreadableOutput(TaskMetric):
     unread = 1.0
 
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Return 0: the output was read."""
+        """Return 0.0, because the output was read."""
         return 0.0
 
 
 class WeightedSum:
-    """The weighted sum of other metrics for each case, such as a global score.
+    """Weighted sum of other metrics, computed for each case.
 
     Args:
         name: The metric's name.
-        terms: The ``metric`` (``${metrics.KEY}``) and ``weight`` of each term, by the term's name.
-        constant: Constant added to the sum.
-        unit: Unit of the value.
-        bounds: Lowest and highest possible value; None where there is none.
-        higher_is_better: False if lower values are better.
+        terms: By the name of each term, a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
+        constant: A constant that is added to the sum.
+        unit: The unit of the score.
+        bounds: The lowest and highest possible score, each a number or None for no limit.
+        higher_is_better: Whether a higher score is better; otherwise, a lower score is.
+
+    Raises ConfigError if the bounds or a term are invalid.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -103,7 +105,7 @@ class WeightedSum:
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case that has a score for each term; other cases get the first missing term's reason."""
+        """Return one score per case; if a term is not scored, NaN and the reason of the first such term."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)
@@ -116,9 +118,11 @@ class TaskSuccess:
     """Whether a case is solved, that is, meets every criterion: 1 or 0.
 
     Args:
-        criteria: The ``metric`` (``${metrics.KEY}``) of each criterion, by the criterion's name, with ``at_least``,
-            ``at_most`` or both.
+        criteria: By the name of each criterion, a mapping with its ``metric`` (``${metrics.KEY}``) and the limits of
+            the metric's score: ``at_least``, ``at_most`` or both.
         name: The metric's name.
+
+    Raises ConfigError if a criterion is invalid.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -140,9 +144,10 @@ class TaskSuccess:
         self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Score every case: 0 if any criterion is missed; otherwise a missing score leaves the case unscored.
+        """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
-        The limits allow for rounding (1e-9).
+        NaN means that no criterion is missed, but a metric has no score. A score may miss its limit by 1e-9, to allow
+        for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         for metric, least, most in self.criteria.values():

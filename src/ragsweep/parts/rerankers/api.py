@@ -1,4 +1,4 @@
-"""Rerank through a service with the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
+"""A reranker behind a service with the protocol of Cohere, Jina and vLLM: ``POST {base_url}/rerank``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 @dataclass(eq=False)
 class ApiReranker(ServiceSettings):
-    """Score pairs by ``POST {base_url}/rerank``; the service's ``relevance_score`` is the score.
+    """Score pairs of a question and a text by ``POST {base_url}/rerank``; a score is the reply's ``relevance_score``.
 
-    :class:`ragsweep.services.http_client.Service` makes the calls, with its key, retries and waits.
+    :class:`ragsweep.services.http_client.Service` makes the calls, and handles the API key, retries and waits.
     """
 
     TRAITS = replace(
@@ -38,21 +38,21 @@ class ApiReranker(ServiceSettings):
     batch_size: int = 100
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call. Raises ConfigError for a number out of range."""
+        """Set up the service without making a call. Raises ConfigError for a number out of range."""
         self.service = Service(self.base_url, **self.call_settings())
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
+        """Raise ConfigError for invalid values, and for a secret in the config. No call is made."""
         super().check()
         check_at_least("reranker", 1, batch_size=self.batch_size)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs, with a call for every ``batch_size`` distinct texts of a question.
+        """Return one score per pair (question, text); a call scores up to ``batch_size`` distinct texts of a question.
 
-        A pair with a blank question scores 0, without a call. Raises CallFailed if a call fails permanently, because a
-        ranking cannot be partly reranked. The pipeline then scores fewer questions at a time; a question that fails
-        even by itself gets no ranking.
+        A pair with a blank question scores 0, without a call. Raises CallFailed if a call still fails after its
+        retries, because a ranking cannot be reranked in part. The pipeline then scores fewer questions at a time; a
+        question that fails even on its own gets no ranking.
         """
         rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
         for row, (query, text) in enumerate(pairs):
@@ -76,7 +76,10 @@ class ApiReranker(ServiceSettings):
 
 
 def read(answer: Any, texts: int) -> list[float]:
-    """Return one score per text; raise ValueError unless every text has exactly one finite score."""
+    """Return the scores in a reply, in the order of the texts; ``texts`` is their number.
+
+    Raises ValueError unless the reply has exactly one score for every text, a finite 32-bit number.
+    """
     try:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Rerank with a model that reads the question and a chunk together."""
+"""A reranker whose model reads the question and a chunk together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,20 +13,20 @@ from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.reordering import REORDERING, Reordering
 
 ARCHITECTURE = "ForSequenceClassification"
-"""Suffix of a reranker's class; other models would get a randomly initialised head."""
+"""Suffix of the architecture of a reranker; other models would be loaded with a randomly initialised head."""
 
 DECIMALS = 4
-"""Digits of a score after the decimal point; the sixth would depend on the other pairs of its batch."""
+"""Number of decimals of a score; the sixth decimal would depend on the other pairs in the batch."""
 
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
-    """Score a pair by the logit of a classifier with one output; higher is better, and 0 is a probability of .5.
+    """Score a pair of a question and a chunk by the logit of a classifier with one output; higher is better.
 
-    The probability itself is not used, because in single precision it is equal for all good candidates. The logit is
-    rounded: further digits depend on the other pairs of its batch, and would order equal passages by chance.
-    ``max_length`` limits the tokens of question and chunk together (None: the model's own limit); the longer of the two
-    is truncated first.
+    A logit of 0 is a probability of 0.5. The probability itself is not used, because in single precision it is equal
+    for all good candidates. The logit is rounded, because further decimals depend on the other pairs in the batch and
+    would order equal passages by chance. ``max_length`` limits the tokens of the question and the chunk together (None:
+    the model's own limit); the longer of the two is truncated first.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2", reordering=REORDERING)
@@ -43,11 +43,11 @@ class CrossEncoder(LocalModel):
     download: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number out of range; loads nothing."""
+        """Raise ConfigError for a number out of range. The model is not loaded."""
         Reordering(self.candidates, self.min_score, self.mix).check()
 
     def check(self) -> None:
-        """Raise ConfigError like ``LocalModel.check``, and for a model that is not a reranker with one output."""
+        """Raise ConfigError as ``LocalModel.check`` does, and for a model that is not a reranker with one output."""
         super().check()
         config = self._config()
         architecture = (config.get("architectures") or ["unknown"])[0]
@@ -63,7 +63,7 @@ class CrossEncoder(LocalModel):
             )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs of question and text, batched by length. Raises InputError if a score is not finite."""
+        """Return one score per pair (question, text). Raises InputError if a score is not finite."""
         if not pairs:
             return np.empty(0, dtype=np.float32)
         from torch import nn

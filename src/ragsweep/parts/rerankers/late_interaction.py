@@ -1,4 +1,4 @@
-"""Rerank by the similarity of single tokens, with the config's embedding model."""
+"""A reranker that compares the tokens of the question and of a chunk, with the config's embedding model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.unit_vectors import unit
 
 QUESTIONS = 64
-"""Number of questions whose tokens are embedded together."""
+"""Number of questions whose tokens are embedded in one call."""
 
 
 @dataclass(eq=False)
 class LateInteraction:
-    """Score a pair by MaxSim: the cosine of each token of the question to the most similar token of the chunk.
+    """Score a pair by MaxSim: the mean, over the question's tokens, of the cosine to the chunk's most similar token.
 
-    The score is the mean of these cosines, from -1 to 1; Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the
-    sum, which ranks the chunks of a question alike but is not comparable between questions. The token vectors are
-    those of the embedder's ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
-    chunking and embedder, and stored in half precision, which changes a score by less than 0.001.
+    Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines, which
+    orders the chunks of a question in the same way but is not comparable between questions. The token vectors come from
+    the embedder's method ``embed_tokens``, and exclude special tokens. The tokens of chunks are embedded once per
+    chunking and embedder. Their vectors are stored in half precision, which changes a score by less than 0.001.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
@@ -46,13 +46,13 @@ class LateInteraction:
             )
 
     def read(self, texts: Sequence[str]) -> TokenVectors:
-        """Embed the tokens of chunks as unit vectors in half precision."""
+        """Return the token vectors of chunks, as unit vectors in half precision."""
         vectors = [unit(tokens).astype(np.float16) for tokens in self.embedder.embed_tokens(texts, "document")]
         start = np.concatenate([[0], np.cumsum([len(tokens) for tokens in vectors])]).astype(np.int64)
         return TokenVectors(np.concatenate(vectors) if vectors else np.empty((0, 0), np.float16), start)
 
     def score_read(self, chunks: TokenVectors, pairs: Sequence[tuple[str, int]]) -> Floats:
-        """Score pairs of a question and a chunk's index in ``chunks``."""
+        """Return one score per pair; a pair is a question and the position of a chunk in ``chunks``."""
         scores = np.empty(len(pairs), dtype=np.float32)
         rows_of: dict[str, list[int]] = {}
         for row, (query, _) in enumerate(pairs):
@@ -66,7 +66,7 @@ class LateInteraction:
         return scores
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Score pairs of a question and a chunk's text; each distinct text is embedded once."""
+        """Return one score per pair (question, chunk text); each distinct text is embedded once."""
         position = {text: n for n, text in enumerate(dict.fromkeys(text for _, text in pairs))}
         return self.score_read(self.read(list(position)), [(query, position[text]) for query, text in pairs])
 
@@ -74,8 +74,8 @@ class LateInteraction:
 def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Floats:
     """Return one score per chunk: the mean, over the query's tokens, of the cosine to the chunk's most similar token.
 
-    All token vectors are unit vectors, and ``positions`` are the indices of the chunks to score. A chunk without tokens
-    scores -1, as does every chunk if the query has no tokens.
+    ``query`` (tokens, dimension) and ``chunks`` contain unit vectors, and ``positions`` selects the chunks to score. A
+    chunk without tokens scores -1; if the query has no tokens, every chunk scores -1.
     """
     lengths = chunks.start[1:][positions] - chunks.start[:-1][positions]
     scores = np.full(len(positions), -1, dtype=np.float32)

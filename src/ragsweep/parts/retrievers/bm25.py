@@ -1,4 +1,4 @@
-"""Rank chunks, or any other texts, by the words that they share with a query."""
+"""Rank chunks, or other texts, by the words that they share with a query (BM25)."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,24 +19,25 @@ LANGUAGES = (
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
     "swedish", "turkish", "none",
 )  # fmt: skip
-"""Languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
+"""Values of ``language``: those with a stemmer in PyStemmer and stop words in bm25s, and "none" for neither."""
 
 Score = Callable[[list[int]], NDArray[Any]]
-"""A function that takes the indices of a query's known words, and returns the scores of all chunks."""
+"""A function from the indices of a query's words in the index's vocabulary to the scores of all chunks."""
 
 
 @dataclass(eq=False)
 class Bm25:
     """Rank chunks by BM25 over lower-cased words of at least two characters, stemmed and without stop words.
 
-    Ligatures and other compatibility forms count as the letters they represent; soft hyphens are ignored. In scripts
-    without spaces, and in Hangul, the words are pairs of neighbouring characters, so a single character is found only
-    if it occurs alone.
+    Ligatures and other compatibility forms are replaced by the letters that they represent, and soft hyphens are
+    ignored. In scripts without spaces, and in Hangul, words are pairs of adjacent characters, so a query of a single
+    character only finds chunks in which it stands alone.
 
     The backend ``bm25s`` uses Lucene's formula, called "lucene (accurate)" by Kamphuis et al., "Which BM25 do you
     mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f +
-    k1 (1 - b + b length / average))`` with ``idf = ln(1 + (N - n + .5) / (n + .5))``. The backend ``rank_bm25`` uses
-    BM25Okapi from the library of that name. A chunk is found if it scores more than 0, and at least ``min_score``.
+    k1 (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``; ``length``
+    is the number of words in the chunk, and ``average`` the mean over all chunks. The backend ``rank_bm25`` uses the
+    class BM25Okapi of the library rank_bm25. Chunks that do not score above 0 and at least ``min_score`` are dropped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -50,7 +51,7 @@ class Bm25:
     min_score: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range, and for an unknown backend or language."""
+        """Raise ConfigError for a value out of range, and for an unknown backend or language."""
         if not self.k1 >= 0:
             raise ConfigError(f"retriever.k1 must be at least 0, got {self.k1}")
         if self.k1 == 0 and self.backend == "rank_bm25":
@@ -64,17 +65,17 @@ class Bm25:
         self._loaded: tuple[Any, Mapping[str, int], Score] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of the libraries that split and stem words and compute scores."""
+        """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
         return {name: importlib.metadata.version(name) for name in sorted(libraries)}
 
     def build(self, texts: Sequence[str]) -> Arrays:
-        """Index the words of all chunks block by block, so that no Python objects are kept for individual chunks."""
+        """Return the index of all chunks, as named arrays; it is built shard by shard, to save memory."""
         shards = self.shards([len(text) for text in texts])
         return self.assemble((n, self.count(texts[shard])) for n, shard in enumerate(shards))
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
-        """Divide chunks, represented by their lengths in characters, into shards whose words are counted separately."""
+        """Divide chunks into shards whose words are counted separately; ``lengths`` are in characters."""
         shards, start, characters = [], 0, 0
         for end, length in enumerate(lengths, 1):
             characters += length
@@ -84,12 +85,15 @@ class Bm25:
         return shards
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Return the word counts of some chunks; for rank_bm25, which counts by itself, return their words in order."""
+        """Return the word counts of some chunks, as named arrays.
+
+        For the backend rank_bm25, which counts words itself, return the words of the chunks in text order.
+        """
         words = postings.words_of(*self._split(texts))
         return (postings.count(words) if self.backend == "bm25s" else words)._asdict()
 
     def assemble(self, shards: Iterable[tuple[int, Arrays]]) -> Arrays:
-        """Merge the results of ``count`` for all shards, each with the shard's number, into the index."""
+        """Merge the results of ``count`` into the index; ``shards`` yields pairs of a shard's number and its result."""
         if self.backend == "bm25s":
             words, state = postings.index(((n, postings.Counts(**shard)) for n, shard in shards), self.k1, self.b)
         else:
@@ -97,7 +101,10 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return each query's best chunks that score above 0, padded to ``depth``; the caller applies ``min_score``."""
+        """Return each query's best chunks, at most ``depth``, among those that score above 0, padded to ``depth``.
+
+        The caller applies ``min_score``.
+        """
         number, score = self._load(index)
         ids, meaning = self._split(queries)
         result = empty_rankings(len(queries), depth)
@@ -109,7 +116,7 @@ class Bm25:
         return result
 
     def _split(self, texts: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-        """Split texts into words; return every text's words as indices into the vocabulary, and the vocabulary."""
+        """Return the words of each text, as indices into the vocabulary of all texts, and this vocabulary."""
         import bm25s
         import Stemmer
 
@@ -124,7 +131,10 @@ class Bm25:
         return ids, sorted(vocabulary, key=vocabulary.__getitem__)
 
     def _load(self, index: Arrays) -> tuple[Mapping[str, int], Score]:
-        """Open an index and cache it, because queries may come one by one."""
+        """Return the index's vocabulary (word -> index) and its scoring function.
+
+        The last index is cached, because each call of ``retrieve`` may have a single query.
+        """
         if self._loaded is None or self._loaded[0] is not index["vocabulary"]:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
@@ -135,9 +145,9 @@ class Bm25:
 
 
 def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
-    """Return bm25s's scoring function, which adds the weights of a query's words in one array over all chunks.
+    """Return bm25s's scoring function, which adds up the weights of a query's words in an array of all chunks.
 
-    Adding over only the chunks that contain these words is slower if the words have more than about 5,000 postings.
+    Adding only over the chunks that contain the words would be slower if the words have more than about 5,000 postings.
     """
     import bm25s
 
@@ -148,7 +158,7 @@ def _load_bm25s(index: Arrays, k1: float, b: float) -> Score:
         "indptr": np.asarray(index["starts"]),
         "num_docs": int(index["size"][0]),
     }
-    model.nonoccurrence_array = None  # None for this variant of the formula
+    model.nonoccurrence_array = None  # not used by this variant of the formula
     score: Score = model.get_scores_from_ids
     return score
 
@@ -178,11 +188,14 @@ def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
 
 
 STEMMED = {"en": "english", "fr": "french"}
-"""Languages whose words are stemmed and whose stop words are left out; neither is done in other languages."""
+"""Languages in which ``rank_texts`` stems words and omits stop words; it does neither in other languages."""
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return the indices of each query's best texts, best first, at most ``depth``; ``code`` is the language ("en")."""
+    """Return, for each query, the indices of at most ``depth`` texts that share words with it, best first.
+
+    ``code`` is the two-letter code of the texts' language, such as "en".
+    """
     retriever = Bm25(language=STEMMED.get(code, "none"))
     found = retriever.retrieve(retriever.build(texts), queries, depth).positions
     return [[int(one) for one in row if one != NO_CHUNK] for row in found]

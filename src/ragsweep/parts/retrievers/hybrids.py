@@ -1,4 +1,4 @@
-"""Fuse retrievers by their ranks or by their scores."""
+"""Hybrid retrievers, which fuse the rankings of other retrievers (legs) by ranks or by scores."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -12,12 +12,12 @@ from ragsweep.parts.fusion import NORMALISATIONS, convex, describe_zero, recipro
 
 
 class HybridRrf:
-    """Fuse any retrievers by reciprocal rank: see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
+    """Fuse rankings of any retrievers by reciprocal rank fusion; see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
-        """Raise ConfigError if ``k`` is negative or NaN, or if the weights are invalid."""
+        """Raise ConfigError if ``k`` is negative or NaN, there are no legs, or the weights are invalid."""
         if not k >= 0:
             raise ConfigError(f"retriever.k must be at least 0, got {k}")
         self.legs = legs
@@ -25,25 +25,29 @@ class HybridRrf:
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
 
     def fingerprint(self) -> dict[str, str]:
-        """Return a fact if a weight is 0, so that the wrong rankings that 0.2.0 stored in this case are not reused."""
+        """Return an entry that changes the address of rankings if a weight is 0; else an empty dict.
+
+        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
+        """
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Fuse the legs' rankings into one of length ``depth``."""
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` are those of the legs, by name."""
         weights = [self.weights[name] for name in rankings]
         return reciprocal_rank(list(rankings.values()), self.k, weights, depth)
 
 
 ROUNDING = 0.01
-"""Amount by which a score may exceed its bounds, because rounding changes the length of unit vectors."""
+"""Tolerance for a score outside its bounds: after rounding, unit vectors are not exactly of length 1."""
 
 
 class HybridConvex:
-    """Fuse any retrievers by a weighted sum of their normalised scores: see :func:`ragsweep.parts.fusion.convex`.
+    """Fuse rankings of any retrievers by a weighted sum of normalised scores; see :func:`ragsweep.parts.fusion.convex`.
 
-    The leg ``alpha_leg`` has the weight ``alpha``, and the other legs share ``1 - alpha`` equally, unless ``weights``
-    sets every leg's weight. With ``normalisation`` "theoretical", each leg's traits must declare ``bounds``: its lowest
-    possible score, and its highest or None.
+    If ``weights`` sets the weight of every leg, ``alpha`` and ``alpha_leg`` are ignored. Otherwise, the leg
+    ``alpha_leg`` has the weight ``alpha``, and the other legs share ``1 - alpha`` equally. With ``normalisation``
+    "theoretical", the traits of each leg must declare ``bounds``: the lowest possible score, and the highest possible
+    score or None.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", weighing=frozenset({"alpha", "alpha_leg", "weights"}))
@@ -56,7 +60,7 @@ class HybridConvex:
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid argument, or if a leg lacks the bounds that the normalisation needs."""
+        """Raise ConfigError for an invalid argument, or if a leg lacks bounds that the normalisation needs."""
         self.legs = legs
         if not weights:
             if not 0 <= alpha <= 1:
@@ -81,13 +85,16 @@ class HybridConvex:
             self._bounds[name] = bounds
 
     def fingerprint(self) -> dict[str, str]:
-        """Return a fact if a weight is 0, so that the wrong rankings that 0.2.0 stored in this case are not reused."""
+        """Return an entry that changes the address of rankings if a weight is 0; else an empty dict.
+
+        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
+        """
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Fuse the legs' rankings into one of length ``depth``.
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` are those of the legs, by name.
 
-        With normalisation "theoretical", raises ConfigError if a score of a leg is outside its declared bounds.
+        With normalisation "theoretical", raises ConfigError if a score is outside the bounds that its leg declares.
         """
         for name, (least, most) in self._bounds.items():
             scores = rankings[name].scores[rankings[name].positions != NO_CHUNK]

@@ -1,4 +1,4 @@
-"""Count the words of chunks block by block, in little memory, and compute BM25 weights from the counts."""
+"""Count the words of chunks in blocks, to save memory, and compute BM25 weights from the counts."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from ragsweep.core.mapped_array import mapped_array
 from ragsweep.core.types import Arrays
 
 TEXTS = 16_384
-"""Maximum number of texts in a block; below 65,536, so that a text's position fits in two bytes."""
+"""Maximum number of texts in a block; at most 65,536, so that the position of a text fits in two bytes."""
 
 CHARACTERS = 16_000_000
-"""Number of characters at which a block ends, after the text that reaches it."""
+"""Number of characters that ends a block: a block ends after the text with which it reaches this number."""
 
 PAIRS = 1 << 20
-"""Maximum number of (word, chunk) pairs that are weighted at a time, unless a single word has more."""
+"""Maximum number of (word, chunk) pairs whose weights are computed at a time, unless a single word has more."""
 
 
 class Words(NamedTuple):
@@ -31,24 +31,24 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The counts of words in a block: one for each pair of a word and a text with it, ordered by word, then by text."""
+    """The word counts of a block: one for each pair of a word and a text that contains it, by word, then by text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # the number of words of every text
     spread: NDArray[np.int32]  # the number of texts that contain each word
-    texts: NDArray[np.uint16]  # the position in the block of each pair's text
+    texts: NDArray[np.uint16]  # the position of each pair's text in the block
     counts: NDArray[Any]  # the count of each pair, in as few bytes as possible
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
-    """Flatten the words of a block of texts; ``numbers`` has the indices of each text's words in the vocabulary."""
+    """Return the Words of a block of texts; ``numbers`` has each text's words as indices into ``vocabulary``."""
     lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
     flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
     return Words(packed(vocabulary), flat, lengths)
 
 
 def count(words: Words) -> Counts:
-    """Count the words of a block of texts."""
+    """Return the word counts of a block of texts."""
     texts = np.repeat(np.arange(len(words.lengths)), words.lengths)
     keys, counts = np.unique((words.numbers.astype(np.int64) << 16) | texts, return_counts=True)
     spread = np.bincount(keys >> 16, minlength=len(unpacked(words.vocabulary)))
@@ -58,23 +58,23 @@ def count(words: Words) -> Counts:
 
 
 def packed(words: list[str]) -> NDArray[np.uint8]:
-    """Serialise words as an array of bytes."""
+    """Return a list of words as an array of bytes (JSON)."""
     return np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
 
 
 def unpacked(words: NDArray[np.uint8]) -> list[str]:
-    """Read words from an array of bytes."""
+    """Return the list of words in an array of bytes that ``packed`` returned."""
     read: list[str] = json.loads(words.tobytes())
     return read
 
 
 def number_words(words: NDArray[np.uint8], known: dict[str, int]) -> NDArray[np.int32]:
-    """Return the number of each word of a block: a known word keeps its number, a new one gets the next."""
+    """Return the number of each word in a block's vocabulary; a word that is not in ``known`` is added to it."""
     return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
 
 def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the sorted words, and an array that maps each number of ``known`` to its word's index among them."""
+    """Return the sorted words of ``known``, and an array that maps a word's number to its index in sorted order."""
     words = sorted(known)
     places = np.empty(len(words), dtype=np.int32)
     places[[known[word] for word in words]] = np.arange(len(words), dtype=np.int32)
@@ -82,11 +82,12 @@ def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[list[str], Arrays]:
-    """Return the sorted words and, unless there are none, the arrays of the index by name.
+    """Return the sorted words of all blocks, and the arrays of the index by name; no arrays if there are no words.
 
-    The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields numbered
-    blocks in any order. The counts (at least three bytes per pair) and the postings are kept in temporary files, so
-    only the vocabulary and the chunks' lengths use memory that grows with the number of chunks.
+    The arrays are bit-identical to those of bm25s: postings ordered by word, then by chunk. ``counted`` yields pairs of
+    a block's number and its counts, in any order of blocks. The counts (at least three bytes per pair) and the postings
+    are kept in temporary files, so the only data in memory that grow with the number of chunks are the vocabulary and
+    the chunks' lengths.
     """
     known: dict[str, int] = {}
     spread = np.zeros(0, dtype=np.int64)
@@ -105,7 +106,7 @@ def index(counted: Iterable[tuple[int, Counts]], k1: float, b: float) -> tuple[l
             return ordered, {}
         first = np.concatenate([[0], np.cumsum(spread[np.argsort(places)])])
         chunks, weights = mapped_array((int(first[-1]),), np.int32), mapped_array((int(first[-1]),), np.float32)
-        free, before = first[:-1].copy(), 0  # each word's next position; the number of earlier chunks
+        free, before = first[:-1].copy(), 0  # next free position of each word; number of chunks so far
         for number in sorted(starts):
             file.seek(starts[number])
             own, block_spread, texts, counts = (np.load(file) for _ in range(4))
@@ -128,9 +129,11 @@ def _weigh(
     k1: float,
     b: float,
 ) -> None:
-    """Replace every count f by ``idf f / (f + k1 (1 - b + b length / average))``, rounded as in bm25s.
+    """Replace every count f in place by ``idf f / (f + k1 (1 - b + b length / average))``, rounded as in bm25s.
 
-    ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word in n of N chunks.
+    ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word that occurs in n of N chunks; ``length`` is the number of
+    words in the chunk, and ``average`` the mean over all chunks. The counts of word w are
+    ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` has the chunk of each count.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)

@@ -9,10 +9,10 @@ from ragsweep.parts.ranking import check_min_score
 
 @dataclass(frozen=True)
 class Vector:
-    """Combine an embedder and an index; embedding and searching are separate stages.
+    """A vector retriever, which combines an embedder and an index; embedding and searching are separate stages.
 
-    If ``index`` differs from ``exact`` and a metric compares the two, the pipeline searches both. Chunks that score
-    below ``min_score`` are dropped.
+    ``exact`` is the exact index with which metrics compare an approximate ``index``. The pipeline searches both only if
+    they differ and a metric compares them. Chunks that score below ``min_score`` are dropped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(

@@ -1,7 +1,8 @@
-"""Record results in MLflow through its client, leaving the process's active run and default URI as they were.
+"""Record results in MLflow through its client, without changing the process's active run or default tracking URI.
 
-A sweep is a parent run, and each of its configs a child (tag ``mlflow.parentRunId``). Statuses are set explicitly:
-MLflow leaves a killed run RUNNING and calls a crashed one FINISHED. NaN is never sent, as MLflow would store it as 0.
+A sweep is a parent run, and each of its configs a child run (tag ``mlflow.parentRunId``). The status of every run is
+set explicitly, because MLflow leaves the run of a killed process RUNNING and sets that of a crashed process to
+FINISHED. NaN is never sent, because MLflow would store it as 0.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Maximum number of children that are looked up one by one (20 ms each) rather than by listing all (10 ms each)."""
+"""Maximum number of jobs whose runs are searched for one by one (20 ms each); for more, all runs of the sweep are
+listed (10 ms each)."""
 
 QUESTIONS = "questions.json"
-"""The file with the table of questions that MLflow's evaluation page shows."""
+"""The artifact with the table of questions that MLflow's evaluation page displays."""
 CHOSEN, ALL = TABLES = ("chosen", "all")
-"""Values of ``tables``: which configs of a sweep have a table of questions."""
+"""Values of ``tables``, which selects the configs of a sweep that get a table of questions."""
 
 
 class Mlflow:
@@ -48,13 +50,15 @@ class Mlflow:
 
     Args:
         uri: ``sqlite:///file``, another database that MLflow supports, or the address of a tracking server. The default
-            is the environment's ``MLFLOW_TRACKING_URI`` or, without it, ``sqlite:///mlflow.db`` in the current folder.
-        experiment: Name of the experiment, which is created if it does not exist.
-        traces: The questions of a config that get a trace: none, failures, sample or all.
-        tables: The configs of a sweep that get a table of questions: chosen (the two compared first) or all.
+            is the environment variable ``MLFLOW_TRACKING_URI`` or, if it is not set, ``sqlite:///mlflow.db`` in the
+            current folder.
+        experiment: The name of the experiment, which is created if it does not exist.
+        traces: The questions of a config for which a trace is recorded: none, failures, sample or all.
+        tables: The configs of a sweep that get a table of questions: "chosen" (the two configs that the sweep's report
+            compares first) or "all".
 
-    Methods that call MLflow raise TrackingError if it cannot be reached or rejects a call. An interrupted recording can
-    be repeated with ``RunPlacement.adopt``, which completes it without duplicates.
+    Methods that call MLflow raise TrackingError if MLflow cannot be reached or rejects a call. If recording a run is
+    interrupted, it can be repeated with ``RunPlacement.adopt``, which completes the run without duplicates.
     """
 
     def __init__(
@@ -62,11 +66,14 @@ class Mlflow:
     ) -> None:
         self.uri = absolute_uri(uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db")
         self.experiment = experiment
-        self.traces = traces  # only checked here; evaluations read it from the config
+        self.traces = traces  # only checked in this class; an evaluation reads it from the config
         self.tables = tables
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and TrackingError if recording cannot work; does not load MLflow."""
+        """Raise ConfigError for invalid settings, and TrackingError if recording cannot work.
+
+        MLflow is not loaded.
+        """
         if self.traces not in TRACES:
             raise ConfigError(f"tracking.traces must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
@@ -74,16 +81,19 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Return a warning if credentials would be sent to this location unencrypted; empty otherwise."""
+        """Return a warning if credentials would be sent to the tracking URI unencrypted; empty otherwise."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return this location's registry of models, whose ``register`` logs to the experiment."""
+        """Return the model registry at the tracking URI, whose ``register`` logs models to the experiment.
+
+        The experiment is created if it does not exist.
+        """
         with self._connection.opened():
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return this location's registry of models for reading. Raises InputError if the database does not exist."""
+        """Return the model registry at the tracking URI, for reading. Raises InputError if the file does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
             way_out = "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI"
@@ -93,13 +103,13 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash of the location and the experiment; not the URI itself, which may contain a password."""
+        """A hash of the tracking URI and the experiment, to be stored instead of the URI, which may have a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run with these tags; None if there is none.
+        """Return the id of a run of the experiment with these tags; None if there is none.
 
-        If ``started`` is given, it must be the run's start, in seconds since 1970.
+        If ``started`` (seconds since 1970) is given, only runs with exactly this start time are considered.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
@@ -114,7 +124,7 @@ class Mlflow:
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
     def view_command(self) -> str:
-        """Return the command that shows the recorded runs or, for a server, an address that does."""
+        """Return the command that starts MLflow's web interface or, for a server, the address of the runs' page."""
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
             return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
@@ -123,9 +133,9 @@ class Mlflow:
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
     def address(self, run_id: str) -> str:
-        """Return the address of a run on the server or in `mlflow ui`.
+        """Return the address of a run's page on the server or in `mlflow ui`.
 
-        It is empty if this process has not looked up the experiment, as recording does.
+        Return "" if this process does not have the id of the experiment, which recording a run looks up.
         """
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
@@ -133,7 +143,7 @@ class Mlflow:
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Open the parent run of a sweep, or reopen the run ``adopt`` as its parent; return the id of the parent."""
+        """Create the parent run of a sweep or, if ``adopt`` is given, reopen this run as the parent; return its id."""
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run
@@ -141,7 +151,7 @@ class Mlflow:
             return run.id
 
     def reopen_sweep(self, run_id: str) -> None:
-        """Set the parent run of a resumed sweep to RUNNING, and remove unfinished files of a killed process."""
+        """Set the parent run of a resumed sweep to RUNNING, and remove unfinished artifacts of a killed process."""
         with self._connection.opened():
             self._client.update_run(run_id, status="RUNNING")
             files.remove_unfinished(self._connection.parent(run_id).artifacts)
@@ -155,9 +165,9 @@ class Mlflow:
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
     ) -> None:
-        """Write a sweep's results to the parent run and end it with ``status``, even if writing fails.
+        """Write a sweep's results to the parent run, and end the run with ``status``, even if writing fails.
 
-        ``status`` is FINISHED, FAILED or KILLED. If a sweep is closed again, unchanged metrics get no second value.
+        ``status`` is FINISHED, FAILED or KILLED. If a sweep is closed again, only changed metrics get a second value.
         """
         with self._connection.opened():
             try:
@@ -173,10 +183,10 @@ class Mlflow:
                 self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return the runs of a sweep's configs by job, for ``jobs`` or, if it is None, for all jobs.
+        """Return the run of each job of a sweep by the job's name, for ``jobs`` or, if it is None, for all jobs.
 
-        If a job has several runs (a process was killed between a request and the response), the superfluous ones are
-        ended as KILLED, with the reason in the tag ``ragsweep.killed``.
+        Jobs without a run are omitted. A job has several runs if a process was killed between a request and the
+        response; then all runs but one are ended as KILLED, with the reason in the tag ``ragsweep.killed``.
         """
         with self._connection.opened():
             if jobs is not None and len(jobs) <= FEW:
@@ -192,7 +202,10 @@ class Mlflow:
             return {job: child for job, child in chosen.items() if jobs is None or job in jobs}
 
     def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
-        """End RUNNING children as KILLED, except those whose job is in ``kept``; return the ids of the ended runs."""
+        """End the RUNNING children of a parent run as KILLED, except those whose job is in ``kept``.
+
+        Return the ids of the runs that were ended.
+        """
         with self._connection.opened():
             running = contents.children(self._connection, parent, "attributes.status = 'RUNNING'")
             ended = [str(run.info.run_id) for run in running if run.data.tags.get(runs.JOB) not in kept]
@@ -201,18 +214,18 @@ class Mlflow:
             return ended
 
     def log_artifacts(self, run_id: str, artifacts: Mapping[str, bytes]) -> None:
-        """Write files into a run; a name may contain slashes (``plots/recall.png``)."""
+        """Write artifacts of a run: a mapping from names, such as ``plots/recall.png``, to contents."""
         with self._connection.opened():
             files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
 
     def log_table(self, run_id: str, table: bytes) -> None:
-        """Write a run's table of questions for MLflow's evaluation page, replacing an earlier one."""
+        """Write a run's table of questions for MLflow's evaluation page; replace the existing table, if any."""
         self.log_artifacts(run_id, {QUESTIONS: table})
         # MLflow's own log_table would append the questions again when an upload is repeated.
         self.tag(run_id, {runs.TABLES: json.dumps([{"path": QUESTIONS, "type": "table"}])})
 
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags to a run in any status."""
+        """Add tags to a run, whatever its status; long values are cut."""
         from mlflow.entities import RunTag
 
         with self._connection.opened():
@@ -220,10 +233,10 @@ class Mlflow:
             self._client.log_batch(run_id, tags=sent)
 
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
-        """Record a config as a run and return the run's id.
+        """Record the result of a config as a run, and return the run's id.
 
-        Rankings are written to the parent, where its children share them, or to the run itself if it has no parent;
-        rankings that are already there are not rendered again. A PARTIAL result is recorded as a FAILED run.
+        Rankings are written to the parent run, where all its children share them, or to the run itself if it has no
+        parent; rankings that exist there are not written again. A PARTIAL result is recorded as a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:
@@ -238,7 +251,10 @@ class Mlflow:
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
-        """Record a failed config (a FAILED run, the error as a tag, the traceback as a file); return the run's id."""
+        """Record a failed config as a FAILED run, with the error as a tag and the traceback as an artifact.
+
+        Return the run's id.
+        """
         tags = {runs.KIND: "config", runs.ERROR: failure.error}
         with self._connection.opened(), self._run(failure, at, tags, "FAILED") as run:
             written = {"traceback.txt": files.encoded(failure.traceback or failure.error)}
@@ -288,9 +304,10 @@ class Mlflow:
     def _run(
         self, record: ConfigRun | Failure, at: RunPlacement, tags: dict[str, str], status: str
     ) -> Generator[OpenRun, None, None]:
-        """Open a config's run, and end it with ``status`` after the block.
+        """Open a config's run for a ``with`` block, and end the run with ``status`` after the block.
 
-        After an error it ends as FAILED, or as KILLED if the process was interrupted. After an outage it stays open.
+        If the block raises an exception, the run ends as FAILED, or as KILLED if the process is interrupted. If MLflow
+        cannot be reached, the run stays RUNNING.
         """
         run = self._open(record.name, at, tags, record.started)
         try:

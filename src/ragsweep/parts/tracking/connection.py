@@ -1,4 +1,4 @@
-"""A lazy connection to a tracking database or server, which raises MLflow's errors as TrackingError."""
+"""A connection to a tracking database or server, which loads MLflow when first needed and raises TrackingError."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 WAY_OUT = f"check that it is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""Seconds without calls after a request to a server timed out; doubled by each timeout until calls succeed again."""
+"""Seconds without calls after a request to a server has timed out; each further timeout doubles them, until a call
+succeeds."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
-"""Seconds after which a message states that the server is slow, and the limit in seconds for all calls in one
-``opened`` block. MLflow's own limit applies only to the time between two bytes."""
+"""Seconds after which a message reports that the server is slow, and maximum seconds for all calls in one ``opened``
+block. MLflow's own limit applies only to the time between two bytes."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -54,14 +55,16 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
-"""Environment variables for MLflow that are set here unless the user has set them. MLflow's own limits are 120 s and
-seven retries, but a retried request could create two runs of one config; `ragsweep sync` sends missed records instead.
+"""Environment variables for MLflow, which ``Connection.opened`` sets unless they are already set.
+
+MLflow's defaults are a timeout of 120 s and seven retries. A retried request could create two runs of one config, so
+requests are not retried; `ragsweep sync` sends records that MLflow has missed.
 """
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is being written; ``before`` is its earlier content if it existed before."""
+    """A run that is being written; ``before`` is its state when it was reopened, or None for a new run."""
 
     id: str
     experiment: str
@@ -70,7 +73,7 @@ class OpenRun:
 
     @classmethod
     def of(cls, run: Run, before: Run | None = None) -> OpenRun:
-        """Extract the fields of an MLflow run that are needed for writing to it."""
+        """Return the fields of an MLflow run that are needed to write to it."""
         return cls(str(run.info.run_id), str(run.info.experiment_id), str(run.info.artifact_uri), before)
 
 
@@ -78,8 +81,9 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    It caches what many runs need: ``parents``, the runs of sweeps by id; ``experiments``, the ids of experiments by
-    name; and ``prompts``, the registered versions by name and text (None if the registry is unavailable).
+    It caches data that many runs need. ``parents`` has the parent runs of sweeps by id, ``experiments`` has the ids of
+    experiments by name, and ``prompts`` has the registered versions of prompts by name and text, or is None if prompts
+    cannot be registered.
     """
 
     uri: str
@@ -93,21 +97,21 @@ class Connection:
     @classmethod
     @cache
     def to(cls, uri: str) -> Connection:
-        """Return this process's connection to a URI, which all trackers of that URI share."""
+        """Return this process's connection to a URI; all trackers with the same URI share it."""
         return cls(uri)
 
     @cached_property
     def client(self) -> MlflowClient:
-        """MLflow's client."""
+        """The MLflow client of this URI."""
         from mlflow import MlflowClient
 
         return MlflowClient(self.uri)
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Within the block, make this URI and the experiment with this id MLflow's defaults.
+        """Make this URI and the experiment with this id MLflow's defaults within a ``with`` block.
 
-        Some functions of MLflow ignore the URI of a client, and use the defaults.
+        Some functions of MLflow use the default URI and experiment instead of those of a client.
         """
         import mlflow
 
@@ -123,15 +127,15 @@ class Connection:
             os.environ.update({names[1]: chosen} if chosen is not None else {})
 
     def parent(self, run_id: str) -> OpenRun:
-        """Return the run with this id, such as a sweep's, and cache it."""
+        """Return the run with this id, usually the parent run of a sweep, and cache it."""
         if run_id not in self.parents:
             self.parents[run_id] = OpenRun.of(self.client.get_run(run_id))
         return self.parents[run_id]
 
     def experiment(self, name: str) -> str:
-        """Return the id of an experiment, which is created if it does not exist.
+        """Return the id of the experiment with this name, which is created if it does not exist.
 
-        Raises TrackingError for a deleted experiment.
+        Raises TrackingError if the experiment was deleted.
         """
         from mlflow.exceptions import MlflowException
 
@@ -158,7 +162,10 @@ class Connection:
         return ids.setdefault(name, str(experiment.experiment_id))
 
     def check(self) -> None:
-        """Raise TrackingError if the database or server is clearly unusable; MLflow is not loaded."""
+        """Raise TrackingError if the database or server is clearly unusable.
+
+        MLflow is not loaded. The folders of a database file are created.
+        """
         check_uri(self.uri)
         with self._translated():
             if path := database_path(self.uri):
@@ -173,10 +180,11 @@ class Connection:
 
     @contextmanager
     def opened(self, seconds: float | None = ANSWER_SECONDS) -> Generator[None, None, None]:
-        """Configure MLflow, create its tables if needed, and raise its errors in the block as TrackingError.
+        """Prepare MLflow for a ``with`` block, and raise MLflow's errors in the block as TrackingError.
 
-        For a while after a request to a server timed out, TrackingError is raised immediately. ``seconds`` limits the
-        total time of calls to a server, in the main thread only; None means no limit.
+        At first use, MLflow is configured, and the tables of a database file are created if it has none. After a
+        request to a server has timed out, TrackingError is raised without a call for a while (see SILENCE_SECONDS).
+        ``seconds`` limits the total time of calls to a server, but only in the main thread; None means no limit.
         """
         if time.monotonic() < self._silent_until:
             raise self._absent("a request timed out")
@@ -207,7 +215,10 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Generator[None, None, None]:
-        """Raise an error of MLflow as a TrackingError on one line, without the secrets of the URI."""
+        """Raise errors of MLflow, SQLite and the operating system as TrackingError.
+
+        The message is a single line, in which the secrets of the URI are masked.
+        """
         try:
             yield
         except _errors() as error:
@@ -225,7 +236,7 @@ class Connection:
 
 
 def find_outage(error: BaseException) -> BaseException | None:
-    """Return the connection error or timeout that an error is, or that caused it; None if there is none."""
+    """Return the connection error or timeout among an error, its cause and its context; None if there is none."""
     from requests import ConnectionError, Timeout
 
     chain = (error, error.__cause__, error.__context__)
@@ -233,7 +244,10 @@ def find_outage(error: BaseException) -> BaseException | None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return the exceptions that an unusable database or server raises; those of MLflow only if MLflow is loaded."""
+    """Return the types of exceptions that an unusable database or server raises.
+
+    Those of MLflow and SQLAlchemy are included only if MLflow is loaded.
+    """
     if "mlflow" not in sys.modules:
         return sqlite3.Error, OSError
     from mlflow.exceptions import MlflowException

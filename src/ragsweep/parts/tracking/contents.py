@@ -1,4 +1,4 @@
-"""Find and reopen runs, and send the contents of an open run: values, files, its dataset and rankings."""
+"""Find and reopen runs, and send the contents of an open run: parameters, metrics, files, dataset and rankings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PAGE = 200
-"""Maximum number of runs per request."""
+"""Maximum number of runs that one request returns."""
 
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
-    """Yield the children of a parent run that meet ``condition``, which is in MLflow's search syntax."""
+    """Yield the child runs of a parent run that meet ``condition``, an expression in MLflow's search syntax."""
     experiment, token = connection.parent(parent).experiment, None
     query = f"tags.`{runs.PARENT}` = '{parent}' and {condition}"
     while True:
@@ -32,7 +32,10 @@ def children(connection: Connection, parent: str, condition: str) -> Iterator[Ru
 
 
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
-    """Reopen an existing run under this name and with these tags; tags of its earlier outcome are removed."""
+    """Reopen an existing run: set it to RUNNING, set its name and tags, and remove tags of its earlier outcome.
+
+    Artifacts that a killed process left unfinished are removed, too.
+    """
     from mlflow.entities import RunTag
 
     client = connection.client
@@ -54,11 +57,14 @@ def log_values(
     metrics: Mapping[str, float],
     artifacts: Mapping[str, bytes],
 ) -> None:
-    """Send parameters, metrics and files; an adopted run gets only new parameters and changed metrics."""
+    """Send parameters, metrics and artifacts to a run; metrics that are NaN or infinite are omitted.
+
+    A run that was reopened gets only new parameters and changed metrics.
+    """
     from mlflow.entities import Metric, Param
 
     short, long = files.parameters(parameters)
-    # A parameter cannot be rewritten, and an unchanged metric would get a second point.
+    # MLflow rejects a changed parameter, and would store an unchanged metric as a second point.
     params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
     now = round(time.time() * 1000)
     numbers = [
@@ -77,7 +83,7 @@ def log_values(
 
 
 def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> None:
-    """Log the dataset of a run, identified by the digests of its golden set and corpus."""
+    """Log the dataset of a run, with the digests of its golden set and corpus and the numbers of its items."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
@@ -85,13 +91,13 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
     digest = facts.golden_digest[: files.LONGEST_DIGEST]
     dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-    # All runs share MLflow's row of a dataset, but tags belong to one run. A repeated input is not duplicated.
+    # MLflow stores a dataset once for all runs, but the tags of an input for each run. It ignores repeated inputs.
     tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
     connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
 
 def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> None:
-    """Write rankings and their relevance labels (qrels) to the run ``home``; existing files are not rendered again."""
+    """Write rankings and their relevance labels (qrels) as artifacts of ``home``; existing artifacts are skipped."""
     tables = {
         "trec.gz": artifacts.rankings,
         "qrels": artifacts.qrels,

@@ -1,4 +1,4 @@
-"""Check and mask tracking URIs; create MLflow's tables in a SQLite file, and tune the file for many small commits."""
+"""Check and mask tracking URIs, and prepare SQLite files for MLflow: create its tables, and speed up commits."""
 
 import os
 import re
@@ -16,43 +16,46 @@ from urllib.request import url2pathname
 from ragsweep.core.errors import TrackingError
 
 ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
-"""The settings that choose a tracking location, for messages."""
+"""The settings of the tracking URI, as messages name them."""
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
-"""Schemes of MLflow's own stores; plugins add others."""
+"""Schemes of URIs that MLflow supports without plugins."""
 
 
 def mask_uri(uri: str) -> str:
-    """Mask the secrets in a URI, or in a text with URIs: user and password, and keys in the query."""
+    """Return a text in which the secrets of URIs are masked: user, password, and secret parameters of the query."""
     uri = re.sub(r"(?<!sqlite:)//[^/\s]*@", "//***@", uri)
     return re.sub(r"(?i)([?&][^=&\s]*(?:key|token|secret|password)=)[^&\s]*", r"\1***", uri)
 
 
 def absolute_uri(uri: str) -> str:
-    """Make the path of a SQLite URI absolute, so that it refers to the same file in every process."""
+    """Return a SQLite URI with an absolute path, so that it refers to the same file in every process.
+
+    Other URIs, and those of databases in memory, are returned unchanged.
+    """
     prefix, separator, rest = uri.partition(":///")
     name, _, arguments = rest.partition("?")
     if not separator or not _is_sqlite(uri) or name in ("", ":memory:"):
         return uri
-    # SQLAlchemy decodes %25 and the like, so a bare % must be encoded.
+    # SQLAlchemy decodes percent-encoding, so a literal % must be encoded.
     path = str(Path(unquote(name)).absolute()).replace("%", "%25").replace("?", "%3F")
     return f"{prefix}:///{path}" + (f"?{arguments}" if arguments else "")
 
 
 def database_path(uri: str) -> Path | None:
-    """Return the file of a SQLite URI; None for other URIs and for a database in memory."""
+    """Return the path of the file of a SQLite URI; None for other URIs and for databases in memory."""
     _, _, rest = uri.partition(":///")
     name = unquote(rest.partition("?")[0])
     return Path(name) if _is_sqlite(uri) and name not in ("", ":memory:") else None
 
 
 def is_server(uri: str) -> bool:
-    """Return whether a URI is the address of a tracking server."""
+    """Return whether a URI is the address of a tracking server (http or https)."""
     return uri.startswith(("http://", "https://"))
 
 
 def check_uri(uri: str) -> None:
-    """Raise TrackingError for a URI that MLflow rejects, or at which it keeps nothing."""
+    """Raise TrackingError for a URI that MLflow rejects, and for the URI of a database in memory."""
     scheme = urlsplit(uri).scheme
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         folder, way_out = local_folder(uri), f"set {ADDRESS} to sqlite:///mlflow.db"
@@ -76,7 +79,7 @@ def check_uri(uri: str) -> None:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder of an artifact location; None if it is not on this machine."""
+    """Return the folder to which an artifact URI refers; None if the URI does not refer to a local folder."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return None
@@ -84,7 +87,10 @@ def local_folder(location: str) -> Path | None:
 
 
 def mlflow_command() -> str:
-    """Return the mlflow command as it can be typed here, even if the environment is not activated."""
+    """Return the command ``mlflow`` for messages.
+
+    If PATH does not contain the command, return its path beside the Python interpreter, if it exists there.
+    """
     beside = Path(sys.executable).parent / "mlflow"
     if shutil.which("mlflow") or not beside.exists():
         return "mlflow"
@@ -96,17 +102,17 @@ def _is_sqlite(uri: str) -> bool:
 
 
 LOCK_SECONDS = 300.0
-"""Maximum time to wait while another process creates the tables, which takes about two seconds."""
+"""Maximum seconds to wait while another process creates the tables, which takes about two seconds."""
 
 
 def check_database(uri: str, path: Path) -> None:
-    """Check that MLflow can use a database file and, if the file is new, its artifact folder; MLflow is not loaded.
+    """Check that MLflow can use a database file and, if the file has no tables, the artifact folder beside it.
 
-    Creates the folders.
+    MLflow is not loaded, because it would retry for a hundred seconds. Missing folders are created.
 
     Raises:
         TrackingError: The file contains another program's tables.
-        sqlite3.Error, OSError: The file or a folder is not writable. MLflow itself would retry for a hundred seconds.
+        sqlite3.Error, OSError: The file or a folder is not writable, or the file is not a database.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if not _has_tables(uri, path):  # an existing experiment may have its artifacts elsewhere
@@ -117,9 +123,9 @@ def check_database(uri: str, path: Path) -> None:
 
 
 def create_tables(uri: str, path: Path) -> None:
-    """Create MLflow's tables in a database file that has none; any number of processes may do so at once.
+    """Create MLflow's tables in a database file that has none; a lock file excludes other processes.
 
-    The tables are created in a temporary file that is then renamed, so a killed process leaves no partial database.
+    The tables are created in a temporary file, which is then renamed, so a killed process leaves no partial database.
     """
     from filelock import FileLock
 
@@ -132,7 +138,7 @@ def create_tables(uri: str, path: Path) -> None:
         new = path.with_name(f"{path.name}.new")
         for suffix in ("", "-journal", "-wal", "-shm"):
             path.with_name(new.name + suffix).unlink(missing_ok=True)  # left by a killed process
-        # The function behind `mlflow db upgrade`, which also creates tables.
+        # This is the function of the command `mlflow db upgrade`, which also creates missing tables.
         cast(Any, db.upgrade).callback(URL.create("sqlite", database=str(new)).render_as_string())
         new.replace(path)
 
@@ -140,11 +146,11 @@ def create_tables(uri: str, path: Path) -> None:
 def use_write_ahead_log(path: Path) -> None:
     """Switch a database file to a write-ahead log, so that readers and the writer do not block each other.
 
-    Connections of this process then sync to disk only at checkpoints, not at each of a config's nine commits. A killed
-    process loses nothing; a power failure loses at most the last configs, which are still in the ledger.
+    This process's connections then sync to disk only at checkpoints, not at every commit (nine per config). If the
+    process is killed, nothing is lost; after a power failure, the last configs may be missing, but the ledger has them.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # fails, and is skipped, if the file is in use elsewhere
+        connection.execute("PRAGMA journal_mode = WAL")  # fails, without consequences, if another process uses the file
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -171,7 +177,7 @@ def _has_tables(uri: str, path: Path) -> bool:
 
 
 def describe_risk(uri: str) -> str:
-    """Return a warning if credentials would be sent to a URI unencrypted; empty otherwise."""
+    """Return a warning if credentials would be sent to another machine unencrypted; empty otherwise."""
     parts = urlsplit(uri)
     is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

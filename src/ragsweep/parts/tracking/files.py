@@ -1,4 +1,4 @@
-"""Contents of runs: the values of a result to log, within MLflow's limits, and the files to write as artifacts."""
+"""Convert a result to the contents of an MLflow run: metrics, tags and parameters within MLflow's limits, and files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ UNFINISHED = ".artifact.uploading."
 
 
 def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
-    """Write files below ``location``, the artifact URI of a run tracked at ``uri``; names may contain slashes.
+    """Write artifacts (contents by name) below ``location``, the artifact URI of a run tracked at ``uri``.
 
-    In a local folder, each file is written atomically. Raises ValueError for a name outside the folder.
+    Names may contain slashes. In a local folder, each file is written atomically. Raises ValueError for a name that
+    refers to a place outside ``location``.
     """
     for name in artifacts:
         if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
@@ -48,7 +49,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
-    """Return the names that are not yet artifacts at ``location``."""
+    """Return the names in ``names`` that do not exist as artifacts below ``location``."""
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
@@ -57,32 +58,32 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
 
 
 def remove_unfinished(location: str) -> None:
-    """Remove a killed process's unfinished files from a run's artifacts, if the artifacts are in a local folder."""
+    """Remove the files that a killed process left unfinished below ``location``; do nothing unless it is local."""
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
 
 
 def _repository(location: str, uri: str) -> ArtifactRepository:
-    # The client's own methods would first read the run with all its metrics, only to find the location.
+    # The methods of the client would first read the run with all its metrics, in order to find the location.
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     return get_artifact_repository(location, tracking_uri=uri)
 
 
-LONGEST_PARAMETER = 6_000  # MLflow cuts longer values silently
+LONGEST_PARAMETER = 6_000  # MLflow truncates longer values without a warning
 LONGEST_KEY = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
-"""Maximum bytes of parameters in one request; MLflow allows 1 MB including the metrics, which take up to 350 kB."""
+"""Maximum bytes of the parameters in one request; MLflow allows 1 MB, of which metrics take up to 350 kB."""
 
 MOST_METRICS = 40
-"""Optional metrics are added until a run has this many: MLflow's pages show all metrics side by side."""
+"""Number of metrics up to which optional metrics are added to a run: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Matches the names of metrics that come in families: at a cutoff, of latency, or of approximate indexes."""
+"""Matches the names of metrics of which there are many: at cutoffs, of latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
-"""Ranking metrics that papers report; conf/targets/retrieval.yaml has a threshold for each."""
+"""Ranking metrics that are commonly published; conf/targets/retrieval.yaml has a threshold for each of them."""
 
 CUT = " ... (whole in long_tags.json)"
 
@@ -90,7 +91,7 @@ OUTCOMES_FORMAT = "ragsweep.outcomes/1"
 
 
 def key(name: str) -> str:
-    """Shorten a long key, and replace what MLflow rejects: some characters and, in paths, ``//`` and ``..``."""
+    """Return a key that MLflow accepts: shortened, without invalid characters, and without ``//`` and ``..``."""
     if len(name) > LONGEST_KEY:  # a hash distinguishes keys with the same beginning
         name = f"{name[: LONGEST_KEY - 9]}-{hashlib.sha256(encoded(name)).hexdigest()[:8]}"
     parts = re.sub(r"[^\w.\- /]|\.\.+", "_", name).split("/")
@@ -98,18 +99,18 @@ def key(name: str) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Return the numbers of a result that MLflow's pages can show side by side; the ledger contains all.
+    """Return the numbers of a result that are logged as MLflow metrics, by name; the ledger contains all numbers.
 
-    - ``<metric>``: each objective, headline metric and judged metric
-    - ``<objective>_low``, ``<objective>_high``: the objective's 95 % interval
-    - ``<metric>_n_failed``: how many questions an objective or headline metric could not measure, if any
-    - ``race_asked``, ``race_of``: how many questions a config in a race was asked, and how many the race has
-    - ``race_ahead``: a lower bound on the best config's lead over a config that the race dropped
+    - ``<metric>``: the value of each objective, headline metric and judged metric
+    - ``<objective>_low``, ``<objective>_high``: the 95 % interval of each objective
+    - ``<metric>_n_failed``: the number of questions that an objective or headline metric failed to measure, if any
+    - ``race_asked``, ``race_of``: in a race, the number of questions that the config was asked, and of all questions
+    - ``race_ahead``: a lower bound of the best config's lead over this config, if the race dropped this config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
-      ``query``: the usage when first computed
-    - ``tokens_cut_share``: the proportion of the chunks' tokens that are beyond the embedder's window
-    - until there are MOST_METRICS: metrics with a target, the STANDARD metrics, other metrics in config order except
-      those OF_MANY (``recall_at_5``, ``latency_p95_ms``), and the intervals of headline metrics
+      ``query``: the usage of the original calls, even if their results were reused
+    - ``tokens_cut_share``: the proportion of the chunks' tokens that exceed the embedder's input length
+    - then, up to MOST_METRICS numbers in all: metrics with a target, STANDARD metrics, other metrics in config order,
+      except those that OF_MANY matches (``recall_at_5``, ``latency_p95_ms``), and the intervals of headline metrics
     """
     shown, decides = shown_metrics(result.run.config), objectives(result.run.config)
     summaries = result.summaries.metrics
@@ -138,7 +139,7 @@ def metrics(result: Result) -> dict[str, float]:
 
 
 def tags(result: Result) -> dict[str, str]:
-    """Return the tags of a config's run."""
+    """Return the tags of the MLflow run of a result."""
     found = {runs.KIND: "config", runs.SIGNATURE: result.run.signature}
     if result.run.warnings:
         found[runs.WARNINGS] = "\n".join(result.run.warnings)
@@ -155,20 +156,23 @@ def tags(result: Result) -> dict[str, str]:
 
 
 def without_noise(value: float) -> float:
-    """Remove rounding errors of sums: round to twelve significant digits, and an absolute value below 1e-12 to 0."""
+    """Return a value without rounding noise: with twelve significant digits, or 0 if it is closer to 0 than 1e-12.
+
+    NaN and infinity are returned unchanged.
+    """
     value = float(value)
     return value if not math.isfinite(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.12g}")
 
 
 def parameters(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters to send, with a hash in place of each long value; and the long values by name."""
+    """Return the parameters to send, with hashes in place of long values, and a mapping from names to long values."""
     long = {name: value for name, value in values.items() if len(value) > LONGEST_PARAMETER}
     hashes = {name: f"sha256:{hashlib.sha256(encoded(value)).hexdigest()}" for name, value in long.items()}
     return {key(name): value for name, value in {**values, **hashes}.items()}, long
 
 
 def parquet(result: Result) -> bytes:
-    """Serialise the table of questions; a column of mixed types becomes text."""
+    """Return the table of questions as a Parquet file; a column of mixed types is converted to text."""
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
     from pyarrow import parquet as writer  # type: ignore[import-untyped, unused-ignore]
 
@@ -177,7 +181,7 @@ def parquet(result: Result) -> bytes:
     def column(values: Sequence[Any]) -> Any:
         try:
             array = pyarrow.array(values)
-            # Single precision is enough: scores of a context have six digits.
+            # Single precision is enough, because the scores of a context have six digits.
             return array.cast(single) if array.type == pyarrow.list_(pyarrow.float64()) else array
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
@@ -185,8 +189,8 @@ def parquet(result: Result) -> bytes:
     table = pyarrow.table({name: column(values) for name, values in to_texts(result.questions).items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.run.signature}
     buffer = pyarrow.BufferOutputStream()
-    # A table of some hundred rows gains nothing from dictionaries, statistics and a second schema; level 9 would take
-    # nearly twice as long as 6, and save 2 %.
+    # Dictionaries, statistics and a second schema are useless in a table of a few hundred rows. Compression level 9
+    # would take nearly twice as long as level 6, and save 2 %.
     plain = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
     with writer.ParquetWriter(buffer, table.schema, compression="zstd", compression_level=6, **plain) as file:
         file.add_key_value_metadata(facts)
@@ -195,7 +199,7 @@ def parquet(result: Result) -> bytes:
 
 
 def yaml(config: Mapping[str, Any]) -> bytes:
-    """Serialise a config as YAML, keeping the order of its keys."""
+    """Return a config as YAML, in UTF-8, with its keys in their original order."""
     import yaml as writer  # type: ignore[import-untyped, unused-ignore]
 
     plain = json.loads(json.dumps(config, default=str))
@@ -204,31 +208,31 @@ def yaml(config: Mapping[str, Any]) -> bytes:
 
 
 def encoded(text: str) -> bytes:
-    """Encode a text; an unpaired surrogate becomes a question mark."""
+    """Return a text in UTF-8, with a question mark in place of each unpaired surrogate."""
     return text.encode("utf-8", "replace")
 
 
 def packed(name: str, text: str) -> bytes:
-    """Return the content of a file ``name`` with this text, compressed by gzip if the name ends in ``.gz``."""
+    """Return a text as the content of the file ``name``, compressed with gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
-    # Short chance matches between digits cost more than they save: without them the file is a tenth smaller.
+    # Z_FILTERED ignores short matches, which between digits are accidental: it makes the file 10 % smaller.
     packer = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 
 
 def json_bytes(values: Mapping[str, str]) -> bytes:
-    """Serialise texts as JSON."""
+    """Return texts by name as JSON, in UTF-8."""
     return encoded(json.dumps(values, indent=1, ensure_ascii=False))
 
 
 def short_tag(value: str) -> str:
-    """Cut a tag to the length that MLflow accepts."""
+    """Return a tag's value, cut to the length that MLflow accepts and marked with CUT if it is too long."""
     return value if len(value) <= LONGEST_TAG else value[: LONGEST_TAG - len(CUT)] + CUT
 
 
 def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
-    """Divide parameters into requests of a size that MLflow accepts; without parameters, into one empty request."""
+    """Return the parameters in batches that fit into one request each; a single empty batch if there are none."""
     divided: list[list[tuple[str, str]]] = [[]]
     size = 0
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Models in MLflow's registry: register configs as models from code, and find their versions and aliases."""
+"""Models in MLflow's registry: register a config as a "model from code", and find and download versions."""
 
 import shlex
 import warnings
@@ -12,14 +12,14 @@ from ragsweep.parts.tracking.connection import Connection
 from ragsweep.parts.tracking.database import mask_uri
 
 ARTIFACT = "bundle"
-"""The artifact name of a model's bundle."""
+"""The name under which a model's bundle is stored among its artifacts."""
 
 CONFIG = "ragsweep.config"
-"""A version's tag that names the evaluated config, in a form that commands accept."""
+"""The tag of a model version whose value names the evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):
-    """The files from which a model is logged, and its requirements and input example."""
+    """The files from which MLflow logs a model, the model's requirements, and an example of its input."""
 
     code: Path  # run by MLflow when it loads the model
     packages: Sequence[Path]  # imported by the code, but not on a package index
@@ -29,7 +29,7 @@ class ModelFiles(NamedTuple):
 
 
 class ModelVersion(NamedTuple):
-    """A registered version of a model."""
+    """A registered version of a model; ``number`` is its version number, as a string."""
 
     name: str
     number: str
@@ -37,19 +37,19 @@ class ModelVersion(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The address from which MLflow loads the version."""
+        """The URI from which MLflow loads the version."""
         return f"models:/{self.name}/{self.number}"
 
 
 @dataclass(frozen=True)
 class ModelRegistry:
-    """The registry of one MLflow database or server. Methods raise TrackingError if it is unusable."""
+    """The model registry of an MLflow database or server, whose methods raise TrackingError if it is unusable."""
 
     connection: Connection
     experiment: str  # the id of the experiment in which models are logged
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
-        """Return the version that an alias points to; None if the model or the alias does not exist."""
+        """Return the version of a model that has an alias; None if the model or the alias does not exist."""
         from mlflow.exceptions import MlflowException
 
         with self.connection.opened(None):
@@ -62,9 +62,9 @@ class ModelRegistry:
             return ModelVersion(found.name, str(found.version), dict(found.tags))
 
     def find(self, reference: str) -> ModelVersion:
-        """Find a version by ``NAME@ALIAS`` or ``NAME/NUMBER``, optionally prefixed by ``models:/``.
+        """Return the version to which ``NAME@ALIAS`` or ``NAME/NUMBER`` refers; the prefix ``models:/`` is optional.
 
-        Raises InputError if there is no such version, and ConfigError for any other form of reference.
+        Raises InputError if this version does not exist, and ConfigError if ``reference`` has another form.
         """
         from mlflow.exceptions import MlflowException
 
@@ -92,7 +92,10 @@ class ModelRegistry:
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
-        """Download these files of a version's bundle to a place below ``folder``; return the folder with the files."""
+        """Download files of a version's bundle to ``folder``, and return the folder that directly contains them.
+
+        ``names`` are the names of the files, at least one.
+        """
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment):
@@ -102,7 +105,10 @@ class ModelRegistry:
         return Path(path).parent
 
     def register(self, name: str, files: ModelFiles, tags: Mapping[str, str]) -> ModelVersion:
-        """Log a model, and register it as a new version with these tags and without an alias."""
+        """Log a model, register it as a new version of the model ``name``, and return the version.
+
+        The run and the version get the same tags. The version has no alias.
+        """
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
@@ -124,13 +130,13 @@ class ModelRegistry:
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
-        """Make an alias point to a version."""
+        """Set an alias of a model to a version, replacing the version that had it."""
         with self.connection.opened(None):
             self.connection.client.set_registered_model_alias(version.name, alias, version.number)
 
 
 def _signature() -> Any:
-    """Return the schema of the rows that a model reads and returns."""
+    """Return the MLflow schema of the rows that a model takes as input and returns."""
     from mlflow.models import ModelSignature
     from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Object, Property, Schema
 
@@ -138,7 +144,7 @@ def _signature() -> Any:
     fields = {"document": text, "start": whole, "end": whole, "text": text, "score": number}
     passage = Object([Property(name, kind) for name, kind in fields.items()])
     step = Object([Property("step", text), Property("value", number)])
-    # A row without a history has NaN in a table, which MLflow rejects for an array type; `as_turns` checks turns.
+    # In a table, a row without a history has NaN, which MLflow rejects for an array type; `as_turns` checks histories.
     inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
     outputs = [
         ColSpec(text, "query"),

@@ -1,4 +1,4 @@
-"""Record nothing."""
+"""The tracker of configs whose results are not recorded in MLflow."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,46 +7,46 @@ from ragsweep.parts.tracking.runs import ALONE, Child, RunPlacement
 
 
 class NoTracking:
-    """A tracker that records nothing; it has the methods of :class:`Mlflow` that runs and sweeps call."""
+    """A tracker that records nothing, with all methods of :class:`Mlflow` that runs and sweeps call."""
 
     identity, tables = "", "chosen"
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return None."""
+        """Return None, because no run is recorded."""
         return None
 
     def has_ended(self, run_id: str) -> bool:
-        """Return True."""
+        """Return True, because no run is being recorded."""
         return True
 
     def check(self) -> None:
         """Do nothing."""
 
     def risk(self) -> str:
-        """Return an empty text."""
+        """Return "", because nothing is sent."""
         return ""
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Return ``adopt``; empty if it is None."""
+        """Return ``adopt``, or "" if it is None."""
         return adopt or ""
 
     def reopen_sweep(self, run_id: str) -> None:
         """Do nothing."""
 
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
-        """Return the id of the adopted run; empty if there is none."""
+        """Return ``at.adopt``, or "" if it is None."""
         return at.adopt or ""
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:
-        """Return the id of the adopted run; empty if there is none."""
+        """Return ``at.adopt``, or "" if it is None."""
         return at.adopt or ""
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return no runs."""
+        """Return an empty mapping."""
         return {}
 
     def end_abandoned(self, parent: str, kept: Collection[str] = ()) -> list[str]:
-        """Return no runs."""
+        """Return an empty list."""
         return []
 
     def close_sweep(
@@ -70,9 +70,9 @@ class NoTracking:
         """Do nothing."""
 
     def address(self, run_id: str) -> str:
-        """Return an empty address."""
+        """Return "", because runs have no address."""
         return ""
 
     def view_command(self) -> str:
-        """Return an empty command."""
+        """Return "", because there is nothing to view."""
         return ""

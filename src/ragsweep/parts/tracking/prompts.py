@@ -1,4 +1,4 @@
-"""The prompts of llms in MLflow's registry: one version per text, linked to the runs that used it."""
+"""Prompts in MLflow's registry: one version per text of a prompt, which is linked to the runs that use it."""
 
 import logging
 import re
@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
-    """Link a run to its config's prompt, and register the prompt if it is new.
+    """Link a run to its config's LLM prompt, and register the prompt if it is new; do nothing if there is no prompt.
 
-    The first failure is logged; afterwards no prompts are linked through this connection.
+    If this fails, a warning is logged, and no more prompts are linked through this connection.
     """
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:
@@ -29,14 +29,17 @@ def link(connection: Connection, run: OpenRun, config: Run) -> None:
             if key not in connection.prompts:
                 connection.prompts[key] = _version(connection, name, prompt)
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # e.g. a registry without prompts; the prompt is also in config.yaml
+    except Exception as fault:  # such as a registry without prompts; config.yaml has the prompt
         connection.prompts = None
         reason = str(fault).partition("\n")[0] or type(fault).__name__
         _log.warning("prompts are not registered in MLflow, only recorded in each run's config.yaml: %s", reason)
 
 
 def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
-    """Return the version of this prompt, registering one if needed; processes that share a database file take turns."""
+    """Return the registered version of a prompt; register one if none has the same text and tags.
+
+    If the database is a file, a lock prevents other processes from registering the same prompt at the same time.
+    """
     from filelock import FileLock
 
     template: list[dict[str, Any]] = [
@@ -53,6 +56,6 @@ def _version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> An
 
 
 def _in_double_braces(template: str) -> str:
-    """Convert the placeholders ``{field}`` of a template to MLflow's form ``{{field}}``."""
+    """Return a template with its placeholders ``{field}`` in MLflow's form ``{{field}}``."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)

@@ -1,4 +1,7 @@
-"""The names of tags, the place of a run, and the assignment of a sweep's runs to jobs; does not import MLflow."""
+"""Names of MLflow tags, the place of a run in a sweep, and the choice of a run for each job.
+
+This module does not import MLflow.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,24 @@ WEIGHTED = "ragsweep.weighted"
 JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
-"""The tag that MLflow shows as a run's description, in markdown."""
+"""The tag whose value, in Markdown, MLflow displays as a run's description."""
 COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
-"""The tag that lists the tables for MLflow's evaluation page."""
+"""The tag that lists the tables of a run for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
-"""The tag that makes MLflow open an experiment at its list of runs."""
+"""The tag, and its value, with which MLflow opens an experiment at its list of runs."""
 RUNS_VIEW = "workflowType=machine_learning"
-"""The URL query with the same effect in newer versions of MLflow, which ignore the tag."""
+"""The URL query that has the effect of EXPERIMENT_KIND in newer versions of MLflow, which ignore that tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 
 
 @dataclass(frozen=True)
 class RunPlacement:
-    """The place of one config's run.
+    """The place at which a config is recorded in MLflow.
 
-    ``parent`` is the run of the config's sweep, and ``job`` the config's name there (``3``, ``finalist-0``); both are
-    None for a single config. ``adopt`` is an existing run to use, made by ``mlflow run`` or by an earlier attempt.
+    ``parent`` is the id of the sweep's run, and ``job`` the name of the config in the sweep (``3``, ``finalist-0``);
+    both are None for a single config. ``adopt`` is the id of an existing run to use, which ``mlflow run`` or an earlier
+    attempt created; if it is None, a new run is created.
     """
 
     parent: str | None = None
@@ -45,14 +49,14 @@ ALONE = RunPlacement()
 
 @dataclass(frozen=True)
 class Child:
-    """The run of one job of a sweep; ``status`` is FINISHED, FAILED, KILLED or RUNNING."""
+    """The MLflow run of a sweep's job; ``status`` is MLflow's: FINISHED, FAILED, KILLED or RUNNING."""
 
     run_id: str
     status: str
 
 
 def git_commit() -> str:
-    """Return the commit that is checked out in the current folder; empty if there is none."""
+    """Return the hash of the commit that is checked out in the current folder; empty if git finds none."""
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
@@ -61,10 +65,10 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Return the run chosen for each job, and the reasons why its other runs are superfluous, by run id.
+    """Choose one run per job; return the chosen runs by job, and why the other runs are superfluous, by run id.
 
-    Finished runs come first, then failed, running and other ones; among runs with the same status, the oldest is
-    chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
+    A finished run is preferred to a failed one, then a running one, then any other; among runs with the same status,
+    the oldest is chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
     """
     by_job: dict[str, list[Run]] = {}
     for run in runs:
@@ -76,7 +80,7 @@ def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
     for job, candidates in sorted(by_job.items()):
         best, *others = sorted(candidates, key=_rank)
         chosen[job] = Child(best.info.run_id, best.info.status)
-        superfluous |= {run.info.run_id: f"job {job} is shown by run {best.info.run_id}" for run in others}
+        superfluous |= {run.info.run_id: f"job {job} is recorded in run {best.info.run_id}" for run in others}
     return chosen, superfluous
 
 

@@ -1,4 +1,4 @@
-"""Send traces of served requests to MLflow, and read traces back, including those of other applications."""
+"""Send traces of served requests to MLflow, and read traces, including those of other applications."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,27 +12,27 @@ from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_u
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
-"""Tags of a trace: the registered model's name, and its bundle's id, which is also a tag of the model version."""
+"""Tags of a trace: the name of the registered model, and the id of its bundle, which is also a tag of its version."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span that holds, as JSON, the values to be compared with the evaluation's."""
+"""The attribute of a root span with the values that are compared with those of the evaluation, as JSON."""
 
 PAGE = 200
 
 LONGEST_TEXT = 100_000
-"""Maximum number of characters of the question and of each other text; traces with longer texts are skipped."""
+"""Maximum number of characters of each text in a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Maximum number of steps, of documents and of turns in a trace; traces with more are skipped."""
+"""Maximum number of steps in a trace, and likewise of documents and of turns; traces with more are skipped."""
 
 _LARGEST = 1e15
 
 
 @dataclass(frozen=True)
 class ServedStep:
-    """A step of a served request: its milliseconds and, if it ranks, the top score and the gap to the second score.
+    """A step of a served request: its duration and, if it ranks chunks, the top score and its lead over the second.
 
-    ``inputs`` and ``outputs`` are displayed, but not read back; missing numbers are NaN.
+    Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent to be displayed, but are not read back.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -45,11 +45,11 @@ class ServedStep:
 
 @dataclass(frozen=True)
 class ServedTrace:
-    """One served request.
+    """A served request.
 
-    ``results`` is the number of chunks in the context; ``documents`` are the ids of their documents, each once, in the
-    order of the context. A trace that was read back has no ``answer``. ``abstained`` is None if no answer was
-    generated; ``failed`` is a reason or the name of an exception, and empty if nothing failed.
+    ``results`` is the number of chunks in the context, and ``documents`` are the distinct ids of their documents, in
+    the order of the context. ``answer`` is None in a trace that was read back. ``abstained`` is None if no answer was
+    generated. ``failed`` is the reason of a failure or the name of an exception, and empty if nothing failed.
     """
 
     model: str
@@ -72,7 +72,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The values of the attribute FACTS, as JSON types; numbers that were not measured are omitted."""
+        """The value of the attribute FACTS, of JSON types; numbers that are not finite are omitted."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
@@ -85,7 +85,7 @@ _READ = ("milliseconds", "query", "results", "documents", "abstained", "failed",
 
 
 def is_traced() -> bool:
-    """Return whether this process has a destination for traces: a tracking URI, or an existing default database."""
+    """Return whether traces of this process can be stored: a tracking URI is set, or the default database exists."""
     import mlflow
 
     path = database_path(mlflow.get_tracking_uri())
@@ -93,7 +93,10 @@ def is_traced() -> bool:
 
 
 def send_served(trace: ServedTrace) -> None:
-    """Send a trace to MLflow's current URI and experiment, subject to MLflow's sampling; errors become warnings."""
+    """Send a trace to MLflow's current tracking URI and experiment.
+
+    MLflow may drop the trace, according to its sampling ratio, and logs errors as warnings.
+    """
     import mlflow
 
     begun = round(trace.began * 1e9)
@@ -124,7 +127,7 @@ def send_served(trace: ServedTrace) -> None:
 
 @dataclass(frozen=True)
 class ServedTraces:
-    """The traces of served requests in one MLflow database or server."""
+    """The traces of served requests in an MLflow database or on an MLflow server."""
 
     connection: Connection
 
@@ -133,9 +136,9 @@ class ServedTraces:
     ) -> Iterator[ServedTrace]:
         """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        For each trace that cannot be read, ``skip`` is called with the reason. ``experiment`` is the name of the
-        experiment to read; None means all experiments that are not deleted. Raises InputError if there is no such
-        experiment, and TrackingError if MLflow is unusable.
+        ``skip`` is called with the reason for each trace that cannot be read. ``experiment`` is the name of the
+        experiment to read; None means all experiments that are not deleted. Raises InputError if the experiment does
+        not exist or there are no experiments, and TrackingError if MLflow is unusable.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
@@ -167,7 +170,10 @@ class ServedTraces:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the request in a trace of MLflow; if it cannot be read, pass the reason to ``skip`` and return None."""
+    """Return the served request in an MLflow trace; if it cannot be read, call ``skip`` with the reason.
+
+    In this case, return None.
+    """
     try:
         return _as_served(trace)
     except _Unreadable as fault:
@@ -184,7 +190,7 @@ def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
 
 
 class _Unreadable(Exception):
-    """The reason why a trace is skipped."""
+    """Raised if a trace cannot be read; the message is the reason that is passed to ``skip``."""
 
 
 def _as_served(trace: Any) -> ServedTrace:
@@ -236,7 +242,7 @@ def _text(values: Any, name: str, default: str | None = None) -> str:
         raise _Unreadable(f"{name} is not text")
     if len(value) > LONGEST_TEXT:
         raise _Unreadable(f"{name} is longer than {LONGEST_TEXT:,} characters")
-    value.encode()  # a lone surrogate cannot be written
+    value.encode()  # raises ValueError for an unpaired surrogate, which could not be written
     return value
 
 
@@ -269,7 +275,7 @@ INPUTS_PAGE = 200
 def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     """Return the inputs of the root span of every trace in an experiment.
 
-    Raises InputError if there is no such database or experiment, and TrackingError if MLflow cannot be reached.
+    Raises InputError if the database or the experiment does not exist, and TrackingError if MLflow is unusable.
     """
     place = absolute_uri(uri)
     path = database_path(place)

@@ -1,4 +1,4 @@
-"""Traces of single questions in MLflow: spans with inputs, outputs and durations, and scores as feedback."""
+"""Send traces of evaluated questions to MLflow: spans with inputs, outputs and durations, and scores as feedback."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 QUESTION = "ragsweep.question"
-"""The tag with the question's id."""
+"""The tag of a trace whose value is the id of its question."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
-"""The type that MLflow's pages show for a span, by the first word of the span's name."""
+"""The type of a span that MLflow displays, by the first word of the span's name."""
 
 PAGE = 100
 
 
 def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
-    """Send traces of questions one by one, replacing the traces of an earlier attempt at the same run.
+    """Send a run's traces, and wait until they are stored; remove traces of an earlier attempt at the run first.
 
-    ``started`` is in seconds since 1970. All traces are stored when the function returns.
+    ``started`` is the start time of each trace, in seconds since 1970.
     """
     import mlflow
 
@@ -33,7 +33,7 @@ def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any
     with connection.as_default(run.experiment):
         for trace in traces:
             _send(client, run, trace, round(started * 1e9))
-        mlflow.flush_trace_async_logging()  # the user's environment may configure a queue
+        mlflow.flush_trace_async_logging()  # needed if the user's environment enables asynchronous logging
 
 
 def _remove(client: MlflowClient, run: OpenRun) -> None:
