@@ -30,10 +30,13 @@ from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Number of batches whose results keep their configs (150 kB each); results of later batches drop them."""
+"""Number of launches whose results keep their configs (150 kB each); the results of later launches have none."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
-"""Run trials, whose job numbers are consecutive, up to the end of a rung (None: in full); return their results."""
+"""A function that runs trials with consecutive job numbers up to the end of a rung, and returns their results.
+
+If the end of the rung is None, the trials are run in full.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -46,11 +49,14 @@ def run_search(
     folder: Path,
     attributes: Callable[[int], Mapping[str, str]] = no_attributes,
 ) -> list[Sequence[JobReturn]]:
-    """Search, and return the results of the jobs that this process launched, one list per batch.
+    """Search, and return the results of the jobs that this process launched, one list per launch or race.
 
-    Each choice and both ends of each range are composed before the first job starts. The best trials are written to
-    ``optimization_results.yaml`` in ``folder``. ``attributes`` returns the user attributes to set on a job's trial when
-    the trial ends.
+    ``arguments`` are the overrides on the command line. Configs with each choice and both ends of each range are
+    composed before the first job starts. The best trials are written to ``optimization_results.yaml`` in ``folder``.
+    ``attributes`` returns the user attributes to set on a job's trial when the trial ends.
+
+    Raises HydraException for an invalid space, an unusable study or too many failed trials, and one of
+    ``composer.faults`` for a choice or an end of a range that cannot be composed.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
@@ -114,9 +120,9 @@ class SearchLoop:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study is complete or stopped; return the results of this process's jobs.
+        """Search until the study is complete or stopped; return the jobs' results as `run_search` does.
 
-        Raises HydraException, whose message gives the most frequent reasons, if too many trials failed.
+        Raises HydraException if too many trials failed; its message gives the most frequent reasons.
         """
         results: list[Sequence[JobReturn]] = []
         if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
@@ -137,7 +143,7 @@ class SearchLoop:
         return results
 
     def _batches(self) -> Iterator[list[Evaluation]]:
-        """Yield batches until the search ends; wait for other processes, and take over the trials of dead ones."""
+        """Yield batches of trials, including those of dead processes, until the search ends; await other processes."""
         plan = self.study.plan
         while True:
             outcomes, charged = self.study.outcomes(), self.study.count_charged()
@@ -186,7 +192,7 @@ class SearchLoop:
             _log.warning("the launcher failed with %s; the running trials will be restarted", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
-        """Race the trials of a batch: prune the dropped ones, and record the others."""
+        """Race the trials of a batch, prune the dropped trials, record the others, and return the last results."""
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
         def launch(jobs: Mapping[int, Evaluation], until: int | None) -> dict[int, JobOutcome]:
@@ -225,7 +231,7 @@ class SearchLoop:
             return self.launch(batch, until)
         except HydraException:
             raise
-        except Exception as fault:  # the launcher's own: a job's exception is returned as its result
+        except Exception as fault:  # raised by the launcher itself: a job's exception is in its result
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
@@ -240,10 +246,10 @@ class SearchLoop:
 
 
 class _LauncherDied(Exception):
-    """A launcher failed as a whole, for example because the process of an unknown job died."""
+    """A launcher failed without returning results, for example because the process of an unknown job died."""
 
 
 def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Group trials, which are sorted by job number, into runs of consecutive numbers."""
+    """Split trials, which are sorted by job number, into lists with consecutive job numbers."""
     for _, group in groupby(enumerate(batch), lambda pair: pair[1].job - pair[0]):
         yield [evaluation for _, evaluation in group]

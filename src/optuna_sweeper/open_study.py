@@ -1,4 +1,4 @@
-"""Open a study: create it, or continue one with the same space, directions and subject."""
+"""Open a study: create it, or continue an existing study with the same space, directions and subject."""
 
 import warnings
 from dataclasses import replace
@@ -16,13 +16,13 @@ FORMAT = 2
 _IDENTITY, _FORMAT = "identity", "format"
 
 REPEATED = 20
-"""Number of duplicates in a row after which trials are drawn at random, because the sampler repeats known configs."""
+"""Number of duplicates in a row after which trials are drawn at random, because the sampler only repeats configs."""
 
 
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
-    """Create a study, or open the one whose name is the plan's or ends with the plan's suffix.
+    """Create a study, or open the existing study whose name is the plan's or ends with the plan's suffix.
 
-    Raises HydraException if that study has another space, direction, subject or format.
+    Raises HydraException if the existing study has another space, direction, subject or format.
     """
     import optuna
 
@@ -64,7 +64,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 
 
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
-    """Return the number of a trial's draw, and whether to use the random sampler.
+    """Return the index of a trial among the drawn trials, and whether to use the random sampler.
 
     The random sampler is used for a retry, whose values are fixed, and if the configured sampler only repeats configs.
     """

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
-"""Maximum number of values in a range; more indicate a mistyped range."""
+"""Maximum number of values in a range; a higher number indicates a mistyped range."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Categorical:
         return self.values
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values that must all compose: every choice."""
+        """List the values whose configs must all compose: every choice."""
         return self.values
 
     def suggest(self, trial: Any, name: str) -> str:
@@ -38,7 +38,7 @@ class Categorical:
         return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
-        """Return the text of a config's value if it is in the domain, else the first choice."""
+        """Return the choice that equals a config's value, or the first choice if there is none."""
         located = self.locate(value)
         return self.values[0] if located is None else located
 
@@ -60,7 +60,7 @@ class Numeric:
         return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values that must all compose: both ends of the range, as typed."""
+        """List the values whose configs must all compose: both ends of the range, as typed (one value if equal)."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
@@ -99,7 +99,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class ParentCondition:
-    """The condition that a parameter exists only if its parent has one of these values, as typed."""
+    """The condition that a parameter exists only if its parent has one of ``values``, as typed in overrides."""
 
     parent: str
     values: tuple[str, ...]
@@ -117,7 +117,7 @@ class Parameter:
     when: tuple[ParentCondition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
-        """Return whether the parameter exists for these values of the others."""
+        """Return whether the parameter exists if the other parameters have these values."""
         return all(values.get(condition.parent) in condition.values for condition in self.when)
 
 
@@ -188,7 +188,7 @@ def _check_limits(low: float, high: float, log: bool, where: str) -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two values of a config are equal; true is not 1."""
+    """Return whether two values of a config are equal; true and 1 are not equal."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 

@@ -1,4 +1,4 @@
-"""Optuna's own plots of a study as PNG and SVG files, laid out for many parameters."""
+"""Draw Optuna's own plots of a study as PNG and SVG files, with a layout for many parameters."""
 
 import logging
 import warnings
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_PANELS = 12
-"""Maximum number of parameters in the slice and parallel plots, which show the most important ones."""
+"""Maximum number of parameters in the slice and parallel plots; the most important parameters are shown."""
 MOST_PAIRS = 3
 """Maximum number of parameters in the contour plot, which has a panel for each pair of them."""
 ROW = 6
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
     """Draw a study's plots into a folder, and return the names of the files; a plot that fails is left out.
 
-    ``names`` are the names of the objectives.
+    ``names`` are the names of the objectives. Nothing is drawn without a complete trial.
     """
     import matplotlib
     import optuna
@@ -79,7 +79,7 @@ def _value(position: int, trial: Any) -> float:
 
 
 def _rank_parameters(study: Any, complete: Sequence[Any]) -> list[str]:
-    """List the parameters that have several values, by descending importance, or by name if importance is undefined."""
+    """List the parameters with several values, by descending importance, or by name if importance is undefined."""
     from optuna.importance import get_param_importances
 
     values: dict[str, set[str]] = {}
@@ -120,7 +120,7 @@ def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
         panel.set_ylabel(of["target_name"] if first else "")
         words = isinstance(panel.xaxis.get_major_locator(), StrCategoryLocator)
         if words or sum(len(label.get_text()) for label in panel.get_xticklabels()) > LONGEST:
-            panel.tick_params(axis="x", rotation=20)  # labels would overlap
+            panel.tick_params(axis="x", rotation=20)  # otherwise labels would overlap
     for bar in figure.axes[len(panels) :]:  # the colour bar of trial numbers
         bar.remove()
     figure.suptitle("Slice Plot (darker: later)")

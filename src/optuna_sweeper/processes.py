@@ -1,4 +1,4 @@
-"""Share work between processes: claim pieces of work, send heartbeats, and find out which processes are alive."""
+"""Share work between processes: claim pieces of work, send heartbeats, and determine which processes are alive."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ LAPSE = 90.0
 """Seconds without a heartbeat after which a process on another machine is considered dead."""
 
 Work = TypeVar("Work", contravariant=True)
-"""A piece of work, in the form by which a `Liveness` identifies it."""
+"""The type by which a `Liveness` identifies a piece of work."""
 
 
 class Holder(NamedTuple):
@@ -50,7 +50,7 @@ def _holder(process: int) -> Holder:
 
 
 def _started(process: int) -> str | None:
-    """Return a process's start time in the system's format, "" if unknown; None if no such process runs."""
+    """Return a process's start time in the system's format; "" if it is unknown, None if no such process is running."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -88,14 +88,17 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def is_alive(self, work: Work) -> bool:
-        """Return whether a living process has claimed work."""
+        """Return whether a living process, this one included, has claimed work."""
 
     @abstractmethod
     def beat(self) -> None:
         """Record that this process is alive, so that other processes respect its claims."""
 
     def start(self) -> bool:
-        """Start heartbeats, until ``stop`` or until nothing refers to this object; return False if they are running."""
+        """Start heartbeats, and return True; return False if they are already running.
+
+        The heartbeats end when ``stop`` is called, or when nothing refers to this object any longer.
+        """
         if self._stop:
             return False
         self._stop = _repeat(partial(_beat, weakref.ref(self)), self._pause, f"{type(self).__name__} heartbeat")
@@ -109,7 +112,7 @@ class Liveness(ABC, Generic[Work]):
 
 
 def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
-    """Send a heartbeat, unless the object no longer exists; return whether it exists."""
+    """Send a heartbeat if the object still exists; return whether it does."""
     liveness = place()
     with suppress(Exception):  # the next heartbeat may succeed
         if liveness:
@@ -119,7 +122,10 @@ def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
 
 @contextmanager
 def repeating(action: Callable[[], object], seconds: float, name: str) -> Iterator[None]:
-    """Call ``action`` every ``seconds``, in a thread of this name, until the block ends or ``action`` returns False."""
+    """Call ``action`` every ``seconds`` in a thread, until the block ends or ``action`` returns False.
+
+    ``name`` is the name of the thread.
+    """
     stop = _repeat(action, seconds, name)
     try:
         yield

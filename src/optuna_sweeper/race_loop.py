@@ -10,13 +10,13 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
 Launched = TypeVar("Launched")
-"""A job in the form that its launcher takes."""
+"""The type of the jobs that a launcher takes."""
 
 JobOutcome = JobReturn | Exception
-"""The result of a job, or the fault that prevented the launch of its batch."""
+"""The result of a job, or the exception that ended the launch of its batch."""
 
 AfterRung = Callable[[int, Mapping[int, JobOutcome], tuple[int, ...]], None]
-"""Called with the end of a rung, the outcomes of its jobs, and the jobs dropped after it."""
+"""A function called after each rung with the rung's end, the outcomes of its jobs, and the jobs dropped after it."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class Rung:
 
 @runtime_checkable
 class Race(Protocol):
-    """The rule of a race."""
+    """A rule that decides, after each rung of a race, which jobs are dropped and where the next rung ends."""
 
     @property
     def key(self) -> str:
         """The config key for the end of a rung, for launchers that start jobs by overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung; jobs dropped before an interruption are dropped again."""
+        """Return the first rung; its dropped jobs are those that were dropped before an interruption."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Decide after the rung that ends at ``until``, from the return values of the jobs that completed the rung."""
+        """Return the next rung, after the rung that ends at ``until``; ``returned`` has its completed jobs' values."""
 
     def end(self, returned: Mapping[int, Any]) -> None:
         """End the race; ``returned`` has the return values of the jobs that completed their run in full."""
@@ -47,14 +47,14 @@ class Race(Protocol):
 
 @dataclass(frozen=True)
 class RaceResult:
-    """The last outcome of each job that was launched, and the dropped jobs."""
+    """The last outcome of each launched job, and the numbers of the dropped jobs."""
 
     results: dict[int, JobOutcome]
     dropped: frozenset[int]
 
 
 def check_race(race: Any) -> Race | None:
-    """Return the race, or None without one; raises HydraException for an object that does not implement Race."""
+    """Return ``race`` if it implements `Race` or is None; otherwise raise HydraException."""
     if race is None or isinstance(race, Race):
         return race
     raise HydraException(f"hydra.sweeper.race: {race!r} is not a race; choose one with hydra/sweeper/race=NAME")
@@ -66,9 +66,10 @@ def run_race(
     launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
     after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Run a race between jobs, given by number; ``launch`` runs jobs up to the end of a rung, or in full (None).
+    """Run a race between ``jobs``, a mapping from job numbers to jobs.
 
-    A job that fails on a rung is not launched again, and does not count as dropped.
+    ``launch`` runs jobs up to the end of a rung; None: in full. A job that fails on a rung is not launched again, and
+    does not count as dropped. Exceptions of ``launch`` are not caught.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))

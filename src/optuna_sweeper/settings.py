@@ -1,4 +1,4 @@
-"""Read and check the settings of a search; the rule that stops it early is one of them."""
+"""Read and check the settings of a search, including the rule that ends the search early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHERE = "hydra.sweeper"
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The values of ``OptunaSweeperConf``, checked."""
+    """The checked settings of a search: those of ``OptunaSweeperConf``, and the declared baseline."""
 
     sampler: Mapping[str, Any]
     directions: tuple[str, ...]
@@ -37,7 +37,7 @@ class SearchSettings:
     max_failure_rate: float
     custom_search_space: str | None
     default: bool
-    declared: tuple[str, ...] | None  # the overrides of the baseline
+    declared: tuple[str, ...] | None  # the overrides of the declared baseline
     subject: str | None
     lapse: float
     race: Race | None
@@ -118,7 +118,7 @@ _KEYS = ("seconds", "patience", "by", "budget")
 
 @dataclass(frozen=True)
 class StopRule:
-    """The limits of a search; None means no limit."""
+    """The limits that end a search early; None means no limit."""
 
     seconds: float | None = None  # since this process began to search; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
@@ -130,7 +130,10 @@ class StopRule:
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
-        """Return the reason to stop after these outcomes (in order), or "" to continue."""
+        """Return the reason to stop the search after ``outcomes``, which are in order; "" to continue.
+
+        ``elapsed`` is the number of seconds since this process began to search.
+        """
         if self.seconds is not None and elapsed >= self.seconds:
             return f"its time limit is reached: {_STOP}.seconds={self.seconds:g}"
         spent = Counter[str]()
@@ -160,7 +163,7 @@ class StopRule:
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:
-    """Read the key ``stop``, for this number of objectives; None: no limits. Raises HydraException if it is invalid."""
+    """Read the key ``stop``, for this number of objectives; None: no limits. Raises HydraException for other values."""
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
@@ -198,14 +201,14 @@ def _limit(value: Any, key: str, least: float) -> float:
 
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
-    """Return, per objective, the median of the jobs' smallest detectable differences; 0 if no job returns one."""
+    """Return, per objective, the median of the jobs' smallest detectable differences; 0 if no job returned any."""
     rows = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
     columns = [[least for least in column if math.isfinite(least)] for column in zip(*rows, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
 
 
 def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list[tuple[float, ...]]:
-    """List the values of feasible outcomes, oriented so that higher is better."""
+    """List the values of the feasible outcomes, negated for objectives to minimize, so that higher is better."""
     signs = [1 if direction == "maximize" else -1 for direction in directions]
     return [
         tuple(sign * value for sign, value in zip(signs, outcome.values, strict=True))
@@ -215,5 +218,5 @@ def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list
 
 
 def _is_matched(point: tuple[float, ...], before: Sequence[tuple[float, ...]], by: Sequence[float]) -> bool:
-    """Return whether an earlier point is at most ``by`` worse than this one in every objective."""
+    """Return whether any earlier point is worse than ``point`` by at most ``by`` in every objective."""
     return any(all(old >= new - least for old, new, least in zip(each, point, by, strict=True)) for each in before)

@@ -20,7 +20,7 @@ class TrialConfig(Protocol):
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Plain values, without the node ``hydra``."""
+        """The config as plain values, without the node ``hydra``."""
 
     @property
     def written(self) -> Mapping[str, Any]:
@@ -40,17 +40,17 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """Composes the configs of a program's trials."""
+    """Composes the configs of the trials of one program."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
-    title: str  # title of its studies
+    title: str  # beginning of the names of the program's studies
     config: Callable[[], DictConfig]  # config of the command, for a user-defined search space
     faults: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException)  # of configs that cannot be composed
 
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:
-        """Return a composer that works as Hydra's launchers do."""
+        """Return a composer that composes configs as Hydra's launchers do; ``master`` is the config of the command."""
         return cls(
             lambda overrides: _HydraConfig(loader.load_sweep_config(master, list(overrides))),
             loader,
@@ -69,7 +69,10 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return the values that parameters have in a config, if any; the value of a group is its option."""
+        """Return, by name, the values of the parameters that a config has; the value of a group is its chosen option.
+
+        Raises one of ``faults`` if the config cannot be composed.
+        """
         config = self.compose(overrides)
         values: dict[str, Any] = {}
         for name in (parameter.name for parameter in parameters):

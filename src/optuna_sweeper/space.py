@@ -1,4 +1,4 @@
-"""The space of a search: parameters, conditions between them, and its points."""
+"""The space of a search: its parameters, the conditions between them, and its points."""
 
 import difflib
 import math
@@ -56,7 +56,8 @@ class Space:
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
         """Split a config's values into those in the space, as typed in an override, and those outside it.
 
-        Parameters that depend on an outside value are in neither; a missing value is outside, as None.
+        A parameter that depends on a value outside the space is in neither mapping. A missing value counts as outside
+        the space, with the value None.
         """
         point: dict[str, str] = {}
         outside: dict[str, Any] = {}
@@ -78,7 +79,7 @@ class Space:
         }
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Return all points, the last parameter changing fastest.
+        """Return an iterator over all points, in which the last parameter changes fastest.
 
         Raises HydraException for a continuous or logarithmic parameter.
         """
@@ -102,14 +103,15 @@ class Space:
     def probes(self) -> list[tuple[str, ...]]:
         """List overrides that must compose; together they contain each choice, and both ends of each range.
 
-        A probe sets one parameter, and the parents on which it depends; all other parameters have their first value. A
-        conditional parameter is combined with each parent value for which it exists.
+        A probe sets one parameter, and the parents on which that parameter depends; all other parameters have their
+        first value. A conditional parameter is combined with each parent value for which it exists. Without parameters,
+        the only probe has the fixed overrides.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
 
     def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
-        """List the probes at both ends of each range, and the range's number of values.
+        """Return, for each range, the probes at its low end and at its high end, and its number of values.
 
         The number is infinite for a continuous or logarithmic range. The range of a conditional parameter is listed
         with each parent value for which the parameter exists.
@@ -130,10 +132,10 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter with its probes, once for each combination of ancestors' values that allows it.
+        """Yield each parameter with its probes, once for each combination of ancestors' values for which it exists.
 
-        There is a probe for each choice, or each end of a range. ``others`` sets values of other parameters; the
-        default is their first value.
+        There is a probe for each choice, or for each end of a range. ``others`` has values of the other parameters; a
+        parameter that is not in it has its first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
@@ -163,14 +165,15 @@ class Space:
 
 
 def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """Merge overrides; the last one of each key wins."""
+    """Merge overrides; if a key occurs several times, its last override is kept."""
     return tuple({parse_override(line, "").get_key_element(): line for line in [*fixed, *more]}.values())
 
 
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
     """Read the space from ``params`` and the overrides ``typed`` on the command line, which take precedence.
 
-    Raises HydraException for unreadable sweeps, unknown parents or values of parents, and cycles.
+    Raises HydraException for an unreadable sweep, a condition on an unknown parent or an unknown value, and a cycle of
+    conditions.
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"{PARAMS}: must be a mapping from keys to sweeps, got {params!r}")
@@ -205,9 +208,10 @@ def _apply_conditions(
     fixed: Mapping[str, str],
     conditions: Mapping[str, list[ParentCondition]],
 ) -> Space:
-    """Evaluate conditions on fixed keys, drop parameters that cannot exist, and sort the rest by dependency.
+    """Evaluate the conditions on fixed keys, and return a space without the parameters that cannot exist.
 
-    If the command line narrows the values of a parent, parameters that exist only for removed values are dropped.
+    If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
+    The others are sorted by dependency. Raises HydraException for a cycle of conditions.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()

@@ -36,7 +36,7 @@ class Storage:
     is_shared: bool  # whether several processes can share it
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the database, if there is one."""
         if self.is_shared:
             self.optuna.remove_session()
             self.optuna.engine.dispose()
@@ -48,7 +48,10 @@ def is_postgresql(url: object) -> bool:
 
 
 def check_url(url: str | None) -> str:
-    """Return the URL with its driver, or "" for a study in memory. Raises HydraException for an unsupported storage."""
+    """Return the URL with its driver, or "" for a study in memory.
+
+    Raises HydraException for an unsupported storage, and for a missing driver of PostgreSQL.
+    """
     if url is None:
         return ""
     scheme, separator, rest = str(url).partition("://")
@@ -76,7 +79,7 @@ def check_reachable(url: str) -> None:
 
 
 def open_storage(url: str | None) -> Storage:
-    """Open a storage, creating missing tables. Raises HydraException if it is unsupported or cannot be used."""
+    """Open a storage, creating missing tables. Raises HydraException if the storage is unsupported or unusable."""
     from optuna.storages import InMemoryStorage, RDBStorage
 
     address = check_url(url)
@@ -161,7 +164,7 @@ def _connect(address: str) -> Any:
 
 @contextmanager
 def _one_sentence(url: str) -> Iterator[None]:
-    """Raise HydraException, whose message omits the password, if a database is unusable or of another version."""
+    """Convert database errors in the block to a HydraException whose message omits the password."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 

@@ -1,4 +1,4 @@
-"""A study that several processes may share: it gives each trial an owner, and decides which trial is next."""
+"""A study that several processes may share, with the claims on its trials and the choice of the next trial."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -38,7 +38,7 @@ SMALL = 1000
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]
-"""Overrides -> the signature of their config."""
+"""A function from overrides to the signature of their config."""
 
 
 def no_attributes(job: int) -> Mapping[str, str]:
@@ -48,7 +48,7 @@ def no_attributes(job: int) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The objectives and settings of a study."""
+    """The name, objectives, first configs and other settings of a study."""
 
     name: str
     directions: tuple[str, ...]
@@ -85,12 +85,12 @@ class SharedStudy:
         return list(self.optuna.get_trials(deepcopy=False))
 
     def outcomes(self) -> list[TrialOutcome]:
-        """List the outcomes of all finished jobs, in start order."""
+        """List the outcomes of all finished jobs, in the order of job numbers."""
         outcomes = map(read_trial, evaluations(self.trials()).values())
         return [outcome for outcome in outcomes if outcome is not None]
 
     def count_charged(self) -> int:
-        """Count the jobs that count as trials of the study, running ones included."""
+        """Return the number of jobs that count towards the study's number of trials, including running jobs."""
         return sum(map(is_charged, evaluations(self.trials()).values()))
 
     def is_busy(self) -> bool:
@@ -98,7 +98,7 @@ class SharedStudy:
         return any(not trial.state.is_finished() for trial in evaluations(self.trials()).values())
 
     def stop_reason(self, rule: Mapping[str, Any]) -> str:
-        """Return why the study was stopped early under ``rule``; "" if it was not, or under another rule."""
+        """Return why the study was stopped early under ``rule``; "" if it was not stopped under this rule."""
         stopped = self.optuna.user_attrs.get(_STOPPED) or {}
         return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
 
@@ -109,9 +109,10 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, those of dead processes included, and sort them by job number.
+        """Claim up to ``most`` trials for this process, including those of dead processes; return them by job number.
 
-        A trial's last attempt runs alone, so that another crash can be attributed to it.
+        The last attempt at a trial is in a batch of its own, so that another crash can be attributed to this trial.
+        Return [] if there is no trial to run.
         """
         batch: list[Evaluation] = []
         with self.storage.exclusive():
@@ -141,7 +142,7 @@ class SharedStudy:
         return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
 
     def _waiting(self) -> Any:
-        """Return the trial that Optuna would start next, or None."""
+        """Return the first waiting trial, which Optuna starts next; None if no trial is waiting."""
         from optuna.trial import TrialState
 
         return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
@@ -169,7 +170,11 @@ class SharedStudy:
         return self.optuna.ask()
 
     def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process; None for a duplicate, a broken config, or a trial with too many attempts."""
+        """Claim a trial for this process, and return its evaluation.
+
+        Return None, after recording the trial's outcome, for a duplicate, for a config that cannot be composed, and for
+        a trial with too many attempts.
+        """
         overrides, retry = self._overrides(trial), trial.user_attrs.get(EVALUATION)
         if retry:
             attempt = retry["attempt"]
@@ -192,7 +197,7 @@ class SharedStudy:
         return evaluation
 
     def _overrides(self, trial: Any) -> tuple[str, ...]:
-        """Draw the values of a trial, and return its overrides."""
+        """Draw the values of a trial from the sampler, unless it was enqueued with values; return its overrides."""
         enqueued = trial.user_attrs.get(OVERRIDES)
         if enqueued is None:
             values = self.space.suggest(trial)
@@ -208,14 +213,14 @@ class SharedStudy:
         return tuple(enqueued)
 
     def report(self, evaluation: Evaluation, step: int, value: float) -> None:
-        """Report an intermediate value of a trial; does nothing if another process has taken it over."""
+        """Report an intermediate value of a trial; do nothing if another process has taken over the trial."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         with suppress(UpdateFinishedTrialError):
             evaluation.trial.report(value, step)
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
-        """Record the outcome of a trial; return False if another process has taken it over."""
+        """Record the outcome of a trial, and return True; return False if another process has taken over the trial."""
         with self.storage.exclusive():
             if evaluation.trial.number not in {trial.number for trial in self._running()}:
                 return False
@@ -225,7 +230,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the trials that this process owns; if ``lost`` (a worker died), the attempts so far count."""
+        """Re-enqueue the running trials of this process; ``lost``: whether their attempt counts (a worker died)."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():
@@ -234,7 +239,7 @@ class SharedStudy:
     # --- finite spaces -------------------------------------------------------------------------------------------
 
     def _has_all_points(self) -> bool:
-        """Return whether every point of a small space has a trial."""
+        """Return whether every point of a small space (see `SMALL`) has a trial; False for any other space."""
         if self._points is None:
             finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
             self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []

@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) -> None:
-    """Write a study's best trials to ``folder``, and its summary and plots to ``settings.folder``.
+    """Write a study's best trials to ``folder``, and its summary and, if enabled, its plots to ``settings.folder``.
 
-    If ``settings.folder`` is not set, the summary and the plots are also written to ``folder``.
+    If ``settings.folder`` is not set, the summary and the plots are written to ``folder`` too.
     """
     OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
@@ -43,7 +43,7 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically; several processes may export the same study."""
+    """Replace a file atomically, because several processes may export the same study at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".unfinished.{uuid.uuid4().hex}")
     partial.write_text(text, encoding="utf-8")
@@ -51,11 +51,12 @@ def _replace(path: Path, text: str) -> None:
 
 
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
-    """Describe a study in JSON types.
+    """Return a description of a study in JSON types.
 
-    An evaluated trial has ``overrides`` and ``job``, its index among the evaluations. A duplicate has ``duplicate_of``,
-    the number of the evaluated trial with the same config. ``feasible`` is false if a constraint is violated; a
-    ``best`` trial is feasible and not dominated.
+    An evaluated trial has ``overrides`` and ``job``, the trial's index among the evaluated trials. A duplicate has
+    ``duplicate_of``, the number of the evaluated trial with the same config. A trial with values has ``feasible``,
+    which is false if a constraint is violated, and ``best``, which is true if the trial is feasible and on the Pareto
+    front.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)
@@ -98,7 +99,7 @@ def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
 
 
 def best_trials(study: Any) -> list[Any]:
-    """Return the feasible, non-dominated trials of an Optuna study, each config once."""
+    """Return the feasible trials on the Pareto front of an Optuna study, without duplicates of a config."""
     trials = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
     return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
 

@@ -11,7 +11,7 @@ from optuna_sweeper.trials import EVALUATION, LOCATED, OVERRIDES, POINT, superse
 class TrialClaims(Liveness[Any]):
     """Claims on the running trials of a study; the caller must hold the storage's lock, except for ``beat``.
 
-    ``is_shared`` is whether several processes may share the study; otherwise there are no heartbeats.
+    ``is_shared``: whether several processes may share the study; if not, no heartbeats are sent.
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
@@ -28,10 +28,10 @@ class TrialClaims(Liveness[Any]):
         return None
 
     def release(self, work: Any, lost: bool = False) -> None:
-        """Re-enqueue a running trial, then mark it as failed; ``lost``: whether its attempt counts.
+        """Re-enqueue a running trial, then mark it as failed; ``lost``: whether the attempt counts.
 
-        In this order, no trial is lost if the process dies in between: the old trial is then marked later. A trial that
-        was drawn, but never claimed, is only marked.
+        This order prevents the loss of a trial if the process dies in between; the old trial is then marked as failed
+        by a later call. A trial that was sampled but never claimed is only marked as failed.
         """
         from optuna.trial import TrialState
 
@@ -61,7 +61,7 @@ class TrialClaims(Liveness[Any]):
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that owns a trial; None if none does, or if it died before it recorded its claim."""
+    """Return the process that has recorded a claim on a trial; None if no process has."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 

@@ -51,9 +51,9 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
 def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
     """Return the overrides of the space's own default config, in which every parameter has a value of its domain.
 
-    If a parameter's domain contains the default that Hydra composes, it keeps this default and needs no override.
-    Otherwise it gets the first of its choices or, in a range, the value nearest to the default (the low end if the
-    default is not a number).
+    A parameter whose domain contains the default that Hydra composes keeps this default, and needs no override. Any
+    other parameter has the first of its choices or, for a range, the value in the range that is nearest to the default
+    (the low end if the default is not a number).
     """
     chosen: dict[str, str] = {}
     moved: dict[str, str] = {}

@@ -51,7 +51,10 @@ class TrialOutcome:
 
 
 def read_directions(setting: Any) -> tuple[str, ...]:
-    """Read one direction (None: minimize) or one per objective; raises HydraException for other values."""
+    """Read the key ``direction``, and return one direction per objective; None counts as minimize.
+
+    Raises HydraException for other values.
+    """
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
     if not directions or any(direction not in DIRECTIONS for direction in directions):
@@ -60,7 +63,7 @@ def read_directions(setting: Any) -> tuple[str, ...]:
 
 
 def read_constraints(setting: Any) -> tuple[Constraint, ...]:
-    """Read the key ``constraints``: a list such as ["latency <= 800"]. Raises HydraException for other values."""
+    """Read the key ``constraints``: None, or a list such as ["latency <= 800"]. Raises HydraException otherwise."""
     if setting is not None and not isinstance(setting, list):
         raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], got {setting!r}')
     constraints = []
@@ -77,7 +80,10 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
 
 
 def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
-    """Return the outcome of a trial from its job's result; anything but one number per objective is a failure.
+    """Return the outcome of a trial from its job's result.
+
+    The outcome is a failure if the job failed, if a value is not a finite number, if there is not one value per
+    objective, or if a constraint limits a metric that was not measured.
 
     A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
     ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
@@ -149,7 +155,7 @@ REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A trial that this process evaluates: the first trial with its config, or a retry."""
+    """A trial that this process evaluates: the first trial of the study with its config, or a retry of that trial."""
 
     trial: Any  # Optuna's
     job: int  # index among the study's evaluations
@@ -161,19 +167,19 @@ class Evaluation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that are stored on the trial together with its owner."""
+        """The facts that are stored in the trial's attributes together with the trial's owner."""
         names = ("job", "overrides", "signature", "attempt", "retry_of")
         return {name: getattr(self, name) for name in names} | {"overrides": list(self.overrides)}
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
-    """Return the last trial of each job, by job number."""
+    """Return the last trial of each job, by job number; trials without a job are left out."""
     last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
     return dict(sorted(last.items()))
 
 
 def superseded(trials: Iterable[Any]) -> set[int]:
-    """Return the numbers of the trials that were enqueued again."""
+    """Return the numbers of the trials that were enqueued again as new trials."""
     return {trial.user_attrs.get(EVALUATION, {}).get("retry_of") for trial in trials} - {None}
 
 
@@ -183,7 +189,7 @@ def is_charged(trial: Any) -> bool:
 
 
 def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
-    """Report the outcome of a running trial to Optuna."""
+    """Report the outcome of a running trial to Optuna, which ends the trial."""
     from optuna.trial import TrialState
 
     if outcome.cost:
@@ -234,7 +240,7 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the index of a trial among the drawn trials; retries and abandoned trials do not count as drawn."""
+    """Return the number of trials drawn before the trial ``number``; retries and abandoned trials do not count."""
     from optuna.trial import TrialState
 
     def is_drawn(trial: Any) -> Any:

@@ -274,7 +274,7 @@ def test_missed_enforced_target_is_exit_status_1_for_a_config_and_a_sweep(ragswe
     assert ragsweep(*high, *data).returncode == 1
     for _ in range(2):  # when it is run, and when it is shown again
         done = ragsweep("-m", "top_k=1,2", *high, *data)
-        assert (done.returncode, "enforced: 2 of 2 configs miss some of them" in done.stdout) == (1, True)
+        assert (done.returncode, "2 of 2 configs miss an enforced target" in done.stdout) == (1, True)
 
 
 @pytest.mark.nightly

@@ -1,3 +1,3 @@
-"""The folder of the shipped configs, for the search path plugins of other packages."""
+"""Provide the folder of the shipped configs to the search path plugins of other packages."""
 
 from ragsweep.sweep.composing.compose import config_folder as config_folder

@@ -62,7 +62,7 @@ class Prepared:
 def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
     """Check the form of all configs of a command, and the settings that they must share; return the human labels.
 
-    Loads no dataset and no model. Raises ConfigError, or InputError for unreadable labels.
+    No dataset and no model is loaded. Raises ConfigError for an invalid setting, and InputError for unreadable labels.
     """
     for values in configs:
         check_form(values, main_config())
@@ -152,7 +152,10 @@ def _direction(name: str, higher: bool | None, typed: str | None) -> str:
 
 
 def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
-    """Prepare the experiment of every job and set it on the job; raise the faults of all jobs as one error."""
+    """Prepare the experiments of all jobs, set each on its job, and return them.
+
+    If any job is invalid, raise one RagsweepError with the distinct messages of all invalid jobs.
+    """
     experiments, faults = [], dict[str, RagsweepError]()
     for job in jobs:
         try:
@@ -176,7 +179,7 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
-    """Return the command's race, or None if it has none; raise ConfigError if it cannot be run."""
+    """Return the race of a command, or None if the command has none. Raises ConfigError if the race cannot be run."""
     if command.race is None:
         return None
     if session.evaluator.executor.store is None:
@@ -205,8 +208,8 @@ def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:
     """Check a ``declared`` baseline that names a recorded result, and yield notes on it.
 
-    Any other declaration is not checked here and gets no notes. Raises InputError if there is no such result, if it was
-    evaluated on other questions or documents, or if it lacks an objective.
+    Any other declaration is not checked here and gets no notes. Raises InputError if there is no such result, if the
+    result was evaluated on other questions or documents, or if it lacks an objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:

@@ -44,14 +44,17 @@ from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):
-    """The exit status of a command, and the id of the sweep that it ran or showed (None if there is none)."""
+    """A command's exit status, and the id of the sweep that it ran or showed; None for a single config or a plan."""
 
     status: int
     sweep: str | None = None
 
 
 def run(command: Command) -> CommandOutcome:
-    """Run a command with its secrets masked in all output; return its exit status and sweep."""
+    """Run a command with its secrets masked in all output; return its exit status and the id of its sweep.
+
+    Raises RagsweepError if the command is invalid, or if its sweep cannot be opened.
+    """
     with command.secrets.masking():
         return _run(command)
 
@@ -100,7 +103,11 @@ def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run the only config of a command, and return the exit status."""
+    """Run the only config of a command, and return the exit status.
+
+    The status is 1 if the job fails, if too few questions were scored, if an enforced target is missed, or if the
+    result cannot be recorded or tracked; otherwise it is 0. Raises any RagsweepError of the job except TrackingError.
+    """
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment
@@ -108,7 +115,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         job.name = f"{name}: {job.name}"
     if context.labels:
         instead = "ragsweep judge calibrate LABELS --run RUN"
-        context.terminal.line("note", f"judge.labels only corrects sweeps; for a single config, use {instead}")
+        context.terminal.line("note", f"judge.labels corrects only sweeps; for a single config, use {instead}")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
@@ -118,10 +125,10 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         logs = folders.logs
         if fault := exception_of(ended):
             raise fault
-    except TrackingError as fault:  # the tracker was reachable, or the ledger writable, only at the start
+    except TrackingError as fault:  # the tracker became unreachable, or the ledger read-only, during the run
         print(f"ragsweep: {fault}", file=sys.stderr)
         return 1
-    except (Partial, TargetsMissed):  # the table shows it
+    except (Partial, TargetsMissed):  # the printed table shows the reason
         return 1
     except RagsweepError:
         raise
@@ -137,8 +144,9 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 def _evaluate_single(context: RunContext, job: Job) -> None:
     """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    Raises TrackingError if the result cannot be recorded or logged. Partial or TargetsMissed is raised only after the
-    result has been recorded, shown and logged.
+    An exception of the evaluation is recorded as a failure and re-raised. Raises TrackingError if the result cannot be
+    recorded or logged. After that, raises Partial if too few questions were scored, or TargetsMissed if the result
+    misses an enforced target.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
@@ -177,7 +185,10 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
-    """Open a sweep, run its jobs and show its conclusion; if it is already finished, show it without running jobs."""
+    """Open a sweep, run its jobs and show its conclusion; if it is already finished, only show its conclusion again.
+
+    The exit status is 1 if the sweep's status is not FINISHED, or if a config misses an enforced target; else 0.
+    """
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     with multirun.alone(key):
         try:
@@ -193,13 +204,16 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
         return CommandOutcome(1, sweep.id)
     if missing := [result for result in results if misses_target(result)]:
         verb = "misses" if len(missing) == 1 else "miss"
-        text = f"enforced: {len(missing)} of {counted(len(results), 'config')} {verb} some of them"
+        text = f"{len(missing)} of {counted(len(results), 'config')} {verb} an enforced target"
         multirun.terminal.line("targets", text)
     return CommandOutcome(int(bool(missing)), sweep.id)
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep again and return its results; upload what the tracker lacks, if the ledger is writable."""
+    """Show a finished sweep again, and return its results.
+
+    If the ledger is writable, first upload the results that the tracker lacks.
+    """
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
@@ -218,10 +232,10 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
 
 
 def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequence[Result], str]:
-    """Conclude a sweep, unless another process has done so or will; return the sweep's results and status.
+    """Conclude a sweep and show its conclusion; return its results and status.
 
-    If another process does, the results so far are shown without a verdict. If the jobs or the finalists were
-    interrupted, the interrupting exception is raised at the end.
+    If another process has concluded the sweep or will conclude it, only show the results so far, without a verdict.
+    If the jobs or the evaluation of the finalists were interrupted, raise the interrupting exception at the end.
     """
     context, ledger = multirun.context, multirun.ledger
     with multirun.alone(sweep.key):
@@ -243,7 +257,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    On an exception, the status becomes KILLED in the ledger and a reachable tracker; repeating the command concludes.
+    If an exception occurs, set the status to KILLED in the ledger and, if it is reachable, in the tracker, and raise
+    the exception; the same command then concludes the sweep.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:
@@ -284,7 +299,8 @@ def _summarise(
 ) -> tuple[SweepSummary, str]:
     """Return the summary of a sweep's records, and the sweep's status.
 
-    The summary has no verdict if ``weighed`` is false or the sweep was interrupted.
+    The summary has no verdict if ``weighed`` is false or the sweep was interrupted. The status is FAILED if the jobs
+    ended normally, but a config or finalist failed or had too few scored questions; else it is that of ``ending``.
     """
     status, recorded = ending.status, {record.job for record in records}
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)

@@ -36,10 +36,10 @@ def read_overrides(declared: object) -> list[str] | None:
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
-    """Replace a baseline declared by overrides with a job number, adding the job if it is missing.
+    """Replace a baseline declared by overrides with the number of its job, and add this job if it is missing.
 
-    Returns the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
-    replaced for a single config or a search. Raises ConfigError for a number beyond the jobs, a baseline that differs
+    Return the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
+    replaced for a single config or a search. Raises ConfigError for a number that no job has, a baseline that differs
     within the sweep, overrides that do not compose, or a value that is neither a whole number nor text.
     """
     configs = [job.config for job in made]
@@ -75,7 +75,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
-    """Return the settings that identify a config: all except operational ones."""
+    """Return the settings that identify a config: all except those of `OPERATIONAL` keys."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
 
 

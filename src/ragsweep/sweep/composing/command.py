@@ -50,7 +50,7 @@ class Command:
     batch: int | None = None  # jobs per launch
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     race: Mapping[str, Any] | None = None  # the rule that drops configs early
-    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # by job; none for an added baseline
+    cases: tuple[JobCase, ...] = field(default=(), repr=False, compare=False)  # of each job except an added baseline
     notes: tuple[str, ...] = ()  # notes for the user on the parsed command
 
     @property
@@ -91,7 +91,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Keep the defining overrides except ``sweeps``, and except ``dataset`` if any others are left."""
+    """Return the defining overrides of a job without ``sweeps`` and, if any others are left, without ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -106,8 +106,8 @@ def read_command(
     """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
     ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``; the configs that
-    it has composed are reused. Raises ConfigError if the overrides cannot be read or composed; the message on a
-    misspelt name has the nearest known one.
+    it has composed are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
+    misspelt name contains the nearest known name.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
@@ -159,7 +159,7 @@ def read_command(
 
 
 def choices(line: str) -> list[str]:
-    """Expand an override into one per swept value; raises ConfigError if it cannot be read."""
+    """Expand an override into one override for each swept value. Raises ConfigError if this is impossible."""
     _check_readable([line])
     with one_sentence():
         return [case.overrides[0] for case in expand([line])]
@@ -175,7 +175,7 @@ def _quoted(line: str) -> str:
 
 
 def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
-    """Allow new keys in a mapping of a part: ``llm.extra={seed: 1}`` becomes ``++llm.extra={seed: 1}``."""
+    """Prefix overrides of a part's mapping with ``++``, which permits new keys, as in ``++llm.extra={seed: 1}``."""
     opened = list(lines)
     mappings = [line for line in lines if re.match(r"\w+(\.\w+)+=\{", line) and not parse(line).is_hydra_override()]
     if not mappings:
@@ -193,8 +193,8 @@ def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[
 def _refuse_no_option(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raises it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, and no package
-    is on the search path.
+    Also raise ConfigError for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, unless an
+    override adds a package to the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:
@@ -210,7 +210,7 @@ def _refuse_no_option(lines: Sequence[str], composer: Composer) -> None:
 
 
 def _check_readable(lines: Sequence[str]) -> None:
-    """Raise ConfigError for overrides that cannot be parsed."""
+    """Raise ConfigError for an override that has no key, is nested too deeply, or cannot be parsed."""
     for line in filter(is_deep, lines):
         key = line.partition("=")[0][:80]
         raise ConfigError(f"{key}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
@@ -295,7 +295,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 
 def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
-    """Return the composer of a search's trials; see SearchComposer for the arguments."""
+    """Return the composer of a search's trials; ``title`` and ``config`` are arguments of SearchComposer."""
     from optuna_sweeper.signatures import SearchComposer
 
     composer, fixed = command.composer, command.fixed
@@ -304,14 +304,15 @@ def trial_composer(command: Command, title: str, config: Callable[[], DictConfig
 
 
 def _numbering(line: str, number: str) -> str:
-    """Replace a baseline declared by overrides with ``number``."""
+    """Return ``baseline=NUMBER`` if ``line`` declares a baseline by overrides, else ``line`` unchanged."""
     return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
 
 
 def compose_jobs(command: Command) -> list[Job]:
     """Return the jobs of a command, each with its composed config.
 
-    Raises ConfigError for the first job that cannot be composed; the message names its case if that is at fault.
+    Raises ConfigError for the first job that cannot be composed; if a case causes the error, the message names the
+    case.
     """
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):

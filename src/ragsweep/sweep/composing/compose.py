@@ -33,7 +33,7 @@ _KEY = re.compile(r"\w+(?:\.\w+)*")
 
 
 def config_folder() -> Path:
-    """Return the shipped ``conf``, in the installed package or at the root of a clone."""
+    """Return the folder of the shipped configs, ``conf`` in the installed package or at the root of a clone."""
     package = Path(__file__).resolve().parent.parent.parent
     packaged = package / "conf"
     return packaged if packaged.is_dir() else package.parent.parent / "conf"
@@ -82,7 +82,7 @@ class Composer:
         return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
 
     def template(self, overrides: Sequence[str]) -> Template:
-        """Return the template composed from all these overrides, composing it only once."""
+        """Return the template composed from all these overrides; the same overrides are composed only once."""
         return self._template(tuple(overrides))[0]
 
     @property
@@ -120,7 +120,7 @@ class Composer:
         return key, value
 
     def _searched(self, lines: Sequence[str]) -> list[str]:
-        """Return the override of the search path, if anything is added to it; the --config-dir folder comes first."""
+        """Return the override of the search path, with the --config-dir folder first; [] if no folder is added."""
         added = [f"file://{self.added.resolve()}"] if self.added else []
         paths = ",".join(f"'{path}'" for path in [*added, *_search_path(lines)])
         return [f"hydra.searchpath=[{paths}]"] if paths else []

@@ -33,9 +33,9 @@ def explain(
     jobs: Sequence[Sequence[str]] = (),
     searching: bool = False,
 ) -> str:
-    """Shorten Hydra's message to one sentence, and add the nearest known name.
+    """Return Hydra's message, shortened to one sentence, with the nearest known name if there is one.
 
-    ``jobs`` and ``searching``: the overrides of all jobs of the sweep, and whether it is a search.
+    ``jobs`` has the overrides of all jobs of the sweep; ``searching`` is whether the sweep is a search.
     """
     text = str(fault)
     place = _file(text)
@@ -77,7 +77,7 @@ def _file(text: str) -> str:
 def _explain_key(
     name: str, text: str, overrides: Sequence[str], composer: Composer, jobs: Sequence[Sequence[str]], searching: bool
 ) -> str:
-    """Return the message for a key that does not exist; ``text``: Hydra's message."""
+    """Return the message for a key that Hydra cannot override or delete; ``text`` is Hydra's message."""
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
     template = _chosen(overrides, composer)
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
@@ -121,7 +121,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
-    """List the options of GROUP whose file has KEY at its top level, as ``GROUP=NAME``; ``key`` is GROUP.KEY."""
+    """List the options whose file has a key at its top level, as ``GROUP=NAME``; ``key`` is ``GROUP.KEY``."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []
     having = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
@@ -129,7 +129,7 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
-    """Return the template of the options chosen by the overrides; if that fails, of the default options."""
+    """Return the template of the options that overrides choose, or of the default options if those do not compose."""
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         return composer.template(chosen)

@@ -92,7 +92,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
 
 
 def is_deep(text: str) -> bool:
-    """Return whether brackets are nested more than `DEPTH` levels deep, too deep for an override."""
+    """Return whether brackets in ``text`` are nested more than `DEPTH` levels deep."""
     if sum(map(text.count, _OPENING)) <= DEPTH:
         return False
     depth = 0

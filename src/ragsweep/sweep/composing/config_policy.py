@@ -1,4 +1,4 @@
-"""Check that configs do no more than select parts, and collect the secrets in them."""
+"""Check that configs only select permitted parts and set their values, and collect the secrets in configs."""
 
 import os
 import re
@@ -27,7 +27,7 @@ HEAVIEST = 20_000
 """Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum number of nested interpolations in a config: what they read is unknown until they are resolved."""
+"""Maximum number of values in a config with nested interpolations, whose keys are unknown until they are resolved."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """Matches an environment variable in an interpolation."""
@@ -84,7 +84,7 @@ def add_secrets(secrets: Secrets, config: DictConfig) -> None:
 
 
 def add_secrets_of_overrides(secrets: Secrets, lines: Iterable[str]) -> None:
-    """Add the confidential values of overrides."""
+    """Add the confidential values of overrides to a command's secrets."""
     for line in lines:
         key, _, value = _ESCAPED.sub(r"\1", line).lstrip("+~").partition("=")
         if is_under_secret(key) and "${" not in value and not is_count(key, value):
@@ -187,7 +187,7 @@ class ConfigPolicy:
                     check_search_path(str(path))
 
     def check_files(self, overrides: Sequence[str], folders: Sequence[Path]) -> None:
-        """Reject unsafe files (see `config_files.check_file`), and different metrics under one key."""
+        """Reject unsafe config files (see `config_files.check_file`), and different metrics with the same key."""
         own = [folder for folder in folders if folder != config_folder()]
         check_files([*own, Path("sweeps")], overrides)
         refuse_clashes(overrides, folders)
@@ -195,7 +195,7 @@ class ConfigPolicy:
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
         """Check a composed config and its node ``hydra``, before any class is imported.
 
-        Returns whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
+        Return whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
         set of values needs its own template and check.
         """
         try:
@@ -232,7 +232,10 @@ def _names(template: Template) -> Iterator[tuple[str, str]]:
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    """Resolve the `_RESOLVED` settings and the sweep's folder as in a job, with placeholders for the job's values."""
+    """Resolve the `_RESOLVED` settings and the sweep's folder as in a job, with placeholders for the job's values.
+
+    Raises ConfigError for an interpolation that cannot be resolved.
+    """
     within = OmegaConf.merge(config, {"hydra": {"runtime": {"output_dir": FOLDER}, "job": {"num": 0, "id": "0"}}})
     assert isinstance(within, DictConfig)
     try:
@@ -272,7 +275,7 @@ def _refuse_targets(template: Template) -> bool:
 
 
 def _refuse_heavy(tree: Mapping[str, Any]) -> None:
-    """Raise ConfigError for interpolations that would add too many values, and for too many nested ones."""
+    """Raise ConfigError for interpolations that would add too many values, and for too many nested interpolations."""
     written = list(leaves(tree))
     weights: dict[str, int] = {}
     nested = 0
@@ -302,7 +305,8 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
             )
     if nested > NESTED:
         raise ConfigError(
-            f"config: {nested} values have interpolations inside interpolations, at most {NESTED} may; write some out"
+            f"config: {nested} values have interpolations inside interpolations, but at most {NESTED} may have them;"
+            " replace some of them with values"
         )
 
 

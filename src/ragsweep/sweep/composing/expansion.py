@@ -14,7 +14,7 @@ from ragsweep.sweep.composing.trees import spell_value
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000
-"""Maximum number of jobs in a sweep; more indicate a mistyped range, or an attack."""
+"""Maximum number of jobs in a sweep; a higher number indicates a mistyped range, or an attack."""
 
 _WAY_OUT = 'write each case as a list of overrides, for example [["top_k=3", "depth=50,100"]]'
 
@@ -44,12 +44,13 @@ def expand(
     once: bool = True,
     options: Options | None = None,
 ) -> list[JobCase]:
-    """Return the product of all swept values, as Hydra's basic sweeper does, for each case if there are any.
+    """Return a job for each combination of the swept values, as Hydra's basic sweeper does, separately for each case.
 
-    A case is a list of overrides and may sweep values. It overrides ``params``, and the command line overrides both; as
-    everywhere in Hydra, a key keeps its first position and takes its last value. Jobs with equal sets of overrides are
-    deduplicated unless ``once`` is false (Hydra's basic sweeper does not deduplicate).
-    ``options`` lists the options of a group, for patterns (``retriever=glob(hybrid*)``).
+    A case is a list of overrides, may sweep values, and takes precedence over ``params``. The overrides ``typed`` on
+    the command line take precedence over both. As everywhere in Hydra, a key keeps its first position and takes its
+    last value. Unless ``once`` is false, only the first of several jobs with equal sets of overrides is kept, whereas
+    Hydra's basic sweeper keeps all. ``options`` lists the options of a group, for patterns such as
+    ``retriever=glob(hybrid*)``.
 
     Raises HydraException for unreadable overrides, patterns that match no option, intervals, ``params`` or ``cases`` of
     the wrong form, and too many jobs.
@@ -74,7 +75,10 @@ def expand(
 
 
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
-    """Check and number the cases; without cases, return a single empty one with the number None."""
+    """Check and number the cases; without cases, return one empty case with the number None.
+
+    Raises HydraException unless ``cases`` is None or a list of lists of overrides, none of them empty.
+    """
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:

@@ -82,7 +82,7 @@ LOG_FORMATS = frozenset(
         "%(message)s",
     }
 )
-"""The permitted formats, ours and Hydra's; with any other, a config could write any text, such as a shell command."""
+"""The permitted log formats, ours and Hydra's; with any other format, a config could write text such as a command."""
 
 LOG_FILE = ".log"
 """Required suffix of log files, because the run's folder may contain the user's own files."""

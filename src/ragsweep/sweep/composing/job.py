@@ -36,7 +36,7 @@ class Job:
     name: str
     overrides: tuple[str, ...]
     number: int = 0
-    searching: bool = False  # its result decides the next configs
+    searching: bool = False  # whether the job's result decides the next configs
     experiment: Experiment | None = None  # set by preparation
     rung: int | None = None  # in a race: the number of questions, in race order; None: all
 
@@ -49,7 +49,7 @@ class Job:
     def parameters(self) -> dict[str, str]:
         """The config's settings as a user would type them, including the options of its groups.
 
-        Once the job is prepared, ``language: auto`` has been replaced with a language chosen for the corpus.
+        Once the job is prepared, the settings have the language of the corpus instead of ``language: auto``.
         """
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
@@ -90,7 +90,7 @@ class Template:
         return {**self.written, "hydra": self.hydra}
 
     def accepts(self, key: str) -> bool:
-        """Return whether a key has a single value and is reached through mappings only."""
+        """Return whether a dotted key exists, is reached through mappings only, and has a single value."""
         *above, last = key.split(".")
         node: Any = self.written
         for part in above:
@@ -152,7 +152,7 @@ class _Settable:
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values, and reset all others to the original config."""
+        """Set values at dotted keys, reset all other values to those of the original config, and return the config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)

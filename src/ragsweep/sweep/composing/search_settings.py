@@ -1,4 +1,4 @@
-"""Tell which sweepers search, whether other machines can work on a search, and how its trials are named."""
+"""Determine which sweepers search, whether other machines can work on a search, and how its trials are named."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,17 +10,17 @@ from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settin
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a sweeper chooses jobs by results; all except BasicSweeper and GridSweeper are assumed to."""
+    """Return whether a sweeper chooses jobs by earlier results: true of all except BasicSweeper and GridSweeper."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 
 def is_own(settings: Mapping[str, Any]) -> bool:
-    """Return whether the sweeper is OptunaSweeper."""
+    """Return whether a sweeper's settings are those of our OptunaSweeper, under its current or its former name."""
     return settings.get("_target_") in OPTUNA_SWEEPERS
 
 
 def is_on_server(settings: Mapping[str, Any]) -> bool:
-    """Return whether other machines can work on a search."""
+    """Return whether other machines can work on a search, because its study is on a database server."""
     return is_own(settings) and is_postgresql(settings.get("storage"))
 
 

@@ -64,7 +64,7 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
 
 
 def check_command(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an invalid operational setting."""
+    """Raise ConfigError for an invalid setting that controls how a command runs, such as ``plan`` or ``timeout``."""
     if not is_whole(values["finalists"]) or values["finalists"] < 0:
         raise ConfigError(f"finalists: must be a whole number of at least 0, got {values['finalists']!r}")
     if values.get("progress") not in (None, "questions"):
@@ -133,7 +133,7 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
 
 
 def check_config(plain: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an invalid number among the settings of one config."""
+    """Raise ConfigError for an invalid number among the settings of one config, or if ``top_k`` exceeds ``depth``."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
             hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else ""
@@ -157,8 +157,8 @@ def check_config(plain: Mapping[str, Any]) -> None:
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
     """Return the metrics of a config, checked against each other, the config's settings and the dataset.
 
-    Raises ConfigError if they do not fit together: for example, if there is no metric of the objective's name, or if a
-    metric needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a fixed
+    Raises ConfigError if these do not fit together: for example, if no metric has the objective's name, or if a metric
+    needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a fixed
     column.
     """
     metrics: dict[str, Metric] = {}

@@ -51,7 +51,7 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def reference(sweep: Sweep) -> str:
-    """Return a sweep's short id for use in commands: a prefix of its parent run's id if it has one, else of its own."""
+    """Return a sweep's short id for commands: a prefix of its parent run's id or, without a parent run, its own."""
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
@@ -97,7 +97,7 @@ def _spell(value: Any) -> str:
 
 
 def defining(overrides: Sequence[str]) -> list[str]:
-    """Keep the overrides that define a config and may appear in its name: all except operational ones."""
+    """Return the overrides that define a config and may appear in its name: all except those of `OPERATIONAL` keys."""
     return [line for line in overrides if root(line) not in OPERATIONAL]
 
 

@@ -23,7 +23,7 @@ _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
 """Matches text that Hydra reads without quotes."""
 
 _OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+-]?[\d_]+)?)", re.IGNORECASE | re.ASCII)
-"""Matches text that Hydra misreads without quotes."""
+"""Matches text that Hydra reads as null, a Boolean or a number unless it is quoted."""
 
 _BEFORE_QUOTE = re.compile(r"(\\*)'")
 """Matches a quote and the backslashes before it, which are escaped within quotes."""
@@ -72,7 +72,7 @@ def value_at(tree: Mapping[str, Any], key: str) -> Any:
 def keys_read(text: str, where: str) -> set[str] | None:
     """Return the absolute keys that the interpolations in ``text`` read; ``where`` is the key of the text.
 
-    Returns None if these keys are known only after the text has been resolved.
+    Return None if these keys are known only after the text has been resolved.
     """
     found: set[str] = set()
     while innermost := _INNERMOST.search(text):

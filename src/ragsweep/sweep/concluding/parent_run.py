@@ -1,4 +1,4 @@
-"""Create what the tracker stores about a whole sweep or a single config: files, metrics, tags, tables of questions."""
+"""Create the content of a tracker's run of a whole sweep or a single config: files, metrics, tags and tables."""
 
 import logging
 import math
@@ -35,14 +35,17 @@ SWEPT_TAG, DATASET_TAG, BEST_TAG = "ragsweep.swept", "ragsweep.dataset", "ragswe
 
 @dataclass(frozen=True)
 class RecordedContents:
-    """The content of runs in the tracker, from the records of a ledger (see mlflow_sync.RunContents)."""
+    """Derives the content of runs in the tracker from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
-    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # additional texts on result pages
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the texts that a report page adds to the records
     tables: str  # which configs of a sweep get a table of questions: ALL or CHOSEN
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
-        """Return the content of a sweep's parent run, and the status of the sweep."""
+        """Return the content of a sweep's parent run, and the status of the sweep.
+
+        The status is FINISHED if every expected job has a complete result and no finalist failed, else FAILED.
+        """
         summary = summarise_sweep(self.ledger, trials)
         whole = [result for result in summary.results if result.run.state != PARTIAL]
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
@@ -56,14 +59,14 @@ class RecordedContents:
 
 
 def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
-    """Return the content of the run of a single config; ``views``: how often its holdout was used."""
+    """Return the content of the tracker's run of a single config; ``views`` is the number of uses of its holdout."""
     facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
     files = artifacts(facts, [result], [], headline([result]))
     return TrackedContent(files, tables={0: question_rows(result, texts.chunk)})
 
 
 def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
-    """Return the content of the parent run of a recorded sweep, with its name, title and reference."""
+    """Return the content of the parent run of a recorded sweep, with the name, the title and the id of the sweep."""
     return parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tables)
 
 
@@ -75,10 +78,11 @@ def parent_run(
     texts: PageTexts | None = None,
     tables: str = CHOSEN,
 ) -> TrackedContent:
-    """Return the content of the parent run.
+    """Return the content of a sweep's parent run in the tracker; ``name`` is the sweep's name.
 
-    On the sweep's page, ``title`` is its heading (default: ``name``), ``reference`` is its id in commands, and
-    ``texts`` are texts that are not in the records. ``tables``: which configs get a table of questions, ALL or CHOSEN.
+    On the sweep's report page, ``title`` is the heading (default: ``name``), ``reference`` is the sweep's id in
+    commands, and ``texts`` are texts that are not in the records. ``tables`` determines which configs get a table of
+    questions: ALL, or CHOSEN for the two configs that are compared first.
     """
     study = summary.study
     shown = summary.results, summary.failures, headline(summary.results)
@@ -115,7 +119,10 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 
 def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
-    """Return tables of questions, by job: of all configs, or only of the two that are compared first, if any."""
+    """Return tables of questions by job, for all configs or only for the two that are compared first.
+
+    All configs get a table if ``tables`` is ALL or there is only one config.
+    """
     verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
     everything = tables == ALL or len(summary.jobs) == 1
@@ -123,9 +130,9 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
-    """Return the best config by the first objective, and its summary of that objective; None if there is none.
+    """Return the best config by the first objective, and its summary of that objective; None if no config counts.
 
-    Only completely evaluated configs that are not excluded count.
+    Configs that are excluded, not completely evaluated or without a value of the objective do not count.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     pairs = [
@@ -139,7 +146,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, the dataset and the best config, and that config's value as a metric."""
+    """Return tags with the swept parameters, dataset and best config, and the best config's value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}
@@ -170,7 +177,7 @@ def describe(summary: SweepSummary) -> str:
 
 
 def _children(summary: SweepSummary) -> dict[int, dict[str, str]]:
-    """Return tags by job: its trial in a search; with several objectives, also whether it is on the Pareto front."""
+    """Return each job's tags: in a search, its trial; with several objectives, whether it is on the Pareto front."""
     tags = summary.study.trial_tags() if summary.study else {}
     if len(summary.objectives) > 1:
         front = {result.name for result in summary.front}

@@ -32,12 +32,12 @@ class RecordedRun(NamedTuple):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The run's id and the config's name in JSON types."""
+        """The run's id and the config's name, as a dict for JSON output."""
         return {"run_id": self.run, "name": self.result.name}
 
 
 def open_ledger(path: str) -> Ledger:
-    """Open the ledger in a folder; raises InputError if there is none."""
+    """Open the ledger in the folder ``path``. Raises InputError if the folder has no ledger."""
     folder = Path(path)
     if not (folder / "ledger.db").exists():
         raise InputError(
@@ -48,7 +48,7 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read a result by ``SWEEP#NUMBER``, a given name, its MLflow run id, or a prefix of the id.
+    """Read the result that ``run`` names: by ``SWEEP#NUMBER``, a given name, an MLflow run id, or a prefix of the id.
 
     ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
     """
@@ -74,9 +74,11 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 
 def find_target(path: str, text: str) -> str:
-    """Resolve any reference to full ids: ``SWEEP``, ``SWEEP#NUMBER``, or ``record ID`` for a single config.
+    """Resolve the reference ``text``, and return it with full ids.
 
-    Raises InputError unless exactly one sweep or config matches.
+    Return the id of a sweep, ``ID#NUMBER`` for a config of a sweep, or ``record ID`` for a single config. Raises
+    InputError unless exactly one sweep or config matches, if ``SWEEP#NUMBER`` names a failed config, or if the
+    reference is the run of a finalist.
     """
     ledger = open_ledger(path)
     target = ledger.names.all().get(text, text)
@@ -101,7 +103,10 @@ def _single_records(ledger: Ledger, target: str) -> list[Record]:
 
 
 def _numbered_run(ledger: Ledger, path: str, name: str, number: int, typed: str) -> RecordedRun:
-    """Read a config of a sweep by its number, counted from 1; ``typed``: the reference, for errors."""
+    """Read the result of a sweep's config by its number, counted from 1; ``typed`` is the reference, for messages.
+
+    Raises InputError if no sweep matches ``name``, or if the config has no record or failed.
+    """
     records = {record.job + 1: record for record in ledger.records(find_sweep_record(ledger, path, name).id)}
     names = number_configs({record.job: record.outcome.name for record in records.values()})
     if number not in records:
@@ -127,7 +132,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
 
 
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
-    """Find a sweep by its given name, or by its id or MLflow parent run id, or a prefix of either id.
+    """Find a sweep by its given name, its id, the id of its parent run in MLflow, or a prefix of one of these ids.
 
     If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
     matches (the message then names the ledger's folder, ``path``), or if several different sweeps do.
@@ -148,7 +153,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
 
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
-    """Read the results of a sweep in config order, without failed ones."""
+    """Read the results of a sweep in config order, without failed configs; ``sweep`` is the sweep's id."""
     return [record.outcome for record in ledger.records(sweep) if isinstance(record.outcome, Result)]
 
 
@@ -157,9 +162,9 @@ def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:
 
 
 def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
-    """Find a baseline that is declared by a name or a run; None for any other declaration, or for none.
+    """Return the recorded result of a baseline that is declared by a name or a run; None for any other declaration.
 
-    Raises InputError if there is no such config.
+    Raises InputError if there is no such result.
     """
     if not isinstance(declared, str) or read_number(declared) is not None or "=" in declared:
         return None
@@ -172,12 +177,13 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
 def find_baseline(
     declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
 ) -> Result | None:
-    """Return the declared baseline: a result of the sweep or a recorded one.
+    """Return the result of the declared baseline, which is a config of the sweep or a recorded run.
 
-    Returns None if none is declared or found, or if a recorded one has other questions. ``declared`` is the declaration
-    as typed; None: the one in the latest result's config. ``names`` has the names of the sweep's configs by job index.
+    Return None if no baseline is declared, if it is not found, or if it is a recorded run with other questions.
+    ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
+    ``names`` has the names of the sweep's configs by job index.
     """
-    if declared is None and results:  # the latest, as a resumed command may have declared another baseline
+    if declared is None and results:  # the latest result's: a resumed command may declare another one
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None
@@ -185,7 +191,7 @@ def find_baseline(
         return next((one for one in results if one.name == names.get(number - 1)), None)
     try:
         found = find_recorded(declared, ledger)
-    except InputError:  # the record was deleted since
+    except InputError:  # the record was deleted after the sweep
         return None
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None

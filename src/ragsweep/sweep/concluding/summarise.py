@@ -38,9 +38,9 @@ def summarise_sweep(
 ) -> SweepSummary:  # fmt: skip
     """Summarise the records of a sweep, with a verdict unless ``weighed`` is false.
 
-    ``missed`` are the failures of jobs without a record. ``labels`` are human labels, which correct judged scores;
-    None: those of the file that the sweep's config names. ``declared`` is the declared baseline; None: the one in the
-    sweep's config.
+    ``missed`` are the failures of jobs without a record. ``labels`` are human labels, which correct judged scores; if
+    they are None, the labels in the file that the sweep's config names are read. ``declared`` is the declared baseline;
+    if it is None, the baseline in the sweep's config is used.
     """
     labels = _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
@@ -92,10 +92,10 @@ def summarise_sweep(
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
-    """Choose the finalists of a search (see `choose`); return their names in the ledger, and their results.
+    """Choose the finalists of a search (see `choose`); return their names in the ledger, and their search results.
 
-    The scores that decide are not corrected by human labels: otherwise later labels could choose other finalists, which
-    would use the holdout again.
+    Scores are not corrected by human labels here. Otherwise, labels that are added later could lead to other finalists,
+    whose evaluation would use the holdout again.
     """
     records = ledger.records(sweep.id)
     names = {record.job: record.outcome.name for record in records}
@@ -123,7 +123,7 @@ def _conclude(
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
-    """Read the human labels of a sweep; if they cannot be read, log a warning and return none."""
+    """Read the human labels that the configs of a sweep name; if they cannot be read, log a warning and return []."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     named = {(result.run.config.get("judge") or {}).get("labels"): result.run.config for result in results}
     try:
@@ -159,10 +159,10 @@ MOST_PAST = 50
 
 
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
-    """List the sweeps on these questions, from the oldest to the latest, each with its best config by a metric.
+    """List the sweeps on a dataset's questions, from the oldest to the latest, each with its best config by a metric.
 
-    Sweeps without a value of the metric are left out. ``until`` is the id of the last sweep considered. At most the
-    last `MOST_PAST` sweeps are listed.
+    Sweeps without a value of the metric are left out, and so are those after the sweep with the id ``until``. At most
+    the latest `MOST_PAST` sweeps are listed.
     """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
@@ -180,8 +180,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return a sweep's best config by its first objective: the numbered name, the result and the objective's summary.
 
-    Configs that are PARTIAL, were dropped by a race or have no value of the objective are ignored. Configs that refuse
-    every answerable question count only if all remaining ones do. Returns None if no config remains.
+    Configs that are not completely evaluated, or have no value of the objective, are ignored. Configs that refuse every
+    answerable question are ignored too, unless all the remaining configs do. Return None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     valued = [
@@ -196,7 +196,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep that has a best config (see `best_of`) with that config's result, the oldest sweep first."""
+    """Yield each sweep that has a best config (see `best_of`), and that config's result, from the oldest sweep on."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

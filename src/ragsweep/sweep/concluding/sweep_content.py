@@ -1,4 +1,4 @@
-"""The content of a sweep's documents, and of its terminal output."""
+"""The content of the documents and of the terminal output about a sweep."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
-    """Yield a heading and a line per finalist, as (label, text); nothing if no finalist has a result.
+    """Yield a heading, and a line for each finalist, as (label, text); yield nothing if no finalist has a result.
 
     A line has the config's values on the tune questions and the holdout, their gap, and its lead on the holdout.
     """
@@ -125,7 +125,10 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
 
 
 def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
-    """Return the finalists in JSON types: their values on the tune questions and the holdout, gaps, and leads."""
+    """Return facts about the finalists in JSON types: values on the tune questions and the holdout, gaps, and leads.
+
+    The lead of a finalist is None for the reference, and for a finalist that could not be compared.
+    """
     facts = []
     for result, tune, gap in finalists.compared():
         row, summary = finalists.row(result), result.summaries.metrics[finalists.metric]

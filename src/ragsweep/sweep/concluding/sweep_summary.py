@@ -39,22 +39,22 @@ class Finalists:
 
     @property
     def questions(self) -> int:
-        """The number of questions of the holdout."""
+        """The number of questions in the holdout; 0 if no finalist has a result."""
         return self.results[0].run.dataset.questions if self.results else 0
 
     def named(self) -> tuple[list[Result], list[Failure]]:
-        """Return results and failures under the configs' names in the search."""
+        """Return the results and the failures, renamed to the configs' names in the search."""
         results = [result.renamed(plain_name(result.name)) for result in self.results]
         return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
     def compared(self) -> Iterator[tuple[Result, float, float]]:
-        """Yield each holdout result, the config's value on the tune questions, and the gap: holdout minus tune."""
+        """Yield each finalist's holdout result, its value on the tune questions, and the gap: holdout minus tune."""
         for result, before in zip(self.results, self.tuned, strict=True):
             tune = before.summaries.metrics[self.metric].value
             yield result, tune, result.summaries.metrics[self.metric].value - tune
 
     def row(self, result: Result) -> int | None:
-        """Return the row of a config in the verdict; None if it could not be compared."""
+        """Return the row of a finalist in the verdict's matrix; None if the finalist could not be compared."""
         configs = self.verdict.matrix.configs if isinstance(self.verdict, SweepComparison) else ()
         return configs.index(plain_name(result.name)) if plain_name(result.name) in configs else None
 
@@ -62,12 +62,13 @@ class Finalists:
 def choose(
     results: Sequence[Result], verdict: SweepComparison | NoComparison | None, most: int | None = None
 ) -> list[Result]:
-    """Choose the configs to evaluate on the holdout: the reference, the chosen config, the best one, and others.
+    """Choose the configs to evaluate on the holdout: the reference, the verdict's choice, the best config, and others.
 
-    The reference is the baseline if it is a config of the search, else the first trial. The others are those that may
-    be the best, the cheapest first. ``most`` limits the number of configs; the reference counts towards it only if
-    it may be the best, and there is always room for one config besides it. Returns [] if ``most`` is 0, if there is no
-    comparison, if the search used all questions, or if the golden set is too small for a holdout.
+    The reference, which is the first item, is the baseline if the baseline is a config of the search, else the first
+    compared config. The others are configs that may be the best, the cheapest first. ``most`` is the maximum number of
+    configs (None: no limit). The reference counts towards it only if the reference may be the best, and at least one
+    other config is always allowed. Return [] if ``most`` is 0, if there is no comparison, if the search used all
+    questions, or if the golden set is too small for a holdout.
     """
     if not isinstance(verdict, SweepComparison) or most == 0 or not _is_held_back(results[0].run):
         return []
@@ -87,15 +88,15 @@ def choose(
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a finalist's config in the search."""
+    """Return the name that a finalist has in the search, without the suffix for the holdout."""
     return name.removesuffix(SUFFIX)
 
 
 def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Result], metric: str) -> Finalists:
     """Collect the holdout outcomes of the currently chosen configs, without those of an earlier choice.
 
-    The verdict is a NoComparison if there are outcomes, but no result of the first chosen config; else it is None, and
-    the caller compares the finalists.
+    ``chosen`` are the configs' results on the tune questions, the reference first. The verdict is a NoComparison if
+    there are outcomes, but the reference has no result; otherwise it is None, and the caller compares the finalists.
     """
     by_name = {plain_name(outcome.name): outcome for outcome in outcomes}
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
@@ -125,11 +126,11 @@ class SweepSummary:
     results: Sequence[Result]
     failures: Sequence[Failure]
     conclusion: SweepConclusion = field(default_factory=SweepConclusion)
-    excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search, or are for reference
+    excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search, or are only references
     study: StudySummary | None = None  # None if the sweep is not a search, or its summary is unreadable
     jobs: Mapping[int, Result] = field(default_factory=dict)  # results by job index
     finalists: Finalists = field(default_factory=Finalists)
-    past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by questions and metric
+    past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by dataset and metric
     gap: Gap | None = None  # between the holdout and tune results of the same configs
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
     ledger: Path | None = None  # the file that contains the sweep
@@ -151,7 +152,7 @@ class SweepSummary:
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that are not excluded; empty for a single objective."""
+        """The Pareto front of the configs that are not excluded; empty unless there are several objectives."""
         if len(self.objectives) < 2:
             return []
         return pareto_front(self.allowed, self.objectives)
@@ -163,6 +164,6 @@ class SweepSummary:
 
 
 def without_excluded(results: Sequence[Result], excluded: Sequence[ExcludedConfig]) -> list[Result]:
-    """Return the results without those of excluded configs."""
+    """Return the results of the configs that are not excluded."""
     names = {config.name for config in excluded}
     return [result for result in results if result.name not in names]

@@ -32,10 +32,10 @@ LARGEST = 700.0
 class RaceDecision:
     """The state of a race after some questions.
 
-    ``evidence`` maps each config that was still in the race to the largest capital that the bet against it has reached
-    so far. The bet is that the config is worse than the best; a config is dropped at a capital of 1 / (1 - level),
-    unless it leads. ``deficit`` maps each dropped config to a lower bound, at the same level, on how far it is behind
-    the best.
+    For each config, there is a bet that it is worse than the best config. ``evidence`` maps each config that was still
+    in the race to the largest capital that this bet has reached so far. At a capital of 1 / (1 - level), the config is
+    dropped, unless it leads. ``deficit`` maps each config that is dropped now to a lower bound, with confidence
+    ``level``, on the amount by which it is worse than the best.
     """
 
     leaders: tuple[str, ...]
@@ -48,12 +48,11 @@ class RaceDecision:
 class Betting:
     """The rule that drops configs which anytime-valid bets show to be worse than the best by more than a margin.
 
-    Each bet concerns one cluster of questions: that a config does worse on it, by more than the margin, than another
-    config, the one that led before this cluster. The best config, or one within the margin of it, is dropped with
-    probability at most 1 - level, whatever the number of configs and decisions. Assumptions: configs are fixed before
-    their questions are asked; the clusters of questions are a random sample; a config's gain does not depend on the
-    size of a cluster; scores are bounded, with any distribution. The probability holds for each config within the
-    margin separately, not for all of them jointly.
+    For each cluster of questions, there is a bet that a config scores worse, by more than the margin, than the config
+    that led before this cluster. The best config is dropped with probability at most 1 - level, whatever the number of
+    configs and decisions. The same holds for each config within the margin of the best separately, but not for all of
+    them jointly. Assumptions: configs are fixed before their questions are asked; the clusters of questions are a
+    random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any distribution.
 
     Args:
         margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
@@ -68,7 +67,7 @@ class Betting:
     higher_is_better: bool = True
 
     def check(self) -> None:
-        """Raise ConfigError unless 0 <= margin < spread, 0 < level < 1, and the spread is finite."""
+        """Raise ConfigError unless the spread is finite, 0 <= margin < spread, and 0 < level < 1."""
         if not (self.spread > 0 and math.isfinite(self.spread)):
             raise ConfigError(f"spread: must be a finite number above 0, got {self.spread!r}")
         if not 0 <= self.margin < self.spread:
@@ -78,7 +77,7 @@ class Betting:
 
     @property
     def guarantee(self) -> str:
-        """The guarantee of the rule in words."""
+        """The guaranteed limit of the probability that the best config is dropped, in words."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return (
             f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if its gain does"
@@ -89,8 +88,8 @@ class Betting:
         """Decide from all scores so far which configs to drop; the same scores give the same decision.
 
         Args:
-            scores: For every config of the race, one score per question in order, NaN if unscored. Configs dropped
-                earlier have fewer scores, which are needed, as these configs may have led.
+            scores: For every config of the race, one score per question in order, NaN if unscored. Configs that were
+                dropped earlier have fewer scores; they are needed too, because such a config may have led.
             groups: The cluster of each question, in order; by default each question is its own cluster.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The rungs of a race: the order of its questions, and the evaluation of a config on the first ones."""
+"""The rungs of a race: the order of its questions, and the evaluation of a config on the first of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-"""Requirements of metrics that are measured separately, and only for configs that are not dropped."""
+"""Values of a metric's ``needs`` for data that is measured after a race, only for configs that were not dropped."""
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
     """Evaluate a config on the first ``until`` questions of the race; ``until`` is rounded up to whole clusters.
 
-    Rankings are computed for all questions, unless a router or a query stage, which may make calls, precedes them.
-    Answers, and the verdicts that the objective needs, are requested for the first questions only. Other verdicts,
-    latency, and (unless the objective needs them) the misses of an approximate index are measured after the race. The
+    Rankings are computed for all questions, unless the config has a router or a query stage, which may call a service.
+    Answers, and the verdicts that the objective needs, are requested only for the first questions. Other verdicts,
+    latency and, unless the objective needs them, the misses of an approximate index are measured after the race. The
     result has the state RACING, the whole config's signature, and the ``facts`` of its whole dataset.
     """
     whole, objective = experiment.dataset, objectives(experiment.config)[0]
@@ -79,7 +79,10 @@ class QuestionOrder(NamedTuple):
     clusters: tuple[str, ...]
 
     def first(self, until: int) -> tuple[int, ...]:
-        """Return the positions of the first ``until`` questions, and of those up to the end of the last cluster."""
+        """Return the positions of the first ``until`` questions, extended to the end of the last cluster.
+
+        Return () if ``until`` is 0 or less.
+        """
         end = min(max(until, 0), len(self.positions))
         while 0 < end < len(self.positions) and self.clusters[end] == self.clusters[end - 1]:
             end += 1
@@ -87,11 +90,11 @@ class QuestionOrder(NamedTuple):
 
 
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
-    """Order questions randomly but alike for all configs, with about the right share of each stratum in every prefix.
+    """Order questions at random, equally for all configs, so that every prefix has a fair share of each stratum.
 
-    Strata are those of a partition (category and kind). The clusters of a stratum are shuffled, and the order is
-    divided among them in proportion to their sizes; each cluster is placed at random within its part. The questions of
-    a cluster stay together. The order depends on the seed and the questions, not on their input order.
+    The strata are those of a partition: category and kind. The clusters of a stratum are shuffled and spread evenly
+    over the whole order: each cluster gets an interval in proportion to its size, and is placed at random within it.
+    The questions of a cluster stay together. The order depends on the seed and the questions, not on their input order.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for position, cluster in enumerate(clusters(questions)):
@@ -112,7 +115,7 @@ def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrd
 
 
 def _chance(cluster: str, seed: int, what: str) -> float:
-    """Draw a number from [0, 1) for a cluster."""
+    """Return a number from [0, 1) for a cluster, which is derived from a hash of the arguments."""
     drawn = hashlib.sha256(f"{SALT}\0{seed}\0{what}\0{cluster}".encode()).digest()
     return int.from_bytes(drawn[:6], "big") / 2**48
 

@@ -1,1 +1,1 @@
-"""From a job to its record: prepare, launch, evaluate, record, track."""
+"""Run jobs: prepare, launch and evaluate their configs, and record and track the results."""

@@ -1,4 +1,4 @@
-"""What the jobs of a command share, and what a run in the tracker contains."""
+"""The state that the jobs of a command share, and the content of a run in the tracker."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Send the outcomes of jobs in other processes through the store, and record them in the command's process.
+"""Send the outcomes of jobs in other processes through an object store, and record them in the command's process.
 
-A worker, which may run on another machine, has a store, but does not use the command's ledger. It puts each outcome
-into the object store, and the command records the available outcomes when its launcher returns or fails. So a dying
-worker loses only its current job, and a dying command loses nothing: when it is repeated, jobs that have sent an
-outcome are not evaluated again.
+A worker, which may run on another machine, does not use the command's ledger. It puts each outcome into the object
+store, and the command records the available outcomes when its launcher returns or fails. So if a worker dies, only its
+current job is lost; if the command dies, nothing is lost: when the command is repeated, jobs that have sent an outcome
+are not evaluated again.
 
 An outcome is sent without pickle, with all data for the ledger and the tracker:
 
@@ -62,13 +62,13 @@ class Outbox:
 
     @contextmanager
     def alone(self, job: Job) -> Iterator[bool]:
-        """Lock a job; yield whether its outcome is still missing."""
+        """Lock a job during the block; yield whether the object store still lacks the job's outcome."""
         name = self._name(job)
         with self._leases.alone(name):
             yield not self._remote.has(name)
 
     def send(self, job: Job, delivery: Delivery) -> None:
-        """Put a job's outcome into the object store; raises RagsweepError if the store stays unreachable."""
+        """Put a job's outcome into the object store; raises RagsweepError after `ATTEMPTS` failed attempts."""
         name = self._name(job)
         data = to_bytes(name, delivery)
         for n in range(ATTEMPTS):
@@ -103,9 +103,10 @@ class Outbox:
 
 
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
-    """Evaluate one config and send its outcome with masked secrets, unless one has been sent before.
+    """Evaluate one config, send its outcome with secrets masked, and return `DELIVERED`.
 
-    A failure is sent and re-raised. Returns `DELIVERED`.
+    If an outcome has been sent before, the config is not evaluated again. An exception of the evaluation is sent as a
+    failure and re-raised. Raises RagsweepError if the outcome cannot be sent.
     """
     remote, meter, secrets = context.session.remote, context.session.services.meter, context.secrets
     assert remote is not None
@@ -129,14 +130,14 @@ def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
 
 @dataclass(frozen=True)
 class Collector:
-    """A launcher that records the outcomes sent by its jobs."""
+    """A launcher that records the outcomes that its jobs have sent to the object store."""
 
     context: RunContext
     sweep: Sweep
     launcher: Launch
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Launch jobs and record the outcomes that they sent, even if the launcher fails; return one result per job."""
+        """Launch jobs, record their sent outcomes, even if the launcher fails, and return one result per job."""
         try:
             returned = list(self.launcher(jobs))
         except Exception as fault:
@@ -231,7 +232,7 @@ def to_bytes(name: str, delivery: Delivery) -> bytes:
 
 
 def from_bytes(name: str, data: bytes) -> Delivery:
-    """Restore a delivery; raises InputError unless the bytes come from `to_bytes` under this name."""
+    """Restore a delivery. Raises InputError unless `to_bytes` has created the bytes for the same name."""
     if _digest(data[_DIGEST:]) != data[:_DIGEST]:
         raise InputError("the outcome does not match its digest")
     try:

@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class HydraTask:
-    """The task function that Hydra calls with each job's config, in this process or a worker."""
+    """The task function that Hydra calls with each job's config, in the command's process or in a worker."""
 
     sweep: str = ""  # id of the sweep that the jobs belong to
     context: RunContext | None = None  # in the command's process; a worker builds its own
     body: Body | None = None  # called once by our sweepers, with Hydra's launcher, in the command's process
-    sent: Sweep | None = field(default=None, init=False)  # the sweep if workers send outcomes to the command
-    result: str | BaseException = field(default="", init=False)  # result of the body
-    command: Holder = field(default_factory=myself, init=False)
+    sent: Sweep | None = field(default=None, init=False)  # the sweep if workers send outcomes to the command, else None
+    result: str | BaseException = field(default="", init=False)  # result or exception of the body
+    command: Holder = field(default_factory=myself, init=False)  # the command's process
 
     def __post_init__(self) -> None:
-        """If the store has a remote half, make workers send their outcomes, which this process records."""
+        """If the store has an object store, make workers send their outcomes to it; this process records them."""
         if self.body and self.context and self.context.session.remote:
             self.sent = self.context.sweep
 
@@ -57,9 +57,9 @@ class HydraTask:
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
-        """Run the body with Hydra's launcher, which takes the jobs' overrides and the number of the first job.
+        """Run the body with ``launch``, Hydra's launcher, and store its result or exception for `through_hydra`.
 
-        The body's result or exception is stored for `through_hydra`.
+        The launcher takes the jobs' overrides and the number of the first job. ``master`` is the command's config.
         """
         assert self.body is not None
         assert self.context is not None
@@ -76,7 +76,10 @@ class HydraTask:
             self.result = fault
 
     def __call__(self, config: DictConfig) -> JobValue | str:
-        """Run the job that Hydra has started; then kill this worker if the command's process has died."""
+        """Run the job that Hydra has started, and return its value.
+
+        If the command's process has died, kill this worker at the end.
+        """
         try:
             with withdrawable():
                 return self._run(config)

@@ -45,17 +45,17 @@ class Partial(Exception):
 
 
 def run_job(context: RunContext, job: Job) -> JobValue:
-    """Evaluate one config of a sweep; record, track and show it; return its value for the sweeper.
+    """Evaluate one config of a sweep; record, track and show its result; return its value for the sweeper.
 
-    A finished job is not run again, and returns its recorded value. A failure is recorded and re-raised; the launcher
-    continues with the other jobs. On a rung of a race, the scores are recorded, but neither tracked nor shown.
-    Raises RagsweepError for a job that was dropped by a race, is claimed by another process, or follows too many
-    failures, and Partial if too few questions were scored.
+    A finished job is not run again; its recorded value is returned. On a rung of a race, the result is recorded, but
+    neither tracked nor shown. An exception of the evaluation is recorded as a failure and re-raised; the launcher
+    continues with the other jobs. Raises RagsweepError for a job that a race has dropped, that another process has
+    claimed, or that would run after ``max_failures`` failures. Raises Partial if too few questions were scored.
     """
     ledger, sweep, search = context.ledger, context.sweep, context.search
     assert sweep
     assigned = search is not None and is_own(search)  # the study decides which process runs a job
-    # The number of trials may have been raised in the meantime.
+    # Another command may have raised the number of trials in the meantime.
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
@@ -109,8 +109,8 @@ def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
 def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], None]) -> Evaluation:
     """Evaluate a job, and return its result and artifacts.
 
-    A failure is recorded with ``keep_failure`` and re-raised. An interruption releases the claim on the job. Raises
-    RuntimeError if the job called sys.exit.
+    An exception is recorded with ``keep_failure`` and re-raised. Raises RuntimeError instead of SystemExit if the job
+    called sys.exit. After an interruption, the claim on the job is released.
     """
     started, session = time.time(), context.session
     executor = session.evaluator.executor
@@ -140,7 +140,7 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def log_once(fault: BaseException) -> list[str]:
-    """Write a traceback to the job's log, unless it is there already; return the paths of the log files."""
+    """Log the traceback of an exception, unless it was logged before; return the paths of the existing log files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
         fault.logged = True  # type: ignore[attr-defined]
@@ -172,9 +172,9 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a dict with the objective's value so far (None for NaN), the number of questions, and the amounts spent.
+    """Return a dict with the objective's value so far (None for NaN), the number of its questions, and ``spent``.
 
-    The sweeper reports the value as an intermediate one; the race itself reads the scores from the ledger.
+    The sweeper reports the value to Optuna as an intermediate value; the race reads the scores from the ledger.
     """
     value = result.summaries.metrics[objectives(result.run.config)[0]].value
     return {"values": None if math.isnan(value) else value, "asked": result.run.race["asked"], "cost": dict(spent)}
@@ -184,8 +184,9 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
     """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
 
     For our sweeper, return a dict instead. It has the list of values (None for NaN), the reason for missing values, the
-    values of all metrics (for constraints), the smallest detectable differences (for the stop rule; [] if it needs
-    none, or if the first job is not finished), and the amounts ``spent`` by name.
+    values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop rule), and the
+    amounts ``spent`` by name. The differences are [] for job 0, if the stop rule does not need them, or if job 0 is not
+    finished.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]
@@ -213,9 +214,10 @@ def _unmeasured(summary: Summary) -> str:
 
 
 def _detectable(result: Result, first: Result, summary: Summary) -> float:
-    """Return the smallest difference from the first result that can be detected.
+    """Return the smallest detectable difference between two results in one metric.
 
-    If it is unknown, or the metric is not a mean, return half the width of ``summary``'s interval.
+    ``summary`` is the metric's summary in ``result``. If the difference is unknown, or the metric is not a mean, return
+    half the width of the summary's interval.
     """
     try:
         power = estimate_power(score_matrix([first, result], summary.name)).typical
@@ -226,21 +228,28 @@ def _detectable(result: Result, first: Result, summary: Summary) -> float:
 
 
 Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
-"""Run jobs with consecutive numbers, and return the outcome of each."""
+"""A function that runs jobs with consecutive numbers, and returns a result for each."""
 
 Body = Callable[[Launch, Path], str]
-"""Run the jobs of a sweep with a launcher, in the sweep's folder; return why a job may lack a record, or ""."""
+"""A function that runs the jobs of a sweep with a ``Launch``, in the sweep's folder.
+
+It returns why a job may lack a record; "" if no fault is known.
+"""
 
 Launcher = Callable[[Body | None], str]
-"""Call the body of a sweep with a launcher and return its result; without a body, Hydra's sweeper runs the jobs."""
+"""A function that calls a ``Body`` with a ``Launch`` and returns the body's result.
+
+If the body is None, Hydra's sweeper runs the jobs.
+"""
 
 
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches of at most ``longest``; return each job's outcome, or the launcher's exception.
+    """Launch jobs in batches, and return by job number each job's outcome, or the exception of its batch's launch.
 
-    ``rung``: in a race, the number of questions to evaluate; None: all. A failed batch does not stop the others.
+    A batch has consecutive numbers, at most ``longest`` (None: no limit). A batch that cannot be launched does not stop
+    the others. ``rung`` is the number of questions to evaluate in a race; None: all.
     """
     outcomes: dict[int, JobReturn | Exception] = {}
     for batch in consecutive_batches(jobs, longest):
@@ -253,7 +262,7 @@ def launch_batches(
 
 
 def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Group job numbers into ranges, each of at most ``longest`` consecutive numbers, in ascending order."""
+    """Group job numbers into ascending ranges of consecutive numbers, at most ``longest`` in each (None: no limit)."""
     batches: list[range] = []
     for number in sorted(set(numbers)):
         if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):

@@ -43,7 +43,8 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 class JobLoop:
     """The folders, files and logs of one command's jobs, which run sequentially in this process.
 
-    The config of the ``first`` job fixes the time in all folder names; ``secrets`` are masked in the files of jobs.
+    The config of the ``first`` job determines the time in all folder names; ``secrets`` are masked in the jobs' files.
+    Raises ConfigError if the name of the command's folder cannot be resolved.
     """
 
     def __init__(self, command: Command, first: Job, secrets: Secrets) -> None:
@@ -69,7 +70,7 @@ class JobLoop:
         (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
     def run(self, task: Callable[[], object], job: Job) -> JobReturn:
-        """Run a job with its own folder, logging and environment; the result holds the return value or exception."""
+        """Run a job with its own folder, logging and environment; return its value or exception in a JobReturn."""
         from hydra.core.utils import JobReturn, JobStatus
 
         job_return = JobReturn()
@@ -84,7 +85,7 @@ class JobLoop:
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Restore the logging of ``hydra.hydra_logging`` after the block, in which jobs apply ``hydra.job_logging``."""
+        """Apply ``hydra.hydra_logging`` again after the block, in which each job applies ``hydra.job_logging``."""
         from hydra.core.utils import configure_log
 
         try:
@@ -95,7 +96,7 @@ class JobLoop:
 
     @contextmanager
     def _job_environment(self, job: Job) -> Iterator[None]:
-        """Set up a job as Hydra does: its number, folder, config files, logging and environment variables."""
+        """Set up a job's number, folder, config files, logging and environment for the block, as Hydra does."""
         from hydra.core.utils import configure_log, env_override
 
         config, overrides = job.config, job.lines
@@ -108,7 +109,7 @@ class JobLoop:
         if self._multirun:
             own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
         if template is not self._first:
-            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # names share one time
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # one time for all names
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(as_hydra_config(whole))
@@ -128,9 +129,10 @@ class JobLoop:
             yield
 
     def _write(self, written: Mapping[str, Any], hydra: Mapping[str, Any], overrides: Sequence[str]) -> None:
-        """Write a job's files: its config, its node ``hydra`` and its overrides, with masked secrets.
+        """Write a job's config, its node ``hydra`` and its overrides to files, with secrets masked.
 
-        Without secrets, the YAML of branches shared with the previous job is reused.
+        Write nothing if ``output_subdir`` is null. If the command has no secrets, reuse the YAML of those branches of
+        the config that are the same as in the previous job.
         """
         if hydra["output_subdir"] is None:
             return

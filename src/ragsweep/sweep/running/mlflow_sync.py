@@ -1,4 +1,4 @@
-"""Synchronise the tracker with the ledger: complete runs after a kill or an outage, and end abandoned runs."""
+"""Synchronise the tracker with the ledger: upload missing results after a crash or outage, and end abandoned runs."""
 
 import time
 from collections import Counter
@@ -32,14 +32,14 @@ class RunContents(Protocol):
         """Return the content of a sweep's parent run, and the status of the sweep."""
 
     def of_config(self, result: Result) -> TrackedContent:
-        """Return the content of the run of a single config."""
+        """Return the content of the tracker's run of a single config."""
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
     """Open a sweep's parent run and return its id.
 
-    Reuses the run ``adopt`` or, if that is None, a run that already has the sweep's tag: a process may have died after
-    opening the run and before recording it.
+    Reuse the run with the id ``adopt`` or, if that is None or "", a run that already has the sweep's tag, because a
+    process may have died after it opened the run and before it recorded the id. If there is neither, create a run.
     """
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
@@ -51,8 +51,9 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
 def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
     """Reopen a sweep's parent run, upload the records that the tracker lacks, and end the runs of dead processes.
 
-    If the tracker has lost the sweep (its database was deleted), all records are uploaded again. ``elsewhere``: other
-    machines may be working on the sweep; their runs have no record here, so runs without a record are not ended.
+    Return the sweep with the id of its parent run. If the tracker has lost the sweep, because its database was deleted,
+    all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep; if so, no run is
+    ended, because the runs of other machines cannot be distinguished from those of dead processes.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id})
     if parent:
@@ -71,9 +72,9 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 
 
 def catch_up(context: RunContext, sweep: Sweep) -> None:
-    """Upload the sweep's records that never reached the tracker, or wait while another process uploads them.
+    """Upload the sweep's records that never reached the tracker, and wait for those that another process is uploading.
 
-    An unreachable tracker only causes a warning.
+    Do nothing without a tracker; an unreachable tracker only causes a warning.
     """
     if not context.tracker.identity:
         return
@@ -84,11 +85,11 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """Write a sweep's content to its runs, and end its parent run and abandoned runs.
+    """Write a sweep's content, ``parent``, to the sweep's runs, and end its parent run and its abandoned runs.
 
-    Returns whether the tracker was reachable; if not, it is updated later, by `ragsweep sync` or the same command.
-    ``elsewhere``: other machines may be working on the sweep. If so, no abandoned run is ended; but if two machines
-    have opened a run for the same trial, the superfluous one is ended.
+    Return whether the tracker was reachable; if it was not, print a warning: `ragsweep sync` or the same command can
+    send the content later. ``elsewhere``: whether other machines may be working on the sweep. If so, abandoned runs are
+    not ended; but if two machines have opened runs for the same trial, the superfluous run is ended.
     """
     ledger, tracker = context.ledger, context.tracker
     with suppress(TrackingError):
@@ -107,7 +108,10 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever."""
+    """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever.
+
+    An unreachable tracker only causes a warning; the sweep is then marked by a later command.
+    """
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned():
         if sweep.tracker != tracker.identity:
@@ -131,9 +135,10 @@ def end_abandoned(context: RunContext) -> None:
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, and return the number of sent records.
 
-    A record that is assigned to this tracker may be missing there after an outage, or because the tracker's database
-    was lost. With ``everything``, records that are tracked elsewhere or not at all are sent, too. Existing runs are
-    found by their tags. Prints a line for each sweep that is skipped because a process is working on it.
+    Unless ``everything`` is true, only records that are assigned to this tracker are sent; the tracker lacks some of
+    them after an outage, or if its database was lost. With ``everything``, records that are assigned to another tracker
+    or to none are sent too. Runs that exist already are found by their tags. A sweep on which a process is working is
+    skipped, and a line about it is printed.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():
@@ -153,9 +158,9 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """List the other trackers that lack results assigned to them, as ((URI, experiment), number of these results).
+    """Count the unsent results that are assigned to each other tracker, as ((URI, experiment), count).
 
-    The tracker that lacks the most results comes first.
+    The tracker with the most unsent results comes first.
     """
     records = [*ledger.singles(), *(record for sweep in ledger.sweeps() for record in ledger.untracked(sweep.id))]
     lost = [one for one in records if not one.tracked and one.tracker not in ("", tracker.identity)]
@@ -165,16 +170,16 @@ def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, st
 
 
 def _count_traced(records: Sequence[Record]) -> int:
-    """Count the results whose configs ask for traces."""
+    """Count the results whose configs request traces (``tracking.traces``)."""
     configs = [record.outcome.run.config for record in records if isinstance(record.outcome, Result)]
     return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
 
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep and yield None; if another process holds the sweep, yield that process.
+    """Claim a sweep during the block, and yield None; if another process has claimed it, yield that process at once.
 
-    The claim does not wait for the other process, which may run for hours.
+    There is no waiting for the other process, because it may run for hours.
     """
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
@@ -185,7 +190,10 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
 
 
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunContents) -> list[Record]:
-    """Upload those records of a sweep that the tracker lacks, and end the parent run; return the sent records."""
+    """Upload those records of a sweep that the tracker lacks, and end the parent run; return the sent records.
+
+    If the tracker lacks nothing, leave it unchanged and return [].
+    """
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
     parent = tracker.find({SWEEP_TAG: sweep.id})
@@ -211,14 +219,18 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
 
 
 def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) -> bool:
-    """Return whether a sweep was uploaded but not closed, due to an interruption or an outage of the tracker."""
+    """Return whether a sweep's parent run must still be ended, after an interruption or an outage of the tracker.
+
+    ``recorded`` is the number of the sweep's records. The parent run of an interrupted sweep is ended only if each of
+    the sweep's jobs has a record.
+    """
     if sweep.status in (FINISHED, FAILED):
         return not tracker.has_ended(parent)
     return recorded >= len(sweep.jobs)
 
 
 def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: TrackedContent) -> None:
-    """Add to each config's run the data derived from the whole sweep: tags, and a table of its questions."""
+    """Add tags and tables of questions, which are derived from the whole sweep, to the runs of its configs."""
     for job in sorted({*parent.children, *parent.tables}):
         if not ledger.job_run(sweep.id, job):  # a trial of a shared study that another machine has recorded
             continue
@@ -234,7 +246,8 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: T
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Upload records, reusing the runs of earlier attempts.
 
-    ``here``: the tracker is the sweep's own. If so, records are claimed first, and marked as tracked afterwards.
+    ``here``: whether the records are assigned to this tracker. If so, each record is claimed first, and marked as
+    tracked after its upload.
     """
     try:
         # Claims come before the list of runs; otherwise a record that another process uploads in between gets two runs.
@@ -254,13 +267,16 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
 
 
 def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
-    """Tag a run with the user-defined names of ``target``: its sweep, its config or its record."""
+    """Tag a run with the names, if any, that users gave to ``target``: the run's sweep, config or record."""
     if names := ledger.names.of(target):
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
-    """Claim the upload of a record, waiting while another process holds it; return False if it is already uploaded."""
+    """Claim the upload of a record, and return True; return False if the record is already uploaded.
+
+    Wait while another process has claimed the upload.
+    """
     while isinstance(taken := ledger.claims.claim_upload(record.id), Holder):
         time.sleep(0.1)
     return taken

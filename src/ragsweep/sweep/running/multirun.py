@@ -1,4 +1,4 @@
-"""Open or resume a multirun, and launch its pending jobs again and again, as long as that makes progress."""
+"""Open or resume a multirun, and launch its pending jobs repeatedly, as long as each launch makes progress."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ DECIDING = [
     "coverage",
     "prices",
 ]
-"""Settings that change what a sweep concludes from equal scores; a command with other values starts another sweep."""
+"""Settings that change a sweep's conclusion from the same scores; a command with other values starts another sweep."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
 
 DONE = ("finished", "partial", "failed", "dropped")
-"""Statuses of jobs that this command does not run again; repeating a grid's command retries failed and partial ones."""
+"""Statuses of jobs that a command does not run again; repeating a grid's command retries failed and partial jobs."""
 
 
 class Ending(NamedTuple):
-    """The end of a sweep's jobs: the status, why a job may lack a record ("": no reason), and any interruption."""
+    """How a sweep's jobs ended: the status, why a job may lack a record ("" without a fault), and any interruption."""
 
     status: str
     why: str
@@ -63,7 +63,7 @@ class Ending(NamedTuple):
 
 @dataclass
 class Multirun:
-    """A multirun whose jobs are known in advance."""
+    """A run of several configs (``-m``), whose jobs are known in advance."""
 
     command: Command
     context: RunContext
@@ -80,7 +80,10 @@ class Multirun:
         self.elsewhere = False  # whether other machines can work on it, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the sweep's key (a hash of its configs, `DECIDING` overrides, tracker and race) and its new record."""
+        """Return the sweep's key, and a new record for the sweep.
+
+        The key is a hash of the configs' ``signatures``, the `DECIDING` overrides, the tracker and the race.
+        """
         command, mask = self.command, self.secrets.mask_text
         typed = {root(line) for line in command.task}
         decided = {name: self.values[name] for name in DECIDING if name in typed}
@@ -91,13 +94,13 @@ class Multirun:
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
     def alone(self, _: str) -> AbstractContextManager[None]:
-        """Return a lock on opening and concluding sweeps of this key; here no lock, as only searches are shared."""
+        """Return a context that locks nothing: only searches, which override this method, are shared by commands."""
         return nullcontext()
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
         """Open, resume or join a sweep; return the sweep, and whether it is already finished.
 
-        Raises RagsweepError if another process is running it and it cannot be shared, or if its name is taken.
+        Raises RagsweepError if the sweep cannot be shared and another process is running it, or if its name is taken.
         """
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
@@ -148,7 +151,10 @@ class Multirun:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def run(self, sweep: Sweep) -> Ending:
-        """Run an opened sweep's jobs; return an interruption instead of raising it, to conclude the sweep first."""
+        """Run the jobs of an opened sweep, and return how they ended.
+
+        An interruption is returned instead of raised, so that the sweep can be concluded first.
+        """
         self.context.sweep = sweep
         if self.race:
             self.race.context = self.context
@@ -171,11 +177,10 @@ class Multirun:
         return self.launcher(self._run_jobs)
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
-        """Launch the pending jobs again and again, as long as that makes progress.
+        """Launch the pending jobs repeatedly, as long as each launch makes progress.
 
-        Once is not enough: a job that kills its process also stops others.
-
-        Returns why jobs of the last launch may lack a record, or "".
+        One launch may not suffice, because a job that kills its process also stops other jobs. Return the fault of the
+        last launch (see `_launch_once`), which is why jobs may lack a record; "" if nothing was launched.
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep
@@ -193,7 +198,7 @@ class Multirun:
             why = self._launch_once(self._next(pending, claims), launch)
 
     def _next(self, pending: Sequence[int], claims: Sequence[Claim]) -> Sequence[int]:
-        """Choose the jobs to launch: jobs whose process died run alone, which identifies the faulty one.
+        """Choose the jobs to launch. A job whose process died runs alone, which identifies the faulty job.
 
         In a race, which compares configs, such a job runs once more with the others; if its process dies again, it runs
         alone after them.
@@ -205,7 +210,10 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs; a failed job does not stop the others. Returns the first fault, else "its process ended"."""
+        """Launch jobs, and describe the first fault; return "its process ended" if there is none.
+
+        A failed job does not stop the others.
+        """
         launch_jobs = partial(launch_batches, launch, longest=self.command.batch)
         jobs = {number: self.jobs[number] for number in numbers}
         outcomes = run_race(self.race, jobs, launch_jobs).results if self.race else launch_jobs(jobs, None)
@@ -215,7 +223,7 @@ class Multirun:
         return "its process ended"
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record as failed the jobs whose process died in `ATTEMPTS` attempts."""
+        """Record as failed the jobs whose process has died `ATTEMPTS` times."""
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
                 error = f"its process died {claim.attempts} times: killed, or out of memory"
@@ -224,20 +232,23 @@ class Multirun:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def leave(self, _: Sweep) -> str:
-        """Leave a sweep that another process concludes, and return a message; "" if this process must conclude it."""
+        """Return "", because this process must conclude the sweep; a search may leave that to another process."""
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Return how a sweep ended, before it is concluded; a subclass may first add missing records."""
+        """Return ``ending`` unchanged; a search first adds missing records and evaluates its finalists."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return a failure, with the reason ``why``, for each job whose number is not in ``recorded``."""
+        """Return a failure, whose error contains ``why``, for each job whose number is not in ``recorded``."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
-    """Return the failure of a job without a record; ``numbered`` adds its number to the name, as in summaries."""
+    """Return a failure for a job without a record, with the error ``why``.
+
+    ``numbered``: whether the failure's name starts with the job's number, as in summaries.
+    """
     name = sweep.names[number]
     return Failure(number_configs({number: name})[number] if numbered else name, sweep.jobs[number], {}, why)

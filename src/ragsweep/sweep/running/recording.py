@@ -21,7 +21,7 @@ _JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
 """Config keys whose values, such as names of metrics, are needed to interpret a result and so are never masked."""
 
 _KEYED = ("config", "metrics", "first_stage")
-"""Mappings in a result whose keys are names of settings and metrics."""
+"""Mappings in a result whose keys, the names of settings and metrics, are never masked."""
 
 Outcome = TypeVar("Outcome", Result, Failure)
 
@@ -48,12 +48,12 @@ class OutcomeWriter:
         self.context.terminal.finished(result, *self._position, headline([result]))
 
     def keep_dropped(self, result: Result) -> None:
-        """Record and track the scores of a config that a race has dropped."""
+        """Record and track the result of a config that a race has dropped, without showing it."""
         result, record = self.record(result)
         self._track(record, result)
 
     def keep_failure(self, failure: Failure) -> None:
-        """Record, track and show a failure; a single config's failure is shown by the caller."""
+        """Record and track a failure, and show it if the job is part of a sweep; otherwise the caller shows it."""
         failure = masked(failure, self.context.secrets)
         self._track(self._write(failure), failure)
         if self.context.sweep:
@@ -69,11 +69,14 @@ class OutcomeWriter:
         return self.context.ledger.write(sweep, self.number, outcome, identity, self.kind, self.fenced)
 
     def _track(self, record: int, outcome: Result | Failure, artifacts: Artifacts = NO_ARTIFACTS) -> None:
-        """Track a record of the ledger; a failing tracker only causes a warning."""
+        """Log the outcome of a record to the tracker; a failing tracker only causes a warning.
+
+        Do nothing without a tracker, or if another process has uploaded the record or is uploading it.
+        """
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:
             return
-        if ledger.claims.claim_upload(record) is not True:  # it is uploaded, or another process uploads it
+        if ledger.claims.claim_upload(record) is not True:  # the record is uploaded, or another process is uploading it
             return
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
@@ -86,16 +89,17 @@ class OutcomeWriter:
             ledger.claims.release(ClaimKey(UPLOAD))
 
     def placement(self, record: int) -> RunPlacement:
-        """Return where a record's run belongs in the tracker: its parent, its job, and a run to reuse."""
+        """Return the place of a record's run in the tracker: its parent run, its job's tag, and any run to reuse."""
         if sweep := self.context.sweep:
             return RunPlacement(sweep.parent, job_tag(self.kind, self.number), self.context.ledger.run(record))
         return RunPlacement(adopt=os.environ.get("MLFLOW_RUN_ID"))  # the run that `mlflow run` created
 
 
 def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """Mask the secrets in an outcome.
+    """Return an outcome with its secrets masked.
 
-    The ids of questions, the names of metrics, columns and settings in a result, and its `_JUDGING` settings are kept.
+    In a result, the ids of questions, the names of metrics, columns and settings, and the values of the `_JUDGING`
+    settings are never masked.
     """
     if isinstance(outcome, Failure):
         return secrets.mask_values(outcome) if secrets.has_secret("\n".join(texts(outcome))) else outcome
@@ -113,7 +117,10 @@ def masked(outcome: Outcome, secrets: Secrets) -> Outcome:
 
 
 def mask_traces(artifacts: Artifacts, secrets: Secrets) -> Artifacts:
-    """Mask all secrets in the traces; the others contain only ids, numbers and the config's masked name."""
+    """Return artifacts with the secrets in their traces masked.
+
+    The other artifacts contain only ids, numbers and the config's name, which is already masked.
+    """
     traces = list(artifacts.traces)
     hidden = secrets.mask_values(traces) if secrets.has_secret("\n".join(texts(traces))) else traces
     return replace(artifacts, traces=hidden)
@@ -129,7 +136,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield the texts in the questions' results, without most of the duplicates."""
+    """Yield lists of the texts in the questions' results, from which most duplicates are removed."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():
@@ -149,9 +156,9 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column has strings or mappings; its first value that is not None decides.
+    """Return whether a column has strings or mappings, judging by its first value that is not None.
 
-    Returns False for the column ``question_id``.
+    Return False for the column ``question_id``, and for a column that is an array or has only None.
     """
     if name == "question_id" or not isinstance(column, list | tuple):
         return False
@@ -161,7 +168,7 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 def log_outcome(
     tracker: Tracker, outcome: Result | Failure, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS
 ) -> str:
-    """Log an outcome to the tracker and return the run's id; in a sweep, a config's number precedes its name."""
+    """Log an outcome to the tracker, and return the run's id; in a sweep, prefix the config's name with its number."""
     if at.parent and at.job and at.job.isdigit():
         outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):
@@ -170,7 +177,10 @@ def log_outcome(
 
 
 def log_single(tracker: Tracker, evaluated: Evaluation, at: RunPlacement, content: Callable[[], TrackedContent]) -> str:
-    """Log the result of a single config, with the files and the table of its content; return the run's id."""
+    """Log a single config's result, and the files and the table of its content, to the tracker; return the run's id.
+
+    ``content`` is not called without a tracker.
+    """
     run = tracker.log_result(evaluated.result, at, evaluated.artifacts)
     if tracker.identity:  # drawing the charts of the content takes longer than everything else
         made = content()

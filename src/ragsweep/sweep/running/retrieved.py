@@ -1,4 +1,4 @@
-"""Read the chunks that recorded configs have retrieved, and measure which share of them is judged."""
+"""Read the chunks that recorded configs have retrieved, and measure which share of them is judged by labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from ragsweep.sweep.running.session import Session
 
 
 class Retrieved(NamedTuple):
-    """Retrieved chunks by question id: their names, the best first; ``whole`` is false if chunks may be missing."""
+    """The names of the retrieved chunks by question id, the best first; ``whole`` is false if chunks may be missing."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
@@ -27,9 +27,9 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    The contexts in the record are returned if the config's ``top_k`` guarantees enough chunks. They are also returned
-    if its rankings are not stored or cannot be found; ``whole`` is then false, and there may be fewer than ``depth``
-    chunks.
+    If the config's ``top_k`` is at least ``depth`` and it has no ``context_budget``, return the recorded contexts.
+    Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared, return the
+    recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
     """
     columns = result.questions
     contexts = {name: found[:depth] for name, found in zip(columns["question_id"], columns["context"], strict=True)}
@@ -51,7 +51,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
 
 
 def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
-    """Return the span of each named chunk, by question; chunks that are not in the corpus are left out."""
+    """Return the spans of each question's named chunks, by question id, without chunks that are not in the corpus."""
     return {
         question: [
             DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))
@@ -63,7 +63,8 @@ def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, 
 class JudgedContexts(NamedTuple):
     """The share of judged chunks among the first ``depth`` chunks of two configs' contexts.
 
-    ``low`` and ``high`` bound the difference in nDCG if each unjudged chunk is irrelevant or has grade 1.
+    ``low`` and ``high`` are the bounds of the difference in mean nDCG at ``depth``, the second config minus the first,
+    when each unjudged chunk may be irrelevant or have grade 1.
     """
 
     depth: int
@@ -81,7 +82,11 @@ class JudgedContexts(NamedTuple):
 
 
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
-    """Measure the judged share of two configs' contexts; None if the dataset has changed, or no chunk is found."""
+    """Measure the share of judged chunks in two configs' contexts, each cut to the smaller ``top_k`` of the two.
+
+    Return None if the dataset cannot be loaded or has changed, or if no chunk of a question with evidence is in the
+    corpus.
+    """
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
         return None

@@ -1,4 +1,4 @@
-"""Open a session, which builds experiments from configs and evaluates them; its jobs share datasets and parts."""
+"""The session of a process, which builds experiments from configs and evaluates them, sharing datasets and parts."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from ragsweep.sweep.composing.job import Job
 
 EXPECTED = frozenset({"distractors", "section", "count"})
-"""Requirements of metrics for data that the digest of a golden set does not cover."""
+"""The values of a metric's ``needs`` for data that the digest of a golden set does not cover."""
 
 
 class MetricSet(NamedTuple):
-    """The metrics of a config; ``judged`` has those that call a judge, by name."""
+    """The metrics of a config; ``judged`` has the metrics that call a judge, by name."""
 
     parts: list[BuiltPart]
     judged: dict[str, BuiltPart]
@@ -64,7 +64,7 @@ class Session:
     evaluator: Evaluator = field(default_factory=Evaluator)
     folder: Path = Path(".ragsweep")
     services: ServiceSession = field(default_factory=ServiceSession)
-    remote: Remote | None = None  # the remote half of the store
+    remote: Remote | None = None  # the object store that machines share, if any
     _datasets: dict[str, Dataset] = field(default_factory=dict)
     _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
     _rung: tuple[int, Evaluator] | None = None  # the current rung of a race, and its evaluator
@@ -83,14 +83,17 @@ class Session:
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
-        """Return the experiment of a job, preparing it if needed, and apply the job's budget and prices."""
+        """Return the experiment of a job, preparing it if needed, and apply the job's budget and prices.
+
+        Raises RagsweepError as `prepare` does.
+        """
         if job.experiment is None:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
         return job.experiment
 
     def evaluate(self, experiment: Experiment, rung: int | None) -> Evaluation:
-        """Evaluate a config; in a race, only on the questions of its ``rung``. Configs on a rung share an evaluator."""
+        """Evaluate a config; in a race, only on the first ``rung`` questions. Configs on a rung share an evaluator."""
         if not rung:
             return self.evaluator.evaluate_with_artifacts(experiment)
         if self._rung is None or self._rung[0] != rung:
@@ -98,9 +101,9 @@ class Session:
         return Evaluation(evaluate_rung(self._rung[1], experiment, rung, facts(experiment.dataset)), NO_ARTIFACTS)
 
     def prepare(self, job: Job) -> Experiment:
-        """Build and check everything that a config names, without loading models or computing.
+        """Return the experiment of a job, after building and checking everything that its config names.
 
-        Raises a RagsweepError for the first fault that is found.
+        The dataset is loaded, but no model, and nothing is computed. Raises a RagsweepError for the first fault.
         """
         plain = job.config.values
         check_config(plain)
@@ -176,7 +179,7 @@ class Session:
         return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
-        """Load all questions of a result's dataset, and its corpus; None if that fails or the corpus has changed."""
+        """Load the dataset of a result with all its questions; None if this fails or the corpus has changed."""
         try:
             share = (result.run.config.get("success") or {}).get("unanswerable")
             dataset = self._load(result.run.config["dataset"], share) if result.run.config.get("dataset") else None
@@ -185,7 +188,10 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the texts that a page adds to the records; none if `recorded_dataset` finds no dataset."""
+        """Return the chunks, prompts and evidence that a report page adds to the records.
+
+        There are none if `recorded_dataset` finds no dataset for the first result.
+        """
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
@@ -200,7 +206,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None if it has none that can be built."""
+        """Return a function that reconstructs a config's prompts as sent; None if the config has no usable prompt."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
@@ -250,7 +256,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Build the parts of a group with several parts, skipping null ones."""
+        """Build the parts of a group that may have several, such as ``metrics``, by key; null parts are left out."""
         return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
@@ -275,7 +281,7 @@ class Session:
 
 
 def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
-    """Open a session on the store that a config names. Raises ConfigError for invalid settings."""
+    """Open a session on the store that a config names. Raises ConfigError for invalid ``store`` or ``compute``."""
     path, stages, url = values["store"]["path"], values["store"]["stages"], values["store"].get("remote")
     if not isinstance(path, str) or not path:
         raise ConfigError(f"store.path: must be a folder, got {path!r}")
@@ -298,7 +304,7 @@ def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
             " store.remote=null"
         )
 
-    def warn(text: str) -> None:  # looks up the current listener, which may have a progress line by then
+    def warn(text: str) -> None:  # not bound to the listener, which may be replaced before the warning
         executor.listener.warned(text)
 
     remote = open_remote(url, warn)

@@ -1,8 +1,8 @@
 """SLURM support: read the states of jobs with squeue, and handle preempted jobs.
 
-submitit reads job states from ``sacct``. Without SLURM accounting that fails, and submitit waits forever for a killed
-job; with accounting it detects the kill after up to ten minutes, and treats a suspended job as ended. ``squeue`` works
-everywhere.
+submitit reads job states from ``sacct``. Without SLURM accounting, ``sacct`` fails, and submitit waits forever for a
+killed job. With accounting, submitit detects the kill only after up to ten minutes, and treats a suspended job as
+ended. ``squeue`` has neither fault.
 """
 
 from __future__ import annotations
@@ -59,14 +59,17 @@ class SlurmQueue:
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return a job's SLURM state; squeue is called at most once every `POLL` seconds, never in mode "cache"."""
+        """Return a job's SLURM state, or "UNKNOWN" before the first answer of squeue.
+
+        squeue is called at most once every `POLL` seconds, and never in the mode "cache".
+        """
         self.register_job(job_id)
         if mode != "cache":
             self._refresh()
         return self._states[job_id]
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
-        """Return whether a job has ended, successfully or not."""
+        """Return whether a job has ended, successfully or not; ``mode`` is as in `get_state`."""
         return self.get_state(job_id, mode) in ENDED
 
     def wait(self) -> None:
@@ -97,7 +100,7 @@ class SlurmQueue:
 
 
 def _call(*command: str) -> str | None:
-    """Run a SLURM command and return its output; None if it is missing, fails or exceeds its time."""
+    """Run a SLURM command and return its output; None if the command is missing, fails or exceeds `PATIENCE`."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
     except (OSError, subprocess.SubprocessError) as fault:
@@ -107,10 +110,10 @@ def _call(*command: str) -> str | None:
 
 
 def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
-    """Wrap a launcher so that a SLURM launcher leaves no job behind in the queue.
+    """Return ``launch``, wrapped for a SLURM launcher so that none of its jobs stays in the queue.
 
-    submitit stops waiting at the first lost job; the wrapper waits for the others, so that their outcomes are recorded
-    and none of them is launched twice. The jobs of an interrupted command are cancelled.
+    submitit stops waiting at the first lost job. The wrapper waits for the other jobs, so that their outcomes are
+    recorded and none of them is launched twice. If the command is interrupted, the wrapper cancels its jobs.
     """
     if not str(launcher["_target_"]).endswith(".SlurmLauncher"):
         return launch
@@ -129,7 +132,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
 
 @contextmanager
 def _watching() -> Iterator[SlurmQueue]:
-    """Make submitit use our queue for job states, and cancel the queue's jobs if the block is interrupted."""
+    """Make submitit read job states from a `SlurmQueue` during the block; cancel the jobs if it is interrupted."""
     from submitit import SlurmJob
 
     kind: Any = SlurmJob
@@ -151,7 +154,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """Raised when SLURM warns the job; ``cause`` is the exception of submitit, which may have requeued the job."""
+    """SLURM is about to end the job; ``cause`` is the exception of submitit, which may have requeued the job."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))
@@ -160,10 +163,11 @@ class _Withdrawn(BaseException):
 
 @contextmanager
 def withdrawable() -> Iterator[None]:
-    """If SLURM ends the job during the block, by preemption or timeout, keep its config from being recorded as failed.
+    """Prevent the job's config from being recorded as failed if SLURM ends the job, by preemption or timeout.
 
-    SLURM sends a signal before a job's timeout or preemption. submitit's handler requeues the job and raises
-    SystemExit, or, if it must not be requeued, another error.
+    SLURM sends a signal before it ends the job. submitit's handler requeues the job and raises SystemExit or, if the
+    job must not be requeued, another exception. Within the block, this exception is replaced by a BaseException, which
+    counts as an interruption; at the end of the block, it is raised itself.
     """
     number = _warning_signal()
     before = signal.getsignal(number) if number else None
@@ -188,7 +192,7 @@ def withdrawable() -> Iterator[None]:
 
 
 def _warning_signal() -> int | None:
-    """Return the signal with which SLURM warns submitit's jobs; None outside submitit's jobs or the main thread."""
+    """Return the signal that SLURM sends before it ends this submitit job; None in other processes and threads."""
     if "SUBMITIT_EXECUTOR" not in os.environ or threading.current_thread() is not threading.main_thread():
         return None
     from submitit import JobEnvironment

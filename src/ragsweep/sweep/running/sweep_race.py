@@ -29,20 +29,20 @@ class SweepRace:
     """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
 
     questions: tuple[str, ...]  # ids, in race order
-    clusters: tuple[str, ...]  # of each question
-    weights: tuple[float, ...]  # of the questions, with a mean of 1; empty if all are equal
+    clusters: tuple[str, ...]  # the cluster of each question
+    weights: tuple[float, ...]  # weights of the questions, with a mean of 1; empty if the questions have no weights
     metric: str  # the objective
     rule: Betting
     block: int
-    has_cost: bool  # a question needs a route, an answer or a verdict
+    has_cost: bool  # whether evaluating a question requires a route, an answer or a verdict
     context: RunContext = field(init=False, repr=False, compare=False)  # set when the sweep runs
 
     key = RUNG
 
     def begin(self, jobs: Sequence[int]) -> Rung:
-        """Return the first rung; after an interruption, the last rung that all remaining configs have completed.
+        """Return the first rung or, after an interruption, the last rung that all remaining configs have completed.
 
-        The rung covers all questions if a race would save nothing, or if fewer than two configs can be compared.
+        Return a rung with all questions if a race would save nothing, or if fewer than two configs can be compared.
         """
         if not self.has_cost:
             self.context.terminal.line("race", FREE)
@@ -59,10 +59,10 @@ class SweepRace:
         return Rung(self._next(max(min(reached, default=0) - self.block, 0)), dropped)
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Drop the configs that are shown to be worse, and return the next rung.
+        """Drop and record the configs that are shown to be worse than the best, and return the next rung.
 
-        ``until``: the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed this
-        rung.
+        ``until`` is the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed
+        this rung. If at most one config is left, the next rung has all questions.
         """
         count, known = self._count(until), self._results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
@@ -81,7 +81,7 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Free the storage of earlier rungs; print a line if the race has dropped no config."""
+        """Delete the stored data of earlier rungs; if the race could save calls but dropped no config, print a line."""
         self.context.ledger.drop_unused()
         if self.has_cost and all(result.run.state != DROPPED for result in self._results().values()):
             text = f"no config was dropped, so the race saved no questions; {self.rule.guarantee}"
@@ -94,7 +94,7 @@ class SweepRace:
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's weighted scores of the first ``count`` questions, or of as many as it has completed."""
+        """Return a config's weighted scores for the first ``count`` questions, or for all it has completed if fewer."""
         known = dict(zip(result.questions["question_id"], result.questions[self.metric], strict=True))
         count = count if result.run.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.questions[:count]]
@@ -103,17 +103,17 @@ class SweepRace:
         return [score * weight for score, weight in zip(scores, self.weights, strict=False)]
 
     def _count(self, until: int) -> int:
-        """Return ``until`` rounded up to whole clusters: the number of questions of a rung."""
+        """Return the number of questions of a rung: ``until``, rounded up to the end of a cluster."""
         return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
     def _next(self, count: int) -> int | None:
-        """Return the end of the next rung; None for all questions."""
+        """Return the end of the rung that follows ``count`` questions; None if that rung has all questions."""
         until = self._count(count + self.block)
         return until if until < len(self.questions) else None
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Create a race of ``configs`` configs, and check it against ``experiments``: all of them or, for a search, some.
+    """Create a race between ``configs`` configs; ``experiments`` are those of all configs or, for a search, of some.
 
     Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
     objective is not a bounded mean with a direction, or if the block, margin or level is invalid.

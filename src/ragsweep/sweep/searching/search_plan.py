@@ -1,4 +1,4 @@
-"""The plan of a search: an upper bound on its computations, derived from a few configs of its space."""
+"""Plan a search: derive an upper bound on its computations from a few configs of its space."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 Part = tuple[str, str]
-"""A stage and the digest of a spec: nodes of one part differ only in their inputs."""
+"""The name of a stage, and the digest of a part's spec; nodes with both in common differ only in their inputs."""
 
 
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
-    """Return an upper bound on the work of a search; None for a sweeper whose space is unknown.
+    """Return an upper bound on the work of a search; None for a sweeper other than ours, whose space is unknown.
 
-    ``experiments`` are the prepared experiments of the command's jobs, which together contain each choice of each
-    parameter, and both ends of each range. Other combinations of options, such as each embedder with a retriever that
-    embeds, are prepared here; combinations that cannot be prepared are skipped.
+    ``experiments`` are the prepared experiments of the command's jobs. Together they contain every choice of every
+    parameter, and both ends of every range. Further combinations of options, such as each embedder with a retriever
+    that embeds, are prepared here; combinations that cannot be prepared are skipped.
 
-    A part is counted once for each combination of the parts that it depends on. A stage has at most as many nodes as
-    the config with the most nodes of this stage, times the number of trials; the same holds for its seconds. For a
-    stage that is computed in rows, finalists count as further trials. Results that are already stored for these configs
-    take no time.
+    A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
+    most the number of trials times the largest number of such nodes in one config, and its seconds are limited in the
+    same way. For a stage that is computed row by row, each finalist counts as a further trial. Nodes that are already
+    stored take no time.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -63,7 +63,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
         bound.stages[stage] = parts.bound(stage)
     for stage, (charge, rows) in _dearest(found, executor).items():
         count = bound.stages[stage]
-        runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new ones
+        runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new requests
         tokens, money = runs * charge.most_tokens, runs * charge.most_money
         count.rows = runs * rows
         count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
@@ -71,10 +71,10 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
 
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
-    """List, for each choice, overrides that combine it with the richest choice of every other parameter with choices.
+    """List overrides that combine each choice of each parameter with the richest choices of the other parameters.
 
-    A parameter's richest choice is the one whose config in ``experiments`` has the most nodes. Overrides that
-    ``experiments`` already have are omitted.
+    The richest choice of a parameter is the choice whose config in ``experiments`` has the most nodes. Parameters with
+    a range have the range's low end. Overrides of configs that are already in ``experiments`` are omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}
@@ -94,7 +94,7 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 
 
 class _Unknown:
-    """An executor that has estimates but no stored results, so that a plan contains every computation."""
+    """A substitute for an executor that reports no result as stored, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate = executor.estimate
@@ -108,16 +108,16 @@ class _Unknown:
 
 @dataclass
 class _Parts:
-    """The nodes of some configs of a search, and bounds on the computations of their parts."""
+    """The nodes of some configs of a search, grouped by part, and bounds on the computations of each stage."""
 
     trials: int
-    finalists: int  # to evaluate on the holdout
+    finalists: int  # number of configs to evaluate on the holdout
     configs: Mapping[tuple[str, ...], Sequence[Node]]  # the nodes of each config, by its overrides
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
-    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage and leg
-    stored: set[str] = field(default_factory=set)
+    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage, leg
+    stored: set[str] = field(default_factory=set)  # addresses of the stored nodes
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
-    weights: dict[Part, float] = field(default_factory=dict)  # how many of a range's parts this one represents
+    weights: dict[Part, float] = field(default_factory=dict)  # number of a range's values that a part represents
     most: dict[str, StageCount] = field(default_factory=dict)  # the largest counts of any config, by stage
     growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
 
@@ -160,7 +160,7 @@ class _Parts:
                 self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
-        """Return a stage's upper bounds, and how many of its distinct nodes are stored; stored nodes take no time."""
+        """Return upper bounds on a stage's nodes and seconds, and the number of stored nodes, which take no time."""
         most, parts = self.most[stage], [part for part in self.nodes if part[0] == stage]
         runs = self.trials
         if any(node.kind == "rows" for part in parts for node in self.nodes[part].values()):
@@ -180,7 +180,10 @@ class _Parts:
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
-        """Count the possible nodes of a part: one for each combination of parts in the slots that it depends on."""
+        """Return how many nodes a part may have: the product of its weight and the weights of the slots below it.
+
+        A slot is a stage and a leg; its weight is the sum of the weights of its parts.
+        """
         below = walk(self.nodes[part].values())
         slots = {(node.stage, node.label) for node in below if node.stage != SOURCE and _part(node) != part}
         seen = (sum(self.weights.get(one, 1.0) for one in self.slots[slot]) for slot in slots)
@@ -196,7 +199,10 @@ def _part(node: Node) -> Part:
 
 
 def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
-    """Return, by stage, the highest charge and the highest number of rows of any config."""
+    """Return, by stage, the highest charge and the highest number of rows of any config.
+
+    Stages without calls and rows are omitted, and so are configs without paid stages.
+    """
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:
         if one.graph.paid_stages:
@@ -209,7 +215,7 @@ def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str,
 
 
 def _higher(one: Charge, other: Charge) -> Charge:
-    """Combine two charges: the larger number of calls, and the larger upper bounds; NaN where either is NaN."""
+    """Return the larger number of calls and the larger upper bounds of two charges; NaN where either has NaN."""
     pairs = (one.calls, other.calls), (one.most_tokens, other.most_tokens), (one.most_money, other.most_money)
     calls, tokens, money = (math.nan if math.isnan(sum(pair)) else max(pair) for pair in pairs)
     return Charge(calls, tokens, money, True, tokens, money)

@@ -1,4 +1,4 @@
-"""Run a search, which is a multirun whose results decide its jobs; several commands may share it."""
+"""Run a search: a multirun in which earlier results decide the next jobs, and on which several commands may work."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from ragsweep.stages.graph import Plan
 
 PATIENCE = 2.0
-"""Seconds of waiting after which a message is printed."""
+"""Seconds of waiting for a lock after which a message is printed."""
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
 
 
 def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Leave a sweep that another process has closed or will close, and return a message.
+    """Release this process's claim on a search that another process has concluded or will conclude.
 
-    Returns "", without leaving, if this process must close the sweep.
+    Return a message for the user; "", without releasing the claim, if this process must conclude the search.
     """
     others = ledger.claims.others(sweep.id)
     if not others and ledger.sweep(sweep.id).status == RUNNING:
@@ -59,10 +59,10 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Derive the key of a search from its `_SEARCHED` settings, race, overrides, base config and tracking location.
+    """Return the key of a search: a hash of its `_SEARCHED` settings, race, overrides, first config and tracker.
 
-    The overrides include those of the sampler. The name, the number of trials, and the user of the database may change
-    when a search is continued.
+    Two commands with the same key work on the same search. The overrides include those of the sampler. The name, the
+    number of trials, and the user and password of the database do not affect the key.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
@@ -76,31 +76,31 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 def _own_overrides(command: Command) -> list[str]:
     """List the overrides of a search, except those of ``hydra``, ``judge.labels`` and ``by``.
 
-    `search_key` adds the settings of ``hydra.sweeper`` that matter; ``judge.labels`` and ``by`` change no trial.
+    `search_key` adds the settings of ``hydra.sweeper`` that affect trials; ``judge.labels`` and ``by`` affect none.
     """
     others = ("hydra.", "hydra/", "judge.labels=", "by=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
 Finalist = tuple[str, Result]
-"""A trial's name in the ledger, and the trial's result."""
+"""The name of a trial in the ledger, and the trial's result."""
 
 
 @dataclass
 class Search(Multirun):
-    """A multirun whose sweeper decides its jobs and its end; ``choose`` selects the configs for the holdout."""
+    """A multirun whose sweeper chooses its jobs and its end; ``choose`` selects its finalists for the holdout."""
 
     choose: Callable[[Sweep], Sequence[Finalist]] = lambda _: ()
 
     def __post_init__(self) -> None:
-        """Set the search's settings, and whether other processes and other machines may share it."""
+        """Set the search's settings, and whether other processes and other machines may work on it."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         alone = str(self.settings.get("storage")) in ("None", "sqlite://", "sqlite:///:memory:")
         self.is_shared, self.elsewhere = is_own(self.settings) and not alone, is_on_server(self.settings)
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
-        """Return the search's key (see `search_key`) and its new record, with placeholder names of trials."""
+        """Return the search's key (see `search_key`), and a new sweep record with placeholder names for its trials."""
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
         sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
@@ -108,9 +108,10 @@ class Search(Multirun):
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Hold the lock on opening, joining, leaving and closing searches of this key, unless the ledger is read-only.
+        """Hold the lock for opening, joining, leaving and concluding searches with this key during the block.
 
-        Prints the holder of the lock after waiting for `PATIENCE`.
+        If another process holds the lock for longer than `PATIENCE`, print that process. Nothing is locked if the
+        ledger is read-only.
         """
         if not self.ledger.is_writable:
             yield
@@ -127,7 +128,10 @@ class Search(Multirun):
             self.ledger.claims.release(ClaimKey(KEY, key))
 
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
-        """Open, resume or join a search as `Multirun.open` does; first check that a storage server is reachable."""
+        """Open, resume or join a search as `Multirun.open` does.
+
+        Also raises ConfigError if the study is on a database server that is unreachable.
+        """
         if self.elsewhere:
             with one_sentence():
                 check_reachable(str(self.settings["storage"]))
@@ -136,8 +140,8 @@ class Search(Multirun):
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         """Return whether a finished search needs no more work.
 
-        That is, the command requests no more trials than before, its stop rule is the one that stopped the search (if
-        one did), and the search's finalists have been evaluated.
+        More work is needed if the command requests more trials, if another stop rule than the command's ended the
+        search, or if a chosen finalist has no complete result.
         """
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
@@ -152,9 +156,9 @@ class Search(Multirun):
         return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set the number of a search's trials, which may have changed; return the search, and its progress in words.
+        """Set a search's number of trials to that of ``names``; return the search, and its progress in words.
 
-        Failed trials stay failed. The number is not set below that of a trial that is done.
+        The number stays high enough to include every trial that is done. Failed trials are not run again.
         """
         done = self.ledger.jobs(sweep.id, *DONE)
         progress = f"{len(done)} of {len(names)} trials are already done"
@@ -168,7 +172,7 @@ class Search(Multirun):
         return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
-        """Make our sweeper launch trials until the study is complete or stopped."""
+        """Run our sweeper, which launches trials until the study is complete or stopped; return ""."""
         command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
@@ -190,9 +194,9 @@ class Search(Multirun):
         return ""
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
-        """Record each failed trial that has no record: its process died, or its config could not be composed.
+        """Record each failed trial that has no record, because its process died or its config could not be composed.
 
-        If the study is on a server, only the jobs whose process died are recorded.
+        If the study is on a database server, only jobs that are claimed in this ledger by a dead process are recorded.
         """
         study = None if self.elsewhere else read_summary(self._folder(sweep))
         recorded = self.ledger.jobs(sweep.id, *DONE)
@@ -206,9 +210,9 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return one failure if there is a reason ``why``, or if the search stopped before its first trial; else none.
+        """Return one failure if ``why`` is not empty, or if the search stopped before its first trial; else [].
 
-        Apart from that, a trial without a record is not missed, because a search may end early.
+        Other trials without a record are not failures, because a search may end early.
         """
         study = None if recorded or self.elsewhere else read_summary(self._folder(sweep))
         if study and study.stopped and not study.trials:
@@ -216,14 +220,14 @@ class Search(Multirun):
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
-        """Leave a search that another process concludes, and return a message; "" if this process must conclude it."""
+        """Leave a search that another process concludes, and return a message; "" otherwise (see `leave`)."""
         return leave(self.ledger, sweep)
 
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
-        """Record the failed trials that have no record, and evaluate a complete search's finalists on the holdout.
+        """Record the failed trials that have no record, and evaluate the finalists on the holdout.
 
-        Returns ``ending``, or an Ending with the status KILLED if an interruption or another exception ended the
-        evaluation.
+        The finalists are evaluated only if the search finished without an error. Return ``ending``; if an exception,
+        such as an interruption, ends their evaluation, return an Ending with the status KILLED and this exception.
         """
         self._record_dead_jobs(sweep)
         if ending.status == FINISHED and not ending.why:
@@ -237,7 +241,7 @@ class Search(Multirun):
     # --- finalists ---------------------------------------------------------------------------------------------
 
     def _evaluate_finalists(self, sweep: Sweep) -> None:
-        """Evaluate the pending finalists; a failure is recorded and does not stop the others."""
+        """Evaluate the finalists without a holdout result; a failure is recorded and does not stop the others."""
         chosen = self.choose(sweep)
         if not chosen:
             return

@@ -1,4 +1,4 @@
-"""The summary of a search's study, as exported by the sweeper next to the ledger."""
+"""Read the summary of an Optuna study, which the sweeper writes to a folder next to the ledger."""
 
 import json
 from collections.abc import Mapping
@@ -11,35 +11,35 @@ from optuna_sweeper.summary import FILE, FORMAT
 
 @dataclass(frozen=True)
 class StudySummary:
-    """The summary of a study, as read from the sweeper's export."""
+    """The summary of an Optuna study, read from the files that the sweeper writes."""
 
     study: str = ""
     sampler: str = ""
     states: Mapping[str, int] = field(default_factory=dict)  # number of trials by state
     n_trials: int = 0
-    stopped: str = ""  # why the search ended early; "" if it did not
+    stopped: str = ""  # why the search ended early; "" if it did not end early
     stop: Any = None  # the configured stop rule
-    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by job number
-    pictures: Mapping[str, bytes] = field(default_factory=dict)  # by path: ``plots/NAME``
+    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # facts by job number
+    pictures: Mapping[str, bytes] = field(default_factory=dict)  # plots by path, ``plots/NAME``
 
     @property
     def ended(self) -> bool:
-        """Whether the study was stopped, or no trial is running or waiting."""
+        """Whether the study was stopped early, or no trial is running or waiting."""
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def broken(self) -> dict[int, str]:
-        """Return the constraints that each infeasible job violates, by job number."""
+        """Return, by job number, the constraints that each infeasible trial violates, as text separated by commas."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
-        """Return the study's tags for the sweep's parent run."""
+        """Return the study's tags for the sweep's parent run; tags without a value are left out."""
         words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
         counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
         tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
         return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
     def trial_tags(self) -> dict[int, dict[str, str]]:
-        """Return the tags for the run of each job, by job number."""
+        """Return, by job number, tags for each job's run: its trial's number, state and, if known, seconds."""
         tags = {}
         for job, trial in self.trials.items():
             tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
@@ -49,12 +49,12 @@ class StudySummary:
 
 
 def study_folder(ledger: Path, sweep: str) -> Path:
-    """Return the folder of a search's summary; ``ledger`` is the ledger's file."""
+    """Return the folder of a search's summary; ``ledger`` is the ledger's file, and ``sweep`` the search's id."""
     return ledger.parent / "searches" / sweep
 
 
 def read_summary(folder: Path) -> StudySummary | None:
-    """Read the summary of a search; None if it is missing or unreadable."""
+    """Read the summary of a search from its folder; return None if it is missing, unreadable or in another format."""
     try:
         plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
         assert plain["format"] == FORMAT
