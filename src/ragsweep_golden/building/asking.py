@@ -1,4 +1,4 @@
-"""Generate questions from chunks with a model, and check that no chunk answers the unanswerable ones."""
+"""Generate questions from chunks with a model, and reject unanswerable questions that a chunk may answer after all."""
 
 import json
 import math
@@ -20,9 +20,9 @@ from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, cha
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
-LEAST = 200  # minimum characters of a chunk from which questions are generated
-A_CHUNK = 3  # maximum questions per chunk
-SPARE = 1.3  # questions requested per wanted question, because some are rejected
+LEAST = 200  # minimum number of characters of a chunk from which questions are generated
+A_CHUNK = 3  # maximum number of questions per chunk
+SPARE = 1.3  # number of questions requested per wanted question; above 1, because some are rejected
 _MEANINGS = {
     "out_of_database": "asks for a thing of the topic that the documents do not contain",
     "false_presupposition": "takes something for granted that the passage contradicts",
@@ -34,7 +34,11 @@ _MEANINGS = {
 
 
 def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Sequence[Request]) -> list[Answer]:
-    """Return a model's answer to each request; answers are cached on arrival, and equal requests share a call."""
+    """Return a model's answers in the order of the requests; equal requests share one call.
+
+    Each answer is cached under ``stage`` as soon as it arrives. If a call fails, its answer has ``failed`` set and is
+    not cached.
+    """
     contents = {request_key(request): request for request in requests}
 
     def compute(work: StageContext, rows: Rows) -> Packed:
@@ -53,8 +57,9 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
 class ModelAsker:
     """Generates questions with a model; replies are cached by request, so that a rerun repeats only failed calls.
 
-    ``failures`` counts the failed calls; ``faults`` counts failed calls, unreadable replies and incomplete questions by
-    reason. A document whose language is not detected is treated as one in the first of ``languages``.
+    ``failures`` is the number of failed calls. ``faults`` maps a reason to the number of failed calls, unreadable
+    replies or incomplete questions with this reason. If the language of a document is not detected, the document counts
+    as written in the first of ``languages``.
     """
 
     questions: BuiltPart
@@ -65,7 +70,7 @@ class ModelAsker:
     failures: int = 0
 
     def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Generate questions about chunks drawn from each stratum, according to its quota."""
+        """Return drafts of answerable questions about random chunks, drawn from each stratum according to its quota."""
         kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
         chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
         task = f"At most {A_CHUNK} questions. Types, with their shares: {kinds}."
@@ -77,7 +82,7 @@ class ModelAsker:
         ]
 
     def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
-        """Generate questions of the six unanswerable types; a question that a chunk may answer is rejected."""
+        """Return drafts of the six unanswerable types; a draft that a chunk may answer has the status "rejected"."""
         each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
@@ -94,9 +99,10 @@ class ModelAsker:
     def _draw(
         self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
     ) -> list[tuple[int, str]]:
-        """Draw as many chunks of a stratum as a quota of questions needs, each with the language of its document.
+        """Return (chunk index, language code) pairs of random chunks of a stratum, enough for ``quota`` questions.
 
-        Only chunks of LEAST characters or more are drawn. Each ``turn`` draws in a different order.
+        Only chunks of at least LEAST characters are drawn, so there may be too few. The pairs are in corpus order, and
+        the language is that of the document. Another ``turn`` draws other chunks.
         """
         spans, corpus = sources.spans, sources.corpus
         usable = []
@@ -110,7 +116,12 @@ class ModelAsker:
     def _checked(
         self, item: Mapping[str, Any], kind: str, chunk: int, language: str, sources: Sources, search: Exhaustive
     ) -> Draft:
-        """Return a question as validated if a search of all chunks finds no answer, else as rejected."""
+        """Return the draft of a generated question, validated if no chunk answers the question, else rejected.
+
+        ``item["missing"]`` is the phrase that the documents lack according to the model. The draft is validated if this
+        phrase is part of the question and in no chunk, or if no chunk contains the share ANSWERING of the question's
+        content words.
+        """
         question, missing = item["question"].strip(), item["missing"].strip()
         coverage = search.coverage(question)
         absent = missing.casefold() in question.casefold() and not search.names(missing)
@@ -141,7 +152,11 @@ class ModelAsker:
         sources: Sources,
         needed: Sequence[str],
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield the model's questions in the order of ``chunks``, each with its chunk and the chunk's language."""
+        """Yield (chunk, language, item) for each complete item of the model's replies (see ``_read``).
+
+        ``chunks`` maps the index of each chunk to its language, and sets the order. ``task`` is the instruction to the
+        model.
+        """
         requests = [
             Request(
                 f"Language: {LANGUAGES[language].title()}. {task}",
@@ -154,10 +169,10 @@ class ModelAsker:
             yield from ((chunk, language, item) for item in self._read(answer, needed))
 
     def _read(self, answer: Answer, needed: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the complete objects among the first A_CHUNK of a reply.
+        """Return the complete items among the first A_CHUNK items of a reply, which must contain a JSON array.
 
-        A failed call, a reply that is not a JSON array, and each item that is not an object with all ``needed`` fields
-        count as faults.
+        An item is complete if it is an object in which every ``needed`` field is a text that is not blank. A failed
+        call, a reply without a JSON array, and each incomplete item are counted in ``faults``.
         """
         if answer.failed:
             self.failures += 1

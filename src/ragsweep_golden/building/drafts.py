@@ -1,4 +1,4 @@
-"""The data of a build's phases: sentences, candidate questions, drafts of entries, the sources and the wanted set."""
+"""Define the data of the phases of a build: sentences, candidate questions, drafts, sources and the wanted set."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.subject import chunk_texts, touching
 
-LISTED = 50  # best chunks by BM25 that are listed for a question, to choose distractors and measure difficulty
+LISTED = 50  # number of chunks in the BM25 ranking of a question
 Span = tuple[int, int, int]  # index of a document, start and end (exclusive) in characters
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document's visible text, its span in the source, and the indices of its document and chunk."""
+    """A sentence of a document, without markup.
+
+    ``document`` and ``chunk`` are the indices of its document and of the first chunk that contains it. ``start`` and
+    ``end`` are its span in the source text of the document.
+    """
 
     text: str
     document: int
@@ -27,7 +31,11 @@ class Sentence(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A question made from one or more sentences. ``answer`` has one line per sentence, quoted from that sentence."""
+    """A question that a rule made from one or more sentences.
+
+    ``answer`` has one line per sentence, quoted from that sentence. ``pattern`` is the name of the rule, and
+    ``subject`` is the phrase that the question is about, if the rule names it.
+    """
 
     question: str
     answer: str
@@ -40,11 +48,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A question, its sources, and its validation.
+    """A question with its source and, after the validation, the result of the validation.
 
-    ``document`` and ``chunk`` are the indices of the question's source; None if it has no source in the corpus.
-    An ``answer`` made by rule has one line per sentence of evidence. ``status`` is empty before validation. ``reason``
-    says why a draft was rejected, and ``checked`` says why an unanswerable question has no answer.
+    ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
+    ``answer`` made by rule has one line per sentence of evidence. ``status`` is empty before the validation. ``reason``
+    is the reason for a rejection. ``checked`` is the reason why the corpus does not answer an unanswerable question.
     """
 
     question: str
@@ -69,25 +77,25 @@ class Draft:
 
     @property
     def answerable(self) -> bool:
-        """Whether the corpus contains the answer."""
+        """Whether the corpus should answer the question, that is, whether the question has no ``unanswerable_type``."""
         return not self.unanswerable_type
 
     def validated(self, status: str, method: str, score: float, reason: str = "") -> Draft:
-        """Return the draft with the result of its validation."""
+        """Return a copy of the draft with the result of its validation; the score is rounded to 6 decimal places."""
         return replace(self, status=status, method=method, score=round(score, 6), reason=reason)
 
     def as_row(self) -> dict[str, Any]:
-        """Return the draft in JSON types, without empty fields."""
+        """Return the draft as a dict for JSON, without fields that are None or empty."""
         return {name: given for name, given in asdict(self).items() if given not in (None, "", ())}
 
 
 def read_draft(row: dict[str, Any]) -> Draft:
-    """Read a draft from a row that ``Draft.as_row`` returned."""
+    """Return the draft for a row that ``Draft.as_row`` returned, directly or read back from JSON."""
     return Draft(**row | {"evidence": tuple(tuple(span) for span in row.get("evidence", ()))})
 
 
 class Stratum(NamedTuple):
-    """A group of documents: its priority and its number of chunks."""
+    """A group of documents: its name, its priority (1 is the highest), and its number of chunks."""
 
     name: str
     priority: int
@@ -96,7 +104,7 @@ class Stratum(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """The data from which entries are made: the corpus, its chunks, the strata, and the build's seed."""
+    """The data from which entries are made: the corpus, its chunks (``spans``), the strata, and the build's seed."""
 
     corpus: Corpus
     spans: Spans
@@ -111,36 +119,37 @@ class Sources:
 
     @cached_property
     def documents(self) -> list[int]:
-        """The index of each chunk's document."""
+        """The document index of each chunk."""
         return [int(document) for document in self.spans.document]
 
     def chunk_id(self, chunk: int) -> str:
-        """Return a chunk's name: its document's id, and its index within the document."""
+        """Return the id of a chunk, ``DOCUMENT#N``, where N is the index of the chunk in its document, from 0."""
         document = self.documents[chunk]
         return f"{self.corpus.ids[document]}#{chunk - int(self.spans.document.searchsorted(document))}"
 
     def chunks_of(self, draft: Draft) -> list[int]:
-        """Return the indices of the chunks that overlap a draft's evidence.
+        """Return the indices of the chunks that overlap the evidence of a draft, each once.
 
-        If there are none, the only index is that of the chunk from which the draft was made, if any.
+        If there are none, return only the index of the chunk from which the draft was made, or [] if there is no such
+        chunk.
         """
         found = [chunk for span in draft.evidence for chunk in touching(self.spans, *span)]
         return list(dict.fromkeys(found)) or ([] if draft.chunk is None else [draft.chunk])
 
     def context(self, draft: Draft) -> str:
-        """Return the text of a draft's chunks."""
+        """Return the texts of the chunks of a draft (see ``chunks_of``), joined by line breaks."""
         return "\n".join(self.passages[chunk] for chunk in self.chunks_of(draft))
 
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
-        """Return for each draft the indices of the LISTED best chunks by BM25 for its text in ``texts``."""
+        """Return, for each draft, the indices of the LISTED best chunks by BM25 for its query in ``texts``."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
 
 
 class WantedSet(NamedTuple):
-    """The wanted composition of a set: its number of questions, and the share of unanswerable questions among them.
+    """The wanted composition of a set: its number of questions, and the share of unanswerable questions among these.
 
     ``quotas``: stratum -> number of answerable questions. ``mix``: question type -> share of the answerable questions.
-    ``minimums``: unanswerable type -> minimum number of questions.
+    ``minimums``: unanswerable type -> minimum number of questions. ``seed``: the seed of random choices.
     """
 
     questions: int
@@ -152,5 +161,5 @@ class WantedSet(NamedTuple):
 
 
 def chance(seed: int, text: str) -> str:
-    """Return a key that sorts texts randomly; it depends only on the seed and the text, not on the other texts."""
+    """Return a sort key that puts texts in random order; the key depends only on the seed and the text."""
     return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Make entries of the full schema from drafts."""
+"""Convert drafts to entries with all fields of the schema."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -16,7 +16,7 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
-DEEPEST = 20  # BM25 rank at which a passage reaches the highest difficulty
+DEEPEST = 20  # BM25 rank of a passage, from 0, at which the rank adds the most to the difficulty
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)
@@ -26,17 +26,17 @@ _CHOOSE = {"en": "Which of these is right?", "fr": "Laquelle de ces réponses es
 def difficulty(overlap: float, rank: int) -> float:
     """Return a question's difficulty from 0 to 1: half from its words, half from the rank of its passage.
 
-    ``overlap`` is the share of the question's words that the passage contains; less overlap means harder. ``rank`` is
-    the passage's rank by BM25, from 0; a larger number means harder, up to DEEPEST.
+    ``overlap`` is the share of the question's words that the passage contains: the lower, the harder. ``rank`` is the
+    rank of the passage by BM25, from 0: the higher the number, the harder, up to DEEPEST.
     """
     return 0.5 * (1 - overlap) + 0.5 * min(rank, DEEPEST) / DEEPEST
 
 
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
-    """Return the entries of all drafts, rejected ones included; an entry has the status of its draft's validation.
+    """Return an entry for each draft, in order; an entry of a rejected draft has the validation status "rejected".
 
-    To measure difficulty, chunks are ranked by the question alone. To choose distractors, they are ranked by the
-    question and its evidence.
+    Difficulties are measured on a BM25 ranking of the chunks for the question alone. Distractors are chosen from a
+    ranking for the question together with its evidence.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])
     near = sources.rank(drafts, [f"{one.question} {one.explanation}" for one in drafts])
@@ -102,16 +102,17 @@ def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keywords(draft: Draft) -> list[str]:
-    """Return the longest content words of the answer, in their order in the answer."""
+    """Return up to KEYWORDS content words of the answer, the longest ones, in their order in the answer."""
     words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
     longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
     return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))
 
 
 def _distractors(near: Sequence[int], own: Sequence[int], sources: Sources) -> list[str]:
-    """Return up to DISTRACTORS documents other than the question's own.
+    """Return the ids of up to DISTRACTORS documents that do not contain the evidence of a question.
 
-    They are the documents of BM25's best chunks or, if all of these are the question's own, documents of its stratum.
+    ``near`` are the best chunks by BM25, and ``own`` the chunks with the evidence. The distractors are the
+    documents of the chunks in ``near`` or, if all of these contain evidence, other documents of their stratum.
     """
     right = {sources.documents[chunk] for chunk in own}
     documents = list(dict.fromkeys(sources.documents[chunk] for chunk in near))
@@ -130,9 +131,10 @@ def _answer_type(draft: Draft) -> str:
 
 
 def _choices(draft: Draft, alike: Sequence[Draft], seed: int) -> dict[str, Any] | None:
-    """Return a multiple-choice form of the question, whose wrong choices answer questions on other documents.
+    """Return the multiple-choice form of a question; None if it is unanswerable or there are no wrong choices.
 
-    It is None for an unanswerable question, and if there are no wrong choices.
+    The wrong choices are right answers to questions in ``alike`` about other documents; answers of the same question
+    type and of similar length are preferred.
     """
     if not draft.answerable:
         return None

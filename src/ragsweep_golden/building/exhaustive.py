@@ -8,12 +8,12 @@ from ragsweep.parts.languages import content_words, fold
 from ragsweep_golden.building.wording import alternatives, word_set
 from ragsweep_golden.sets.entries import LANGUAGES
 
-ANSWERING = 0.8  # lowest share of a question's words in a chunk at which that chunk may answer the question
-FEWEST_WORDS = 2  # minimum content words of a question that can be searched for
+ANSWERING = 0.8  # a chunk that contains at least this share of a question's content words may answer the question
+FEWEST_WORDS = 2  # minimum number of content words of a question that can be searched for
 
 
 class Exhaustive:
-    """Exhaustive search of all chunks for the words of a question."""
+    """Searches every chunk for the words of a question."""
 
     def __init__(self, chunks: Sequence[str], language: str) -> None:
         import Stemmer
@@ -24,9 +24,9 @@ class Exhaustive:
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
-        """Return the stems of a text's content words, except words such as "many" in "how many".
+        """Return the stems of the content words of a text, except words such as "many" in "how many".
 
-        Stems are compared because a question and a chunk may inflect the same word differently.
+        Stems are compared, because a question and a chunk may inflect the same word differently.
         """
         words = content_words(text, self._language) - word_set("any", "asking")
         return frozenset(self._stemmer.stemWords(sorted(words)))
@@ -37,14 +37,15 @@ class Exhaustive:
         return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:
-        """Return the highest share of the question's content words in a single chunk; 0 without content words."""
+        """Return the highest share of a question's content words in a single chunk; 0 if the question has none."""
         asked = self._stems(question)
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 
     def having(self, question: str) -> list[int]:
-        """List the chunks that contain at least ANSWERING of a question's content words.
+        """Return the indices of the chunks that contain at least the share ANSWERING of a question's content words.
 
-        For a question with fewer than FEWEST_WORDS content words, these are all chunks.
+        For a question with fewer than FEWEST_WORDS content words, which cannot be searched for, return the indices of
+        all chunks.
         """
         asked = self._stems(question)
         if len(asked) < FEWEST_WORDS:
@@ -52,11 +53,11 @@ class Exhaustive:
         return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
-        """Return whether any chunk contains a text, ignoring case, accents and typography."""
+        """Return whether any chunk contains a text, ignoring case, accents and typographic variants of signs."""
         wanted = fold(text)
         return any(wanted in one for one in self._texts)
 
     def is_shown(self, subject: str) -> bool:
-        """Return whether any chunk names a subject and mentions a picture or a video."""
+        """Return whether any chunk contains a subject and also mentions a picture or a video."""
         wanted = fold(subject)
         return any(shown and wanted in text for shown, text in zip(self.media, self._texts, strict=True))

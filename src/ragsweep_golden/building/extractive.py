@@ -18,10 +18,10 @@ from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in,
 from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.sets.entries import LANGUAGES
 
-WORDS = range(6, 41)  # number of words of a sentence that can become a question
+WORDS = range(6, 41)  # accepted numbers of words of a sentence
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more than MOST_NAMED sentences and more than this share of all is too common for the pattern "fact"."""
+"""A subject in more than MOST_NAMED sentences, and in more than this share of all, is too common for a "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -31,9 +31,9 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the prose sentences in ``language`` of ``documents``, each with the first chunk that contains it.
+    """Return the prose sentences of documents that are in ``language``, each with the first chunk that contains it.
 
-    Sentences that no single chunk contains are omitted.
+    ``documents`` has the indices of the documents. Sentences that no single chunk contains are omitted.
     """
     found = []
     for document in documents:
@@ -48,7 +48,7 @@ def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], langu
 
 
 def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Yield the start and text of each prose sentence in ``language``; no sentence spans two lines."""
+    """Yield (start, sentence) for each prose sentence in ``language``; a line break also ends a sentence."""
     for begin, end in sentences(text, LANGUAGES[language]):
         at = begin
         for piece in text[begin:end].split("\n"):
@@ -60,7 +60,7 @@ def _prose(text: str, language: str) -> Iterator[tuple[int, str]]:
 
 
 def _unwrapped(source: str, form: Derived) -> str:
-    """Join the lines of each paragraph: replace the line breaks within it by spaces."""
+    """Return the visible text of a document, with the line breaks inside paragraphs replaced by spaces."""
     signs = list(form.text)
     for position, sign in enumerate(signs[1:-1], 1):
         if sign == "\n":
@@ -95,15 +95,15 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> its possible question types. A question gets the first one that is in the wanted mix, else the first."""
-_CODED = ("code_lookup",)
+"""Pattern -> possible question types. A question gets the first type in the wanted mix, or else the first of all."""
+_CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
-    """Draft the questions that the rules make from sentences of one language, in document order.
+    """Return drafts of the questions that the rules make from sentences of one language, in document order.
 
-    A question is omitted if it depends on the text around it, if it is made more than once, or if its source does not
-    contain the answer verbatim.
+    A question is omitted if it depends on the text around it, if several candidates have the same question, or if its
+    sentences do not contain the answer verbatim.
     """
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     by_rule = ask_by_rule(found, language)
@@ -116,7 +116,7 @@ def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix:
 
 
 def _page(sentence: Sentence, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
-    """Return the title of a sentence's document, and the heading above the sentence."""
+    """Return the title of a sentence's document and the last heading above the sentence, as one text."""
     above = next((one.text for one in reversed(marks[sentence.document]) if one.start <= sentence.start), "")
     return f"{corpus.titles[sentence.document]} {above}"
 
@@ -147,15 +147,16 @@ def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, floa
 
 
 def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
-    """Return the self-contained candidates with a unique question, in order."""
+    """Return the candidates that are self-contained and whose question, ignoring case, no other candidate has."""
     asked = Counter(one.question.casefold() for one in candidates)
     return [one for one in candidates if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
 
 
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for every sentence that a rule matches.
+    """Yield a candidate for each sentence that a rule matches; only the first matching rule is used.
 
-    Questions that are too long, and facts about a too common subject, are omitted.
+    Questions of more than LONGEST_QUESTION characters are omitted, as are questions of the pattern "fact" about a too
+    common subject (see MOST_NAMED).
     """
     inside, most = words_inside(one.text for one in found), max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
     for sentence in found:
@@ -179,14 +180,14 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
-    """Return a clause as it would be written inside a sentence; ``began``: its first letter in the source."""
+    """Return a clause with its first letter as inside a sentence; ``began`` is that letter as the source has it."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 
 def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
-    """Yield a question for each pair of subjects whose definitions share a content word.
+    """Yield a question about the difference between two defined subjects, for each pair of definitions that qualifies.
 
-    The definitions must be in two chunks of one document.
+    The definitions must share a content word, and be in different chunks of the same document.
     """
     for one, other in combinations(definitions, 2):
         first, second = one.sentences[0], other.sentences[0]

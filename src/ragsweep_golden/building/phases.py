@@ -1,6 +1,6 @@
-"""Build a golden set from a corpus in six resumable phases, each with its result in a file.
+"""Build a golden set from a corpus in six phases, whose results are stored so that an interrupted build can resume.
 
-0 strata -> 1 answerable questions -> 2 unanswerable ones -> 3 validation -> 4 entries -> 5 the chosen set.
+0 strata -> 1 answerable questions -> 2 unanswerable questions -> 3 validation -> 4 entries -> 5 selection.
 """
 
 import json
@@ -30,15 +30,18 @@ from ragsweep_golden.sets.entries import METHODS, SHORTEST_ANSWER, SHORTEST_QUES
 from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
-MOST_DOCUMENTS = 2  # maximum documents with a chunk that contains most words of a rule-based question
-VERSION = "4"  # version of the rules: raised when the same corpus would give different questions
+MOST_DOCUMENTS = 2  # maximum number of documents that may match a rule-based question (see ``specific``)
+VERSION = "4"  # version of the rules: raise it if a change gives other questions for the same corpus
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> indices of documents
 PhaseDone = Callable[[int, list[Row], bool, list[Row]], None]
 
 
 class Built(NamedTuple):
-    """The chosen entries, the rejected ones, and the question and reason of each valid entry that was not chosen."""
+    """The chosen entries, the rejected entries, and the valid entries that were not chosen.
+
+    Each item of ``left_out`` has the text of a question and the reason why the question was not chosen.
+    """
 
     entries: list[Row]
     rejected: list[Row]
@@ -46,11 +49,11 @@ class Built(NamedTuple):
 
 
 class PhaseFiles:
-    """The cached results of the phases in a folder: a result is reused if the inputs of its phase are unchanged.
+    """The results of the phases, cached in a folder; a result is reused if the inputs of its phase are unchanged.
 
-    ``made_from`` is a hash of the build's inputs. ``done`` is called after each phase, with its number, its result,
-    whether the result was cached, and the set's entries at this point. A result is marked as complete unless
-    ``is_whole`` returns False; an incomplete result is recomputed next time.
+    ``made_from`` is a hash of the build's inputs. ``done`` is called after each phase with the number of the phase, its
+    rows, whether the rows were cached, and the entries of the set after this phase. ``is_whole`` is called when a phase
+    has been computed; if it returns False, the result is stored as incomplete, and the next build recomputes it.
     """
 
     def __init__(self, folder: Path, made_from: str, done: PhaseDone, is_whole: Callable[[], bool]) -> None:
@@ -59,10 +62,10 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase, cached or computed, and report them to ``done``; later phases depend on them.
+        """Return the rows of a phase, from its file or by calling ``compute``, and pass them to ``done``.
 
-        ``as_entries`` turns the rows into the entries that the set has at this point. Raises InputError for a damaged
-        file.
+        ``as_entries`` converts the rows to the entries of the set after this phase. The rows are an input of every
+        later phase. Raises InputError if the file of the phase is damaged or cannot be written.
         """
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
@@ -87,9 +90,11 @@ def build_set(
     embed: Embed | None,
     asker: ModelAsker | None,
 ) -> Built:
-    """Build a golden set from documents and their chunks.
+    """Build a golden set from a corpus and its chunks (``spans``).
 
-    Without ``embed``, no similarity is measured or required; without ``asker``, all questions are made by rule.
+    Without ``embed``, the checks by similarity are omitted, and ``settings.clusters`` must be 0. Without ``asker``, all
+    questions are made by rule. Raises ConfigError as ``find_strata`` and ``documents_by_language`` do, and InputError
+    as ``PhaseFiles.run`` does.
     """
     documents = documents_by_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
@@ -126,10 +131,11 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Make answerable questions: first by the model, if there is one, then by rule.
+    """Return drafts of answerable questions: first those of the model, if there is one, then those of the rules.
 
-    Of the questions by rule, only specific ones are kept (see ``specific``). Drafts with a very short
-    question or answer are dropped.
+    Drafts of the rules are kept only if they are specific (see ``specific``). Drafts with a question of fewer than
+    SHORTEST_QUESTION or an answer of fewer than SHORTEST_ANSWER characters are dropped. Of drafts with the same
+    question, ignoring case, the first is kept.
     """
     by_model = asker.answerable(sources, wanted) if asker else []
     by_rule: list[Draft] = []
@@ -146,8 +152,8 @@ def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelA
 def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
     """Return the drafts whose questions are specific to their source.
 
-    A question is specific if BM25 ranks a chunk of its source first, and if at most MOST_DOCUMENTS documents have a
-    chunk with most of its words (see ``Exhaustive.having``).
+    A question is specific if BM25 ranks a chunk with its evidence first, and if at most MOST_DOCUMENTS documents have a
+    chunk that contains most words of the question (see ``Exhaustive.having``).
     """
     searches = {language: Exhaustive(sources.passages, language) for language in {one.language for one in drafts}}
     ranked = sources.rank(drafts, [one.question for one in drafts])
@@ -163,7 +169,11 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 def ask_unanswerable(
     sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
-    """Make questions of the six unanswerable types: by the model, if there is one, then by rule."""
+    """Return drafts of unanswerable questions: first those of the model, if there is one, then those of the rules.
+
+    The rules use the drafts in ``made`` that are themselves made by rule. Of drafts with the same question, ignoring
+    case, the first is kept.
+    """
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, indices in documents.items():
         sentences = read_sentences(sources.corpus, sources.spans, indices, language)
@@ -180,18 +190,23 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Check the answers in ``made`` against the chunks of their evidence; accept all of ``others`` without a status."""
+    """Return all drafts with the result of their validation.
+
+    ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. The unanswerable drafts
+    in ``others`` are accepted, except those that already have a status.
+    """
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]
 
 
-COMPARED = 512  # characters at the start of the passage that are compared with the answer by similarity
+COMPARED = 512  # number of characters at the start of a passage that are embedded, to compare them with the answer
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Validate or reject answerable drafts; ``passages`` has the text of each draft's chunks.
+    """Return answerable drafts as validated or rejected; ``passages`` has the text of each draft's chunks.
 
-    The methods are verbatim, keywords and, with ``embed``, similarity; the first that succeeds is recorded. An answer
+    A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
+    with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer
     that is not verbatim and has a number that its evidence lacks is rejected without further tests.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]

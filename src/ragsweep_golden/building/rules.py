@@ -22,7 +22,10 @@ from ragsweep_golden.building.wording import (
 
 
 class SentenceRule(NamedTuple):
-    """A sentence pattern, whose group ``a`` is the answer, and a function from its groups to the question."""
+    """A rule that makes a question from a sentence.
+
+    The group ``a`` of ``pattern`` is the answer. ``question`` returns the question for the matched groups.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -42,7 +45,7 @@ def _english_rule(found: Mapping[str, str]) -> str:
 
 
 def _why(found: Mapping[str, str]) -> str:
-    """Ask for the cause of a clause, with its auxiliary verb, if any, moved before its subject."""
+    """Return a question for the cause of the clause ``e``; its auxiliary verb, if any, is moved before its subject."""
     if clause := _AUXILIARY.match(found["e"]):
         return f"Why {clause['v']} {clause['s']}{clause['r']}?"
     return f"What is the reason that {found['e']}?"
@@ -142,14 +145,14 @@ RULES: Mapping[str, tuple[SentenceRule, ...]] = {
              lambda m: fill("Que {} ?", f"{m['v']} {m['s']}"), "remember"),
     ),
 }  # fmt: skip
-"""Language -> rules in order of precedence; the first match makes a sentence's question."""
+"""Language -> rules in order of precedence: the first rule that matches a sentence makes its question."""
 
 
-LONGEST_NAME = 10  # maximum words of a heading that can become a question
+LONGEST_NAME = 10  # maximum number of words of a heading that can become a question
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
-_STEM = 5  # words are compared by this number of first characters
+_STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Verbs of headings. A verb that is also a noun is recognised by the next word."""
+"""Verbs that may begin a heading, and those that are also nouns: only the next word shows whether they are verbs."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
@@ -175,11 +178,15 @@ _QUESTION = {
     ),
 }
 _LINKING = {language: re.compile(alternatives(language, "linking")) for language in ("en", "fr")}
-"""Matches a sentence that depends on its neighbours."""
+"""Matches a sentence that depends on the sentences around it."""
 
 
 def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a question for each short heading that asks one or names an action, if a sentence below answers it."""
+    """Yield a question for each heading that is a question or names an action, if its section has an answer.
+
+    The answer is a sentence of the section (see ``_most_related``). Headings of a single word, of more than
+    LONGEST_NAME words, or with code or a double quote are skipped.
+    """
     of_document: dict[int, list[Sentence]] = {}
     for sentence in (one for one in found if not _LINKING[language].search(one.text)):
         of_document.setdefault(sentence.document, []).append(sentence)
@@ -202,9 +209,9 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each heading of a document with the span of its section.
+    """Yield (heading, start, end) for each section of a document.
 
-    In a document without headings, a title that asks a question or names an action is the heading of the whole text.
+    In a document without headings, the title is the heading of the whole text, if it is a question or names an action.
     """
     text, title = corpus.texts[document], corpus.titles[document]
     asks = _QUESTION[language].match(title) or _action(title, language)
@@ -218,9 +225,9 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the first sentence with the most words of a heading; None if no sentence has half of the words.
+    """Return the sentence that contains the most words of a heading, the first on a tie; None if it has less than half.
 
-    For an action, only instructions with its verb are considered.
+    ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb count.
     """
     wanted, verb = _stems(name, language), _stems(to_do.partition(" ")[0], language)
     stems = {one: _stems(one.text, language) for one in inside}
@@ -240,7 +247,7 @@ def _question(name: str, action: str, language: str) -> str:
 
 
 def _action(name: str, language: str) -> str:
-    """Return a heading's action in the infinitive; "" if the heading is a single word or does not name an action."""
+    """Return the action that a heading of several words names, in the infinitive; "" if it names none."""
     if language == "fr":
         return name[:1].lower() + name[1:] if _INFINITIVE.match(name) else ""
     first, _, rest = name.partition(" ")

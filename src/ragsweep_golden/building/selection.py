@@ -1,4 +1,4 @@
-"""Choose the questions of a set by strata, types and classes; drop duplicates, and near-copies of passages."""
+"""Choose the questions of a set by stratum, type and reasoning class; drop duplicates and near-copies of passages."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,20 +12,21 @@ from ragsweep_golden.gates.judging import find_faulty
 from ragsweep_golden.gates.subject import Embed, Floats, Subject
 from ragsweep_golden.sets.entries import SINGLE_FACT, UNANSWERABLE_TYPES, Entry, value
 
-MOST_SINGLE_FACTS = 0.55  # highest share of single-fact questions, below the gates' .6
-LEAST_HARD = 0.12  # target share of hard questions, above the gate's .1
-MOST_OF_A_CHUNK = 3
-FAILS = "fails"  # prefix of the reason of an entry that a gate drops
+MOST_SINGLE_FACTS = 0.55  # maximum share of single-fact questions; the gates require less than .6
+LEAST_HARD = 0.12  # wanted share of hard questions; gate G5-4 requires .1
+MOST_OF_A_CHUNK = 3  # maximum number of questions about one chunk
+FAILS = "fails"  # first word of the reason why an entry that fails a gate is dropped
 
 
 def drop_copies(
     entries: Sequence[Entry], questions: Floats | None, passages: Floats | None, independent: float
 ) -> tuple[list[int], dict[int, str]]:
-    """Drop duplicates of an earlier kept question, and questions that are near-copies of their passage.
+    """Return the positions of the entries to keep, and position -> reason for the entries to drop.
 
-    ``questions`` and ``passages`` are unit vectors. Without ``questions``, only duplicates with the same text, ignoring
-    case, are found; near-copies are found only with both. ``independent`` is the lowest cosine of a near-copy. Returns
-    the positions of the kept entries, and position -> reason for the dropped entries.
+    An entry is dropped if its question duplicates an earlier kept question, or is a near-copy of its passage. Questions
+    with the same text, ignoring case, are duplicates. ``questions`` and ``passages`` are unit vectors, one row per
+    entry. With ``questions``, questions with a cosine of at least DUPLICATE are also duplicates. With both, a question
+    is a near-copy if its cosine with its passage is at least ``independent``.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
@@ -46,10 +47,10 @@ def drop_copies(
 
 
 def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
-    """Choose the entries of the wanted set, in input order.
+    """Return the entries that are chosen for the wanted set, in input order.
 
-    Answerable questions replace missing unanswerable ones. If there are too few answerable questions, the set is
-    smaller, to keep the share of unanswerable ones.
+    If there are too few unanswerable questions, more answerable ones are chosen. If there are too few answerable
+    questions, fewer unanswerable ones are chosen, so that their share does not exceed the wanted share.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]
@@ -62,7 +63,7 @@ def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
 
 
 def _traits(entry: Entry) -> dict[str, Any]:
-    """Return the properties of an answerable question on which its choice depends."""
+    """Return the properties of an answerable entry that ``choose_answerable`` uses."""
     return {
         "stratum": str(value(entry, "classification", "stratum") or ""),
         "kind": str(value(entry, "classification", "question_type") or ""),
@@ -74,11 +75,12 @@ def _traits(entry: Entry) -> dict[str, Any]:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose at most ``count`` entries, one at a time, and at most MOST_OF_A_CHUNK from a chunk.
+    """Return at most ``count`` entries, of which at most MOST_OF_A_CHUNK are about the same chunk.
 
-    What the gates need comes first: no further single-fact question if there are too many, and a hard question if there
-    are too few. Ties are then broken in favour of a stratum below its quota, a chunk with few chosen questions, a type
-    below its share of the mix, a class other than single fact, and a pattern with few chosen questions.
+    The entries are chosen one at a time, each by these preferences, the most important first: no single-fact question
+    that would raise the share of such questions above MOST_SINGLE_FACTS; a hard question, while the share of such
+    questions is below LEAST_HARD; a stratum below its quota; a chunk with few chosen questions; a type far below its
+    share of the mix; no single-fact question; a pattern with few chosen questions. Remaining ties are broken at random.
     """
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
@@ -106,7 +108,10 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
 
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Choose at most ``count``: first the minimum of each type, then always one of the type chosen least often."""
+    """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
+
+    Types without further entries are skipped.
+    """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }
@@ -124,7 +129,10 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
 def select(
     entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Choose the set from the entries that pass the gates; return a row per entry, with a reason if not chosen."""
+    """Choose the entries of the set; return a row per entry with its id and, if it is not chosen, the reason.
+
+    Entries that fail a gate (see ``find_faulty``), duplicates and near-copies (see ``drop_copies``) are not chosen.
+    """
     subject = Subject(entries, sources.corpus, sources.spans)
     subject = subject if embed is None else subject.with_vectors(embed)
     reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}

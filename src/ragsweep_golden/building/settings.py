@@ -1,4 +1,4 @@
-"""Read the settings of a build from conf/golden.yaml."""
+"""Read and check the settings of ``ragsweep golden build``, which are in conf/golden.yaml."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,11 @@ from ragsweep_golden.sets.entries import LANGUAGES, UNANSWERABLE_TYPES
 
 
 class Quotas(NamedTuple):
-    """The shares of priorities 1, 2 and so on, the minimum questions of a stratum, and the maximum per chunk."""
+    """The rules by which questions are divided among strata.
+
+    ``shares``: the share of the questions for each priority, from priority 1 on. ``fewest``: the minimum number of
+    questions of a stratum. ``cap``: the maximum number of questions per chunk of a stratum.
+    """
 
     shares: Sequence[float] = (0.40, 0.45, 0.10, 0.05)
     fewest: int = 5
@@ -16,11 +20,12 @@ class Quotas(NamedTuple):
 
 
 class BuildSettings(NamedTuple):
-    """Settings of a build.
+    """The settings of a build.
 
-    ``clusters``: the number of clusters, 0 if the strata are folders; ``patterns``: stratum -> patterns of document
-    ids; ``priorities``: stratum -> its priority, from 1; ``independent``: lowest cosine of a question and its passage
-    at which the question is dropped.
+    ``questions``: the number of questions, including the share ``unanswerable``. ``clusters``: the number of clusters,
+    0 if the strata are folders. ``patterns``: stratum -> patterns of document ids. ``priorities``: stratum -> priority,
+    where 1 is the highest. ``mix``: question type -> share. ``minimums``: unanswerable type -> minimum number of
+    questions. ``independent``: a question is dropped if its cosine similarity to its passage is at least this value.
     """
 
     languages: Sequence[str]
@@ -37,7 +42,7 @@ class BuildSettings(NamedTuple):
 
 
 def read_settings(values: Mapping[str, Any]) -> BuildSettings:
-    """Read the settings of the build from the composed config. Raises ConfigError with the key of an invalid value."""
+    """Return the settings of a build from the composed config. Raises ConfigError for an invalid value."""
     language, mix, strata = values["language"], values["mix"], values["strata"]
     if language not in ("auto", *LANGUAGES):
         raise ConfigError(f"language: no language {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")

@@ -1,4 +1,4 @@
-"""Recognise questions and answers that depend on the text around them."""
+"""Detect questions and answers that cannot be understood without the text around them."""
 
 import re
 
@@ -7,36 +7,36 @@ from ragsweep_golden.building.drafts import Candidate
 from ragsweep_golden.building.wording import alternatives
 
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
-"""Matches words that refer to another sentence, or cannot be a subject."""
-_LONGEST_SUBJECT = 5
-_FEWEST_WORDS = 3  # minimum words of an answer
-_FEWEST_NEW_WORDS = 2  # minimum content words of an answer that are not in its question
+"""Language -> pattern of words that refer to another sentence, or cannot be the subject of a question."""
+_LONGEST_SUBJECT = 5  # maximum number of words of a subject
+_FEWEST_WORDS = 3  # minimum number of words of an answer
+_FEWEST_NEW_WORDS = 2  # minimum number of content words of an answer that its question lacks
 _VAGUE_ANSWER = {name: re.compile(alternatives(name, "vague_answers"), re.IGNORECASE) for name in ("en", "fr")}
 _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
     "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
 }
-"""Matches an enumeration of conditions; the rules take only the first as the condition."""
+"""Matches an answer that begins with further conditions, because a rule took only the first one of an enumeration."""
 _NO_SUBJECT = {
     "en": re.compile(alternatives("en", "no_subjects"), re.IGNORECASE),
     "fr": re.compile(alternatives("fr", "no_subjects")),
 }
 _NAMED_BY_PAGE = re.compile(r"\bthe (?=[a-z])")
-"""Matches a definite noun phrase without a name, which only the page's topic can resolve."""
+"""Matches the start of a definite noun phrase such as "the line", which only the topic of the page may explain."""
 _NO_CLAUSE = re.compile(r" (?:if|when|once|whenever) (?:not |\w+ly )?(?:\w+(?:ed|ing)|set|given|known|used|run)\b")
-"""Matches a condition without a subject: ``when set to all``."""
+"""Matches a condition without a subject, such as "when set to all"."""
 
 
 _NARRATED = re.compile(
     r"\b(?:fut|furent|eut|eurent|vint|prit|mit|fit|dut|put|\w{3,}(?:èrent|irent|urent)|(?!\w*ra\b)\w{3,}[b-df-hj-np-tv-z]a|"
     r"\w{3,}(?:ait|aient))\b|^Que (?:doit|devrait) \w+ [A-ZÀÉ]|\ben \d{3,4}\b"
 )
-"""Matches signs of a French narrative, such as verbs in a past tense: a past event is not a rule."""
-_OF_HEADINGS = ("how", "heading", "difference")
+"""Matches verbs in a past tense and other signs of a narrative in French, which states events instead of rules."""
+_OF_HEADINGS = ("how", "heading", "difference")  # patterns whose answers are whole sentences
 
 
 def stands_alone(one: Candidate, language: str) -> bool:
-    """Return whether a candidate's question and answer are self-contained."""
+    """Return whether the question and answer of a candidate can be understood without the text around them."""
     unbalanced = any(text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer))
     said = content_words(one.answer, language) - content_words(one.question, language)
     leans = DANGLING[language].search(one.question) or _NO_CLAUSE.search(one.question)
@@ -55,10 +55,10 @@ def stands_alone(one: Candidate, language: str) -> bool:
 
 
 def is_about(question: str, page: str, language: str) -> bool:
-    """Return whether a question names its topic, by itself or together with ``page``, its source's title and heading.
+    """Return whether the topic of a question is clear; ``page`` is the title and the heading of its source.
 
-    An English definite noun phrase without a name (``the line``) is resolved by a title or heading that shares a word
-    with the question; questions in other languages are not checked.
+    The topic is unclear only if the question is English, has a definite noun phrase such as "the line", and shares no
+    content word with ``page``.
     """
     if language != "en" or not _NAMED_BY_PAGE.search(question):
         return True

@@ -1,4 +1,4 @@
-"""Divide documents into strata, and allocate questions to them by priority."""
+"""Divide documents into strata, and allocate questions to the strata by priority."""
 
 import math
 from collections import Counter
@@ -16,19 +16,20 @@ from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import LANGUAGES
 
-COMPARED = 512  # characters at the start of a text by which documents are clustered
+COMPARED = 512  # number of characters at the start of a document by which it is clustered
 OTHERS = "others"
 
 
 def folders(corpus: Corpus) -> dict[str, str]:
-    """Map every document id to its folder, or to ``others`` if it has none."""
+    """Return a mapping of each document id to its folder, or to ``others`` if the document is in no folder."""
     return {name: name.rpartition("/")[0] or OTHERS for name in corpus.ids}
 
 
 def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Map every document id to its stratum: the first in ``patterns`` with a pattern that matches, else the group.
+    """Return a mapping of each document id in ``groups`` to its stratum.
 
-    ``*`` in a pattern matches anything, slashes included.
+    The stratum is the first in ``patterns`` with a pattern that matches the id, else the group of the document. In a
+    pattern, ``*`` matches any text, including slashes.
     """
     return {
         name: next((one for one, tried in patterns.items() if any(fnmatchcase(name, each) for each in tried)), group)
@@ -37,7 +38,10 @@ def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -
 
 
 def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
-    """Cluster unit vectors by k-means, and return the name of each vector's cluster; ``cluster 1`` is the largest."""
+    """Cluster unit vectors by k-means; return the name of each vector's cluster, where ``cluster 1`` is the largest.
+
+    There are at most ``count`` clusters, and at most as many as vectors.
+    """
     import faiss
 
     count = min(count, len(vectors))
@@ -50,12 +54,13 @@ def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
 
 
 def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[str, int]:
-    """Allocate questions to strata: each priority gets its share, divided among its strata in proportion to chunks.
+    """Return the number of questions for each stratum; strata without chunks are omitted.
 
-    Each stratum has at most ``quotas.cap`` questions per chunk (rounded up), and at least ``quotas.fewest`` if this cap
-    allows; the excess of a capped stratum goes to the others, in proportion. The sum is ``questions`` unless the caps
-    allow fewer or the minimums require more. Strata without chunks are omitted. Raises ConfigError for invalid
-    priorities, and if the strata have only priorities whose share is 0.
+    Each priority in use gets its share of the questions, and the strata of a priority divide this share in proportion
+    to their numbers of chunks. A stratum gets at least ``quotas.fewest`` questions, but never more than ``quotas.cap``
+    per chunk, rounded up; the excess goes to the other strata. The numbers sum to ``questions`` unless the caps allow
+    fewer or the minimums require more. Raises ConfigError for an invalid priority, and if every priority in use has the
+    share 0.
     """
     for one in strata:
         if not isinstance(one.priority, int) or not 1 <= one.priority <= len(quotas.shares):
@@ -78,7 +83,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     caps = {one.name: math.ceil(one.chunks * quotas.cap) for one in strata if one.chunks}
     given = {name: min(quotas.fewest, caps[name]) for name in weights}
     while sum(given.values()) < min(questions, sum(caps.values())):
-        # Sainte-Laguë, one question at a time: for the stratum furthest behind its share.
+        # Sainte-Laguë method: one question at a time, for the stratum furthest below its share
         open_ones = [name for name in weights if given[name] < caps[name]]
         furthest = max(open_ones, key=lambda name: (weights[name] / (given[name] + 0.5), name))
         given[furthest] += 1
@@ -86,7 +91,11 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 
 
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
-    """Map each language that has documents to their indices. Raises ConfigError if no document is in the languages."""
+    """Return a mapping of each language to the indices of its documents; languages without documents are omitted.
+
+    If only one language is given, documents of undetected language count as written in it. Raises ConfigError if no
+    document is in any of the languages.
+    """
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]
@@ -104,7 +113,12 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
 def find_strata(
     corpus: Corpus, spans: Spans, documents: Mapping[str, list[int]], settings: BuildSettings, embed: Embed | None
 ) -> list[dict[str, Any]]:
-    """Return a row for each stratum: its priority, its documents, and its quota of answerable questions."""
+    """Return a row for each stratum: its name, priority, number of chunks, quota and documents.
+
+    The quota is the number of answerable questions. Strata are clusters of documents, which requires ``embed``, or
+    folders (see ``settings.clusters``); the patterns of the settings take precedence. Raises ConfigError as
+    ``allocate`` does.
+    """
     numbers = sorted(n for each in documents.values() for n in each)
     groups = folders(corpus)
     if settings.clusters:

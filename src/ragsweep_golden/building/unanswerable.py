@@ -1,4 +1,4 @@
-"""Make, by fixed rules, questions that the corpus does not answer; some kinds are checked by searching all chunks."""
+"""Make questions that the corpus does not answer, by rule; some types are checked by a search of all chunks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,19 @@ from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.standalone import DANGLING
 from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts, without_lead_in
 
-MOST = 100  # maximum questions about invented names
-LONGEST_DESCRIPTION = 90  # maximum characters of a definition that is exchanged
-LONGEST_RULE = 110  # maximum characters of a sentence that is made false or evaded
+MOST = 100  # maximum number of questions about invented names
+LONGEST_DESCRIPTION = 90  # maximum number of characters of a definition that is given to another subject
+LONGEST_RULE = 110  # maximum number of characters of a sentence that is falsified, or whose rule is to be evaded
 
 
 def draft_unanswerable(
     drafts: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> list[Draft]:
-    """Make questions of each of the six types from answerable drafts, sentences and templates."""
+    """Return drafts of questions of the six unanswerable types, made from answerable drafts, sentences and templates.
+
+    The score of a draft is 1 minus the highest share of its content words in a single chunk. No two drafts of a type
+    have the same question, ignoring case.
+    """
     shuffled = sorted(drafts, key=lambda one: chance(seed, one.question))
     named = [one for one in shuffled if one.pattern in ("definition", "fact", "rule") and one.subject]
     rules: dict[str, Iterator[Draft]] = {
@@ -38,16 +42,17 @@ def draft_unanswerable(
 
 
 def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | Sentence | None = None) -> Draft:
-    """Return a question with its source, if any; ``checked`` says why it has no answer.
+    """Return the draft of a question; ``checked`` is the reason why the corpus does not answer the question.
 
-    ``method`` is ``retrieval`` if a search of all chunks confirmed this, else ``rule``.
+    ``method`` is ``retrieval`` if a search of all chunks confirmed this reason, else ``rule``. ``source`` is the draft
+    or the sentence from which the question was made, if any.
     """
     document, chunk = (source.document, source.chunk) if source else (None, None)
     return Draft(text, "", "rule", pattern, document=document, chunk=chunk, checked=checked, method=method)
 
 
 def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Make questions, each about an invented name that the corpus does not contain."""
+    """Yield at most MOST questions, each about an invented name that the corpus does not contain."""
     patterns, invented = texts(language, "outside"), texts("any", "invented")
     pairs = (f"{one} {other}" for one, other in permutations(invented, 2))
     names = islice((name for name in chain(invented, pairs) if not any(map(search.names, name.split()))), MOST)
@@ -64,7 +69,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
-    """Make false-premise questions: change a number, or give a subject the description of another one."""
+    """Yield questions with a false premise: a number is changed, or a subject gets the definition of another."""
     inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
@@ -87,7 +92,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Make questions with a pronoun that refers to nothing: drafts whose subject it replaces, and fixed questions."""
+    """Yield questions whose pronoun refers to nothing: drafts with a pronoun as subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):
@@ -101,13 +106,13 @@ def _is_plural(one: Draft, language: str) -> bool:
 
 
 def _replace_subject(one: Draft, text: str) -> str:
-    """Return a draft's question with ``text`` as its subject; "" unless the draft names its subject exactly once."""
+    """Return a draft's question with ``text`` in place of its subject; "" unless the subject occurs exactly once."""
     question, count = re.subn(rf"(?<!['’\w]){re.escape(one.subject)}(?!\w)", text, one.question)
     return question if count == 1 else ""
 
 
 def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Make nonsensical questions, each from the subjects of two documents."""
+    """Yield nonsensical questions, each of which combines subjects from two documents."""
     patterns = texts(language, "crossed")
     for n, (one, other) in enumerate(zip(named[::2], named[1::2], strict=False)):
         question = fill(patterns[n % len(patterns)], one.subject, other.subject)
@@ -117,7 +122,7 @@ def _crossed(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 
 
 def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterator[Draft]:
-    """Ask for a picture or a video, which a text corpus cannot contain."""
+    """Yield requests for a picture or a video of a subject, unless a chunk with this subject mentions one."""
     patterns = texts(language, "shown")
     for n, one in enumerate(named):
         if not search.is_shown(one.subject):
@@ -127,7 +132,7 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
 
 
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[Draft]:
-    """Make requests for help with breaking a rule of the corpus."""
+    """Yield questions about evading a rule that a sentence of the corpus states."""
     patterns, n = texts(language, "evaded"), 0
     leaning, forbidding = (re.compile(wording.alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):

@@ -1,6 +1,6 @@
-"""The words, patterns and templates of the question rules, and functions that fit a clause into a question.
+"""Load the words, patterns and templates of the question rules, and fit clauses into questions.
 
-The words are data: a TOML file per language, and ``any`` for all languages.
+The folder rule_words has a TOML file of named lists for each language, and any.toml for lists of all languages.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 from ragsweep_golden.sets.entries import LANGUAGES
 
 CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
-"""Matches code, which the rules skip."""
+"""Matches characters that are typical of code, and URLs; the rules skip texts that contain them."""
 
 
 @cache
@@ -22,41 +22,41 @@ def _lists(language: str) -> dict[str, Any]:
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return the names or templates in the list ``name`` of a language or of ``any``."""
+    """Return the texts in the list ``name`` of a language; "any" has the lists for all languages."""
     return tuple(_lists(language)[name])
 
 
 def alternatives(language: str, name: str) -> str:
-    """Return the patterns of a list as one alternation for ``re``."""
+    """Return the patterns in the list ``name`` of a language (see ``texts``) as one alternation for ``re``."""
     return "|".join(_lists(language)[name])
 
 
 def word_set(language: str, name: str) -> frozenset[str]:
-    """Return the words of a list."""
+    """Return the words in the list ``name`` of a language (see ``texts``)."""
     return frozenset(_lists(language)[name].split())
 
 
 def base_forms(language: str) -> dict[str, str]:
-    """Map verbs in the third person, as in statements of facts, to their base forms."""
+    """Return a mapping of third-person verbs to base forms, such as ``returns`` to ``return``; only English has one."""
     return dict(_lists(language)["bases"])
 
 
 PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
-"""Pattern of a pronoun, by language."""
+"""Language -> pattern of first words that cannot be the subject of a question, most of them pronouns."""
 
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
-    """Return the words of sentences in their original case, without the first word of each sentence.
+    """Return the words of all sentences in their original case, except the first word of each sentence.
 
-    Of the remaining words, only names are capitalised.
+    A capitalised word in the result is therefore a name.
     """
     return frozenset(word for one in sentences for word in re.findall(r"\w+", one)[1:])
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Lowercase the first letter of a text if its first word is a determiner, a common word or a plural noun.
+    """Return a text with its first letter in lower case if its first word is a determiner, common word or plural noun.
 
-    A word is common if ``inside`` (see ``words_inside``) has it in lower case.
+    A word is common if ``inside`` (see ``words_inside``) contains it, or its singular, only in lower case.
     """
     first = re.match(r"\w+", text)
     word = first[0] if first else ""
@@ -75,7 +75,11 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 
 
 def fill(template: str, *texts: str) -> str:
-    """Fill a template with texts, and make French contractions: ``du`` from ``de le``, ``qu'un`` from ``que un``."""
+    """Return a template with each ``{}`` replaced by the next of ``texts``.
+
+    Words are contracted as in French: ``de le`` becomes ``du``, and ``que un`` becomes ``qu'un``. Raises ValueError
+    unless there are as many texts as ``{}``.
+    """
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):
         question = _join(question, text) + after
@@ -91,6 +95,6 @@ def _join(before: str, text: str) -> str:
 
 
 def without_lead_in(text: str, language: str) -> str:
-    """Remove lead-ins that do not change a sentence's meaning (``So, ...``), and capitalise the first letter."""
+    """Return a sentence without lead-ins such as "So," that do not change its meaning, with a capital first letter."""
     body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]

@@ -28,7 +28,11 @@ _USAGE = "usage: ragsweep golden COMMAND ...; each command has --help\n\n"
 
 
 def golden(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden``; return the exit status."""
+    """Run a subcommand of ``ragsweep golden``; return its exit status.
+
+    Without arguments, and for --help, print the list of subcommands and exit with status 0. Raises ConfigError for an
+    unknown subcommand.
+    """
     command, *rest = arguments or ["--help"]
     if command in ("-h", "--help"):
         widest = max(map(len, SUBCOMMANDS))

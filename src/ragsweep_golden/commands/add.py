@@ -25,7 +25,7 @@ _OVERRIDE = re.compile(r"[~+]*[\w.]+=")
 
 
 def add(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden add``; return the exit status."""
+    """Run ``ragsweep golden add``; return the exit status: 0 if a question was added, else 1."""
     parser = Parser("ragsweep golden add", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("file", metavar="FILE", type=Path, help="the golden file, created if missing")
     words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."
@@ -58,7 +58,11 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: Any, file: Path) -> dict[str, str]:
-    """Return the given question, or the file's questions that lack evidence; each with its right answer, or ""."""
+    """Return a mapping of each question to add or complete to its right answer, or to "".
+
+    These are the given question or, without one, the questions of the file that lack evidence. Raises ConfigError for
+    several given questions, and for an option that needs one.
+    """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
         raise ConfigError(f"golden add: one question at a time, in quotes, got {len(given)}: {', '.join(given)}")
@@ -89,10 +93,10 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
 
 
 def _ask(count: int) -> int | None:
-    """Read the number of a passage from the terminal; 0 for none, None at the end of the input."""
+    """Return the passage number that a person enters; 0 for none, or without passages; None at the end of the input."""
     try:
         while count:
-            given = input(f"Which one answers the question? 1 to {count}, or Enter for none: ").strip()
+            given = input(f"Which passage answers the question? 1 to {count}, or Enter for none: ").strip()
             if not given or (given.isdecimal() and 1 <= int(given) <= count):
                 return int(given or 0)
     except EOFError:
@@ -100,11 +104,14 @@ def _ask(count: int) -> int | None:
     return 0
 
 
-PROPOSED = 8  # maximum proposed passages
+PROPOSED = 8  # maximum number of proposed passages
 
 
 def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[list[Place]]:
-    """Return for each question the best sentence of each of its ``count`` best chunks by BM25, if any chunk matches."""
+    """Return, for each question, the best sentence of each of its ``count`` best chunks by BM25, without duplicates.
+
+    The list of a question that no chunk matches is empty.
+    """
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
     ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
@@ -122,7 +129,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return the gold entry of a question; the person named ``who`` chose its ``passage``, and ``answer`` may be ""."""
+    """Return the gold entry of a question, whose evidence ``passage`` was chosen by ``who``; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()
@@ -141,9 +148,9 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 
 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file, or merge it into the entry of the same question, which must lack evidence.
+    """Add an entry to a golden file, or merge it into the existing entry with the same question.
 
-    Raises InputError as ``read_file`` does, and if the entry of the question has evidence or needs none.
+    Raises InputError as ``read_file`` does, and if the existing entry has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     for number, (other, question) in enumerate(read):
@@ -160,7 +167,7 @@ def add_entry(path: Path, entry: dict[str, Any]) -> None:
 
 
 def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
-    """Add entries at the end of a golden file atomically; a missing file is created.
+    """Append entries to a golden file atomically; a missing file is created.
 
     Raises InputError as ``read_file`` does.
     """
@@ -173,7 +180,10 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the golden file to extend. Raises InputError for faults, and unless it is plain JSON lines."""
+    """Return the (entry, question) pairs of a golden file.
+
+    Raises InputError for faults of the file, and unless it is plain JSON lines in UTF-8.
+    """
     read = read_set(path)
     try:
         is_plain = not path.read_text(encoding="utf-8-sig").lstrip().startswith("[")

@@ -32,11 +32,11 @@ Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one w
 _OVERRIDES = "as in conf/golden.yaml: corpus=FOLDER or FILE, out=FOLDER or FILE.jsonl, language=fr, questions=200"
 _EMBEDDER = "embedder=minilm"
 _NOT_MADE_FROM = ("out", "corpus", "gates", "profile", "profiles", "quotas", "metrics")
-MOST_SHOWN = 20  # maximum dropped questions printed; the file of the last phase has all
+MOST_SHOWN = 20  # maximum number of dropped questions that are printed; the file of the last phase has all
 
 
 def build(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden build``; return the exit status."""
+    """Run ``ragsweep golden build``; return the exit status: that of the gates (see :func:`judging.exit_status`)."""
     parser = words_parser("build", _ABOUT, _OVERRIDES, "KEY=VALUE")
     words = parser.parse_intermixed_args(arguments).words
     has_embedder = any(word.partition("=")[0].lstrip("+~") == "embedder" for word in words)
@@ -109,7 +109,7 @@ def _next_steps(golden: Path, corpus: object) -> Iterator[Statement]:
 
 
 def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings, by_rule_only: bool) -> Iterator[str]:
-    """Yield remedies for a set with too few questions, or with a failed gate that depends on a setting."""
+    """Yield advice for a set with too few questions, and for each failed gate that a setting can help to pass."""
     if not any(one["answerable"] for one in built.entries):
         yield "No answerable question was found: the rules need whole sentences in English or French."
     if len(built.entries) < settings.questions:
@@ -125,7 +125,7 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
 
 @dataclass
 class PhaseJudge:
-    """Judges the result of each phase by the phase's gates, writes a report, and prints a line."""
+    """Judges the result of each phase by the gates of the phase, writes a report, and prints a line."""
 
     corpus: Corpus
     spans: Spans
@@ -135,12 +135,12 @@ class PhaseJudge:
     strata: dict[str, str] = field(default_factory=dict)  # document id -> stratum, from phase 0
 
     def subject(self, entries: Sequence[Any], has_vectors: bool) -> Subject:
-        """Return entries as the input of the gates; ``has_vectors`` adds vectors of their texts, given an embedder."""
+        """Return the input of the gates; ``has_vectors`` adds vectors of the texts, if there is an embedder."""
         subject = Subject(entries, self.corpus, self.spans, strata=self.strata)
         return subject.with_vectors(self.embed) if self.embed and has_vectors else subject
 
     def __call__(self, number: int, rows: Sequence[Any], was_cached: bool, entries: Sequence[Any]) -> None:
-        """Judge a phase's result; ``entries``: the set's entries at this point."""
+        """Judge ``entries``, the entries of the set after a phase, by the gates of this phase."""
         if number == 0:
             self.strata = {name: row["stratum"] for row in rows for name in row["documents"]}
         rules = {gate: rule for gate, rule in self.rules.items() if gate.startswith(f"G{number}-")}
@@ -159,7 +159,10 @@ def _summary(results: Sequence[GateResult]) -> str:
 
 
 def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Return the golden file and the folder of the phases that ``out`` names. Raises ConfigError without ``out``."""
+    """Return the path of the golden file and the folder of the phase results, which ``out`` determines.
+
+    Raises ConfigError without ``out``.
+    """
     if not values["out"]:
         raise ConfigError("golden build: specify the destination: out=FOLDER, or out=FILE.jsonl")
     out = Path(str(values["out"])).expanduser()

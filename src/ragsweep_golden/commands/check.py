@@ -23,7 +23,7 @@ fault, 1 a fault or a quota that is not met, 2 a file that cannot be read."""
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden check``; return the exit status."""
+    """Run ``ragsweep golden check``; return the exit status: 0 without faults and unmet quotas, else 1."""
     _, given = read_inputs(words_parser("check", _ABOUT, "the golden file; corpus=FOLDER or FILE"), arguments)
     file, quotas = given.path, _quotas(given.values)
     corpus, faults = given.corpus, Faults()
@@ -36,7 +36,7 @@ def check(arguments: Sequence[str]) -> int:
         digest = None
     places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
     if not all(places.values()):
-        raise InputError("\n".join(places))  # both readers report an unreadable file
+        raise InputError("\n".join(places))  # an unreadable file, which both readers report
     found = sorted((int(place[1]), fault) for fault, place in places.items() if place)
     mix = compare_mix([as_entry(question) for question in raw.questions], quotas) if quotas else []
     labels = sum(len(question.evidence) for question in raw.questions)

@@ -1,4 +1,4 @@
-"""``ragsweep golden diff``: the questions in only one of two golden sets, and the fields that differ."""
+"""``ragsweep golden diff``: list the questions and fields in which two golden sets differ."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ _ABOUT = """Compare two golden files by question id. A question with a different
 
 
 def diff(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden diff``; return the exit status."""
+    """Run ``ragsweep golden diff``; return the exit status 0."""
     parser = Parser("ragsweep golden diff", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("before", metavar="A", help="a golden file")
     parser.add_argument("after", metavar="B", help="another one, such as a later version")

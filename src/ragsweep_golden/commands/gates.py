@@ -33,7 +33,7 @@ _FILE = "the golden file; KEY=VALUE as in conf/golden.yaml: corpus=FOLDER, embed
 
 
 def gates(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden gates``; return the exit status."""
+    """Run ``ragsweep golden gates``; return the exit status: that of the gates (see :func:`exit_status`)."""
     parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     parser.add_argument("--report", metavar="FILE", help="where the report is written, if not in --path")
@@ -42,7 +42,7 @@ def gates(arguments: Sequence[str]) -> int:
     values, rules = inputs.values, read_rules(inputs.values["gates"])
     given = inputs.read_set()
     entries, corpus = given.entries, inputs.given_corpus or given.own_corpus
-    if inputs.file is None:  # other formats may also label irrelevant documents
+    if inputs.file is None:  # sets in other formats may also have labels of irrelevant documents
         entries = [one | {"evidence": relevant_evidence(one)} for one in entries]
     subject = Subject(entries)
     if corpus is not None:
@@ -70,7 +70,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that answers questions from passages with the config's llm; answers are cached in a folder."""
+    """Return a function that answers questions from passages with the config's llm; it caches answers in ``folder``."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 
@@ -83,7 +83,7 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
 
 
 def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
-    """Read the rules of the gates from the config. Raises ConfigError for an unknown gate or an invalid value."""
+    """Return the rule of each gate in the config. Raises ConfigError for an unknown gate or an invalid value."""
     rules = {}
     for gate, rule in node.items():
         if gate not in GATES:
@@ -98,20 +98,22 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
             raise ConfigError(f"gates.{gate}.blocking: must be true or false, got {rule.get('blocking')!r}")
         if ("highest" in rule) != (GATES[gate][1] == "in"):
             ranges = " and ".join(name for name, (_, comparison, _) in GATES.items() if comparison == "in")
-            raise ConfigError(f"gates.{gate}: only {ranges}, which have a range, have (and need) highest; got {rule}")
+            raise ConfigError(
+                f"gates.{gate}: only {ranges}, which have a range, take (and require) highest; got {rule}"
+            )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     return rules
 
 
-MOST_FAULTS, MOST_WARNED = 20, 5  # maximum failed questions printed for a gate that fails or warns; the report has all
-WIDE = 110  # minimum width of a terminal for the notes beside the gates
+MOST_FAULTS, MOST_WARNED = 20, 5  # maximum numbers of questions printed for gates that fail, and for gates that warn
+WIDE = 110  # minimum number of columns of a terminal in which notes are shown beside the gates
 _WORDS = {FAILED: "FAILED", NOT_MEASURED: "NOT MEASURED"}
 
 
 def gates_facts(
     subject: Subject, results: Sequence[GateResult], profile: str = "", admissions: Sequence[Admission] = ()
 ) -> dict[str, Any]:
-    """Return the validation report in JSON types; ``profile`` is the profile's name, "" for one phase of a build."""
+    """Return the report of the gates as a dict for JSON; ``profile`` is a name, or "" for one phase of a build."""
     broken = Counter(code for one in subject.kept for code, _ in incoherences(one))
     return {
         "verdict": {0: "passed", 1: "failed", 3: "not_measured"}[judging.exit_status(results)],
@@ -138,7 +140,7 @@ def _admission_facts(one: Admission) -> dict[str, Any]:
 
 
 def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profile) -> Iterator[Block]:
-    """Yield a table with a row per gate, the questions that did not pass each gate, the profile, and the verdict."""
+    """Yield a table with a row per gate, the questions that fail each gate, the profile, and the verdict on the set."""
     words = [_WORDS.get(one.verdict, one.verdict) for one in results]
     pairs = zip(results, words, strict=True)
     rows = [[one.gate, one.title, _amount(one), comparison(one), word, one.note] for one, word in pairs]
@@ -157,7 +159,10 @@ def gates_blocks(subject: Subject, results: Sequence[GateResult], profile: Profi
 
 
 def _faults(one: GateResult) -> list[str]:
-    """List the first questions that fail a gate, and the number of the rest; empty if the gate passed."""
+    """Return a line for each of the first questions that fail a gate, and a line with the number of others, if any.
+
+    Return [] if the gate passed.
+    """
     if one.verdict == judging.PASSED:
         return []
     shown = one.faults[: MOST_FAULTS if one.verdict == FAILED else MOST_WARNED]
@@ -180,7 +185,7 @@ def _amount(one: GateResult) -> str:
 
 
 def admission_statements(admissions: Sequence[Admission]) -> Statements:
-    """State the results of the admission tests."""
+    """Return a line of text for the result of each admission test."""
     shown = []
     for one in admissions:
         count = f"{len(one.found):,} of {one.measured:,}" if one.measured else "not measured"
@@ -190,6 +195,6 @@ def admission_statements(admissions: Sequence[Admission]) -> Statements:
 
 
 def comparison(one: GateResult) -> str:
-    """Format the condition of a gate: ``>= 0.8``, or ``0.1 to 0.3`` for a range."""
+    """Return the condition of a gate as text: ">= 0.8" or, for a range, "0.1 to 0.3"."""
     sign, threshold = judging.GATES[one.gate][1], f"{one.rule.threshold:g}"
     return f"{threshold} to {one.rule.highest:g}" if one.rule.highest is not None else f"{sign} {threshold}"

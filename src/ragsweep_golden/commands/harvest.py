@@ -1,4 +1,4 @@
-"""``ragsweep golden harvest``: add the new questions of production logs, with evidence proposed by BM25."""
+"""``ragsweep golden harvest``: add the new questions of a production log, with evidence that BM25 proposes."""
 
 import argparse
 import time
@@ -34,13 +34,13 @@ from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as
 from ragsweep_golden.sets.files import record_change
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
-"""Fields that may contain the question of a log record, in the order in which they are tried."""
+"""Fields that may contain the question of a log record; they are tried in this order."""
 
 
 class Asked(NamedTuple):
-    """A question of a log in its most frequent spelling, and how often it was asked.
+    """A question of a log in its most frequent spelling, and how often it was asked (``times``).
 
-    The count includes other spellings and, with an embedder, near-duplicates.
+    ``times`` includes other spellings and, with an embedder, near-duplicates.
     """
 
     text: str
@@ -48,18 +48,19 @@ class Asked(NamedTuple):
 
 
 class Harvest(NamedTuple):
-    """The new questions of a log, most frequent first, and counts of its distinct questions."""
+    """The new questions of a log, most frequent first, and counts of the questions in the log."""
 
     new: list[Asked]
-    different: int  # all distinct questions of the log
-    known: int  # already in the set
-    similar: int  # near-duplicates of a more frequent question of the log, or of a question of the set
+    different: int  # number of distinct questions in the log
+    known: int  # number of those that are already in the set
+    similar: int  # number of near-duplicates of a question of the set, or of a more frequent question of the log
 
 
 def read_log(path: Path) -> list[str]:
-    """Read the questions of a log in any format of ``read_records``; a record without a question gives an empty text.
+    """Return the question of each record in a log, and "" for a record without a question.
 
-    Raises InputError for faults of the file, and if no record has a question.
+    The log may have any format that ``read_records`` reads. Raises InputError for faults of the file, and if no record
+    has a question.
     """
     faults = Faults()
     rows = read_records(path, faults)
@@ -79,11 +80,11 @@ def read_log(path: Path) -> list[str]:
 
 
 def find_question(value: Any) -> str:
-    """Return the question in an application's input, or "" if it has none.
+    """Return the question in an input of an application; "" if there is none.
 
-    The input may be a text, a list of messages, or an object with one of these in a field of NAMES. Raises ValueError
-    for a list that cannot be read as messages or as one text, and for a text that looks like a list or an object but
-    cannot be parsed (see ``decoded``). The message names the field, if the value is in one.
+    The input may be a text, a list of messages, or an object that has one of these in a field of NAMES. Raises
+    ValueError for a list that cannot be read as messages or as one text, and for a text that looks like a list or an
+    object but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -100,10 +101,10 @@ def find_question(value: Any) -> str:
 
 
 def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
-    """Choose the questions of a log that are not in a set; questions without words are ignored.
+    """Return the questions of a log that are not in a golden set, with counts; questions without words are ignored.
 
-    ``embed`` turns texts into unit vectors, so that near-duplicates are dropped, too. Without it, only questions with
-    the same words are dropped.
+    Questions with the same words are merged. With ``embed``, a function from texts to unit vectors, near-duplicates are
+    merged too, and near-duplicates of questions of the set are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -123,10 +124,10 @@ def normal_words(text: str) -> str:
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
-    """Drop each new question that is similar to a kept question: one of the set, or a more frequent new question.
+    """Return the new questions without near-duplicates of questions of the set, or of more frequent new questions.
 
-    Of near-duplicates within the set, only the first counts as kept. The count of a dropped question is added to that
-    of the most similar kept question, if the kept question is new.
+    The count of a dropped question is added to that of the most similar kept question, if the kept question is new. The
+    result is sorted by count, highest first.
     """
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
     vectors = embed([str(entry.get("question")) for entry in candidates])
@@ -142,9 +143,9 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
 
 
 def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> list[dict[str, Any]]:
-    """Return silver entries; the evidence of each is the best sentence of the best chunk by BM25, if any chunk matches.
+    """Return a silver entry for each question; its evidence is the best sentence of the best chunk by BM25, if any.
 
-    If ``has_weights``, an entry's weight is the number of times that its question was asked.
+    If ``has_weights``, the weight of an entry is the number of times that its question was asked.
     """
     proposed = propose_all([one.text for one in asked], chunks, 1)
     entries = []
@@ -165,7 +166,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return an entry's fields for a sentence: the sentence as evidence, and the first chunk around it as passage."""
+    """Return the fields of an entry with a sentence as evidence, and the first chunk that contains it as passage."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
@@ -188,7 +189,7 @@ _SHOWN = 10
 
 
 def harvest(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden harvest``; return the exit status."""
+    """Run ``ragsweep golden harvest``; return the exit status: 0 if questions were added, else 1."""
     parser = words_parser("harvest", _ABOUT, _WORDS)
     traced = f"take the questions from the traces of {MODEL}; the traces are at traces=MLFLOW_URI"
     parser.add_argument("--model", help=traced)
@@ -208,9 +209,10 @@ def harvest(arguments: Sequence[str]) -> int:
 
 
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
-    """Read the existing entries; ``has_weights``: whether the new ones have weights.
+    """Return the entries of a golden file; empty if the file is missing.
 
-    Raises InputError for faults of the file, and if only some of the existing and new entries have weights.
+    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and if only some
+    of the existing and the new entries have weights.
     """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
@@ -247,7 +249,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
 
 
 def _traced_question(inputs: Any) -> str:
-    """Return the question of a trace; empty if its inputs are unreadable, since traces cannot be corrected."""
+    """Return the question of a trace; "" if its inputs cannot be read: no error, because traces cannot be corrected."""
     try:
         return find_question(inputs)
     except ValueError:

@@ -26,7 +26,7 @@ question=FIELD reference=FIELD passages=FIELD"""
 
 
 def import_(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden import``; return the exit status."""
+    """Run ``ragsweep golden import``; return the exit status: 0 if every text was found, else 1."""
     named = {word: word.partition("=")[::2] for word in arguments if "=" in word and word.partition("=")[0] in COLUMNS}
     others, columns = [word for word in arguments if word not in named], dict(named.values())
     _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
@@ -51,7 +51,10 @@ def import_(arguments: Sequence[str]) -> int:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Read a set with the reader of ``dataset=``; also write SQuAD's documents, which only its file contains."""
+    """Import a set with the reader that ``dataset=`` names.
+
+    The documents of a SQuAD file are also written, next to ``out``, because no other file contains them.
+    """
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
     corpus = dataset.corpus

@@ -1,4 +1,4 @@
-"""The inputs of the subcommands of ``ragsweep golden``: words, config, corpora, entries, vectors and model."""
+"""Read the inputs of the subcommands of ``ragsweep golden``: config, corpora, entries, vectors and the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ragsweep.sweep.composing.trees import value_at
 from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
-_DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # Hydra accepts null only in a file
+_DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # omitted: Hydra accepts null only in a file
 _LLM = r"\+?llm="
 _MAPPINGS = ("budget", "gates", "minimums", "mixes", "profiles", "strata", "strata.patterns", "strata.priorities")
 OTHER_LAYOUT = (
@@ -53,7 +53,10 @@ def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KE
 
 
 def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Inputs]:
-    """Return the options and the inputs of a subcommand; raises ConfigError for several files or an unknown key."""
+    """Return the options and the inputs of a subcommand.
+
+    Raises ConfigError for several files, and as ``Inputs`` does.
+    """
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
     files = [word for word in options.words if "=" not in word]
     if len(files) > 1:
@@ -63,7 +66,7 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
 
 
 class Given(NamedTuple):
-    """A golden set as read: its entries, the question that an evaluation reads from each, and its corpus, if any."""
+    """A golden set: its entries, the question that an evaluation reads from each, and the set's own corpus, if any."""
 
     entries: list[dict[str, Any]]
     questions: Sequence[Question]
@@ -71,7 +74,7 @@ class Given(NamedTuple):
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError where an override has given a mapping, a mix or a profile's list of gates another type."""
+    """Raise ConfigError if an override replaced a mapping, a mix or the list of gates of a profile by another type."""
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
             raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")
@@ -84,17 +87,17 @@ def _check_shapes(values: Mapping[str, Any]) -> None:
 
 
 class Inputs:
-    """The config of a subcommand and its inputs; each text is embedded only once."""
+    """The config of a subcommand, and the inputs that the config names; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
-        """Compose ``conf/golden.yaml`` with overrides. Raises ConfigError for an unknown key or malformed override."""
+        """Compose conf/golden.yaml with overrides; raises ConfigError for a malformed or unknown override."""
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
         given = [word for word in overrides if word not in _DEFAULTS]
         has_llm, has_embedder = (any(re.match(one, word) for word in given) for one in (_LLM, r"\+?embedder="))
         if has_llm and not has_embedder:
-            given.append("~metrics.semantic_similarity")  # added by llm=; it needs an embedder
+            given.append("~metrics.semantic_similarity")  # llm= adds this metric, which needs an embedder
         self.command, self.file, self.builder = command, file, Builder()
         self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values
         _check_shapes(self.values)
@@ -102,27 +105,27 @@ class Inputs:
 
     @property
     def path(self) -> Path:
-        """The path of the golden file; raises ConfigError if none is given."""
+        """The path of the golden file; raises ConfigError if no file is given."""
         if self.file is None:
             raise ConfigError(f"golden {self.command}: specify the golden file")
         return Path(self.file).expanduser()
 
     @cached_property
     def given_corpus(self) -> Corpus | None:
-        """The corpus that ``corpus=`` names; None if none is given. Raises as ``read_documents`` does."""
+        """The corpus that ``corpus=`` names, None if it names none; raises as ``read_documents`` does."""
         return read_documents(self.values["corpus"]) if self.values["corpus"] else None
 
     @property
     def corpus(self) -> Corpus:
-        """The corpus that ``corpus=`` names; raises ConfigError if none is given."""
+        """The corpus that ``corpus=`` names; raises ConfigError if it names none."""
         if self.given_corpus is None:
             raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
         return self.given_corpus
 
     def read_set(self) -> Given:
-        """Read the golden set of the file, or of the reader that ``dataset=`` names.
+        """Return the golden set of the file, or of the reader that ``dataset=`` names.
 
-        Raises ConfigError if neither or both are given, and InputError for faults of the files.
+        Raises ConfigError unless exactly one of file and reader is given, and InputError for faults of the set.
         """
         if (self.file is None) == ("dataset" not in self.values):
             way = "specify the golden file or, for another format, its reader: dataset=squad dataset.path=FILE"
@@ -139,14 +142,17 @@ class Inputs:
         return Given([as_entry(one) for one in dataset.golden.questions], dataset.golden.questions, dataset.corpus)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Split a corpus into chunks with the config's chunker."""
+        """Return the spans of the chunks into which the chunker of the config splits a corpus."""
         chunker = resolve_language(self.values["chunker"], corpus, "chunker")
         spans: Spans = self.builder.build(chunker, "chunker").value.split(corpus)
         return spans
 
     @property
     def embed(self) -> Embed | None:
-        """A function from texts to unit vectors (texts, dimension), NaN for empty texts; None without an embedder."""
+        """A function that embeds texts as an array of unit vectors (texts, dimension); None without an embedder.
+
+        The vector of a blank text is NaN.
+        """
         return self._embed if "embedder" in self.values else None
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -161,12 +167,12 @@ class Inputs:
 
 
 def next_step(command: str, *words: object) -> str:
-    """Return the command line of a ``ragsweep golden`` subcommand."""
+    """Return the command line of a ``ragsweep golden`` subcommand, quoted for a shell."""
     return shlex.join(["ragsweep", "golden", command, *map(str, words)])
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds missing evidence to entries; nothing if none lacks it, or without file or corpus."""
+    """Yield the command that adds missing evidence; nothing if no entry lacks evidence, or without file or corpus."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"
@@ -174,7 +180,7 @@ def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Ite
 
 
 def user_name() -> str:
-    """Return the user name from git's config, else from the system; ``unnamed`` if neither is set."""
+    """Return the user name in the config of git, else that in the variable USER, else "unnamed"."""
     try:
         named = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -183,7 +189,10 @@ def user_name() -> str:
 
 
 class Model:
-    """The config's ``llm``, to be used with any of the config's prompts; its replies are cached in a folder."""
+    """The ``llm`` of the config, with any of the prompts of the config; its replies are cached in a folder.
+
+    The budget of the config limits its calls.
+    """
 
     def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:
         self._values, self._builder = values, Builder(services.connect)
@@ -194,5 +203,5 @@ class Model:
         self.executor = Executor(open_store(folder, listener.warned), listener)
 
     def prompted(self, key: str) -> BuiltPart:
-        """Return the model with the prompt at a key of the config."""
+        """Return the model with the prompt that is the value of a key of the config."""
         return self._builder.build({**self._values["llm"], "prompt": self._values[key]}, "llm")

@@ -1,4 +1,4 @@
-"""The document of ``ragsweep golden items``."""
+"""Build the document that ``ragsweep golden items`` prints."""
 
 import math
 import textwrap
@@ -16,16 +16,16 @@ from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.items import FEWEST, TINY, Agreement, Estimate, Items, Suspect, find_unanimous
 
 FORMAT = "ragsweep.items/1"
-MOST = 10  # maximum listed questions of a kind
+MOST = 10  # maximum number of questions or groups in each list
 _TEXT = 70
 
 
 class ItemReport(NamedTuple):
-    """Item analysis of the questions of a matrix.
+    """The item analysis of the questions of a matrix.
 
-    ``scores``, of the shape (configs, questions), are from 0 to 1; higher is better. ``redundant`` has groups of
-    questions, and ``mini`` has the questions of the mini set, both as indices. ``estimate`` says how well the mini set
-    ranks configs.
+    ``scores`` (configs, questions) are from 0 to 1; higher is better. ``texts`` are the texts of the questions.
+    ``redundant`` has groups of questions, and ``mini`` the questions of the mini set, all as indices. ``estimate`` is
+    how well mini sets chosen in this way rank configs.
     """
 
     matrix: Matrix
@@ -40,7 +40,7 @@ class ItemReport(NamedTuple):
 
 
 def items_document(report: ItemReport, target: Path | None) -> Document:
-    """Build the document of an item analysis; ``target`` is the file of the mini set, None without one."""
+    """Return the document of an item analysis; ``target`` is the file of the mini set, None without a mini set."""
     configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
     count = {"configs": len(report.scores), "questions": len(report.texts)}
     none, every = find_unanimous(report.scores)
@@ -133,7 +133,7 @@ def _short(text: str) -> str:
 
 
 def _facts(report: ItemReport) -> dict[str, Any]:
-    """Return the report in JSON types; ``questions`` is a table as MLflow's log_table writes it."""
+    """Return the report as a dict for JSON; ``questions`` is a table in the format of MLflow's ``log_table``."""
     none, every = map(set, find_unanimous(report.scores))
     names, mini = report.matrix.questions, set(report.mini)
     suspects = {one.question: one for one in report.suspects}

@@ -1,4 +1,4 @@
-"""``ragsweep golden items``: which questions of a golden set discriminate between configs, according to past sweeps."""
+"""``ragsweep golden items``: report from past sweeps which questions of a golden set discriminate between configs."""
 
 import argparse
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ golden set: the difficulty and discrimination of each question, labels that may 
 
 
 def items(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden items``; return the exit status."""
+    """Run ``ragsweep golden items``; return the exit status 0."""
     options = _read(arguments)
     results, notes = _pool({name: find_sweep(options.path, name) for name in options.sweeps})
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
@@ -69,7 +69,10 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
-    """Return all sweeps' complete results, and notes; raises InputError if their data differ or none is complete."""
+    """Return the complete results of all sweeps, and notes on configs that are left out.
+
+    Raises InputError if the sweeps measured different data, and if no result is complete.
+    """
     first = next(iter(sweeps))
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
@@ -112,7 +115,10 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
 
 
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
-    """Choose and write the mini set; raises InputError for too few configs, and as ``_write_mini`` does."""
+    """Choose and write the mini set; return the report with it.
+
+    Raises InputError for fewer than FEWEST distinct configs, and as ``_write_mini`` does.
+    """
     if report.items is None:
         raise InputError(
             f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
@@ -132,7 +138,10 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
-    """Copy the lines of the chosen questions; raises InputError for missing ids, and unless the file is JSON lines."""
+    """Write the lines of the chosen questions, unchanged, to a file.
+
+    Raises InputError if the golden file lacks a chosen question, and unless the golden file is JSON lines.
+    """
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}

@@ -1,4 +1,4 @@
-"""``ragsweep golden partition``: write the tune and holdout questions of a golden set to files."""
+"""``ragsweep golden partition``: write the tune and the holdout questions of a golden set to two files."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ part."""
 
 
 def partition(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden partition``; return the exit status."""
+    """Run ``ragsweep golden partition``; return the exit status 0."""
     words = "the golden file; share=.3, the share of the holdout"
     _, inputs = read_inputs(words_parser("partition", _ABOUT, words), arguments)
     file, share = inputs.path, inputs.values["share"]

@@ -1,6 +1,6 @@
 """``ragsweep golden pool``: the unjudged chunks that a sweep's configs retrieved, most influential first.
 
-Chunks and labels are spans of the corpus (``ragsweep.golden.judged_spans``), so configs with different chunkers
+Chunks and labels are spans of documents (see ``ragsweep.golden.judged_spans``), so configs with different chunkers
 share one pool.
 """
 
@@ -37,15 +37,16 @@ from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
 
-Found = Mapping[str, Sequence[DocumentSpan]]  # the first chunks that each config retrieved for one question, best first
+Found = Mapping[str, Sequence[DocumentSpan]]  # config -> the chunks that it retrieved for a question, best first
 
 
 class Hole(NamedTuple):
-    """A passage that was retrieved for a question, but not judged.
+    """A passage that was retrieved for a question, but has not been judged.
 
-    ``place`` is the sentence that would become the evidence, and ``chunk`` is a retrieved chunk that contains it.
-    ``ranks`` maps each config that found the sentence to the rank of the first chunk with it. ``impact`` is how much a
-    judgement could change the difference between two configs (see :func:`find_holes`).
+    ``question`` is the id of the question. ``place`` is the sentence that a judgement adds to the evidence, and
+    ``chunk`` is a retrieved chunk that contains this sentence. ``ranks`` maps each config that retrieved the sentence
+    to the rank, from 1, of the first chunk with it. ``impact`` is how much a judgement could change the difference
+    between two configs (see :func:`find_holes`).
     """
 
     question: str
@@ -56,13 +57,13 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """List the unjudged passages of a question; ``question`` is its id, ``text`` its wording.
+    """Return the unjudged passages of a question, whose id is ``question`` and whose wording is ``text``.
 
-    The impact is computed as if the passage were relevant (grade 1), which may change the question's nDCG in each
-    config. It is the largest of these changes minus the smallest: the difference between two configs cannot change by
-    more. The passage of an unjudged chunk is its sentence that shares the most words with the question, so a sentence
-    that occurs in chunks of several chunkers is judged once. The longest list of chunks sets the cutoff of nDCG. Blank
-    chunks are omitted: they contain no passage to quote.
+    The passage of an unjudged chunk is the sentence in it that shares the most words with the question, so a sentence
+    in chunks of several chunkers is judged only once. To compute the impact of a passage, the nDCG of the question is
+    computed for each config with and without a judgement of the passage as relevant (grade 1). The impact is the
+    largest change minus the smallest: the difference between two configs cannot change by more. The length of the
+    longest list of chunks is the cutoff of nDCG. Blank chunks are omitted.
     """
     depth = max(map(len, found.values()), default=0)
     chunks = dict.fromkeys(chunk for some in found.values() for chunk in some if not is_judged(chunk, labels))
@@ -81,7 +82,10 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
-    """Return the sentence in a chunk with the most words of a text, the first on a tie; the chunk if it has none."""
+    """Return the sentence in a chunk that shares the most content words with a text, the first on a tie.
+
+    Return the chunk itself if it contains no sentence.
+    """
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
     spans = [
@@ -94,7 +98,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
 
 
 def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
-    """Return a hole as a row of a pool file, with the texts of its question (``text``), its chunk and its sentence."""
+    """Return an unjudged passage as a row of a pool file; ``text`` is the text of its question."""
     position = corpus.position[hole.place.document]
     anchor, start = shortest_anchor(corpus.texts[position], hole.place.start, hole.place.end)
     return {
@@ -111,9 +115,9 @@ def as_row(hole: Hole, text: str, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-SHOWN = 10  # maximum passages in the terminal's list
-MOST_CONFIGS = 3  # maximum configs named for a passage
-LONGEST = 60  # maximum characters of a question in the list
+SHOWN = 10  # maximum number of passages listed in the terminal
+MOST_CONFIGS = 3  # maximum number of configs named for a passage
+LONGEST = 60  # maximum number of characters of a question in the list
 
 _ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by how much a judgement could
 change the ranking of the configs: the largest change of the difference between two configs' nDCG for the question, if
@@ -122,7 +126,7 @@ _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), d
 
 
 class Pool(NamedTuple):
-    """Unjudged passages, most influential first, and the numbers of judged and of all retrieved chunks."""
+    """The unjudged passages, highest impact first, and the numbers of judged and of all retrieved chunks."""
 
     holes: list[Hole]
     judged: int
@@ -130,7 +134,7 @@ class Pool(NamedTuple):
 
 
 def pool(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden pool``; return the exit status."""
+    """Run ``ragsweep golden pool``; return the exit status 0."""
     parser = words_parser("pool", _ABOUT, _WORDS, "SWEEP | KEY=VALUE", nargs="+")
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
@@ -162,9 +166,10 @@ def pool(arguments: Sequence[str]) -> int:
 def collect(
     questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
 ) -> Pool:
-    """Pool the unjudged passages of questions; ``found``: config -> question id -> its first chunks, best first.
+    """Return the pool of unjudged passages of questions.
 
-    Passages with the same impact are ordered by the number of configs that found them, then by best rank.
+    ``found`` maps a config to its first chunks for each question id, best first. Passages with the same impact are
+    ordered by the number of configs that retrieved them, highest first, then by their best rank.
     """
     holes, judged, chunks = list[Hole](), 0, 0
     for question in questions:
@@ -187,7 +192,9 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
         return dataset.corpus
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
-        raise InputError(f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use that one")
+        raise InputError(
+            f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use the sweep's own"
+        )
     return corpus
 
 

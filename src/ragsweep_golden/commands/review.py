@@ -26,7 +26,7 @@ reviewer=NAME (default: your system user name), port=0 (a free port)"""
 
 
 def review(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden review``; return the exit status."""
+    """Run ``ragsweep golden review``; return the exit status 0."""
     _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS, nargs="+"), arguments)
     golden, values = inputs.path, inputs.values
     who = str(values["reviewer"] or getpass.getuser())
@@ -50,8 +50,8 @@ def review(arguments: Sequence[str]) -> int:
 def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
-    The judgements of a killed review are merged into the file first. ``corpus`` supplies missing passages. Raises
-    InputError for faults in the files, and if another process is reviewing the golden file.
+    First, judgements that an interrupted review left in its journal are merged into the file. ``corpus`` is the source
+    of passages that entries lack. Raises InputError for faults in the files, and if another process reviews the file.
     """
     read_set(golden)
     journal = Journal(golden)

@@ -22,7 +22,7 @@ which the labels were written (needed for short anchors and whole documents); ou
 
 
 def verify(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden verify``; return the exit status."""
+    """Run ``ragsweep golden verify``; return the exit status: 0 if no label needs a person, else 1."""
     parser = words_parser("verify", _ABOUT, _WORDS)
     parser.add_argument("--json", action="store_true", help="write the report to standard output")
     options, inputs = read_inputs(parser, arguments)

@@ -1,4 +1,4 @@
-"""Locate labels, and compare passages with each other, with answers and with questions by their words."""
+"""Locate evidence labels in a corpus, and compare passages, answers and questions by their words."""
 
 import difflib
 import re
@@ -13,24 +13,28 @@ from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
 SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
 
-SHORTEST_WORD = 4  # minimum characters of a searched word of an answer
+SHORTEST_WORD = 4  # minimum length in characters of the words that ``keyword_coverage`` compares
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
-_REACH = 200  # characters before and after an anchor that are compared
-_EDGE = ""  # neighbour of the first and of the last word of a document
+_REACH = 200  # number of characters on either side of an anchor that are compared
+_EDGE = ""  # stands for the beginning and the end of a document among its words
 
 
 class Common(NamedTuple):
-    """The numbers of words that two places share around an anchor: in the anchor's sentence, and in all."""
+    """The number of equal words around an anchor in two texts: those in the anchor's sentence, and all of them."""
 
     in_sentence: int
     all: int
 
 
-NOTHING = Common(-1, -1)
+NOTHING = Common(-1, -1)  # less than every result of ``common_words``
 
 
 def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
-    """Return a label's document index, start and end (without an anchor, of the whole document); None if not found."""
+    """Return the place of a label: the index of its document, and the start and end of its anchor there.
+
+    Without an anchor, the place is the whole document. If the anchor occurs more than once and the label has no start,
+    the place is the first occurrence. Returns None if the document or the anchor is not found.
+    """
     position = corpus.position.get(str(label.get("document")))
     if position is None:
         return None
@@ -42,12 +46,16 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def canonical(text: str) -> str:
-    """Return a text in composed form with single spaces; differences of encoding and white space are lost."""
+    """Return a text in Unicode's composed form with single spaces, to compare texts regardless of their encoding."""
     return " ".join(composed(text).split())
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
-    """Count the equal words directly before and after an anchor in two texts."""
+    """Count the words directly before and after an anchor that are equal in two texts.
+
+    The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
+    difference, and ``_REACH`` characters from the anchor. An edge of both documents counts as an equal word.
+    """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (
         [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False))]
@@ -60,7 +68,7 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
 
 
 def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
-    """Return the words before an anchor, nearest first, and those after it."""
+    """Return the words within ``_REACH`` characters before an anchor, nearest first, and after it, in text order."""
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] : span[1] + _REACH]
     first = [_EDGE] if span[0] <= _REACH else []
     last = [_EDGE] if span[1] + _REACH >= len(text) else []
@@ -69,7 +77,7 @@ def _surroundings(text: str, span: Span) -> tuple[list[str], list[str]]:
 
 
 def sentence_around(text: str, span: Span) -> str:
-    """Return the sentence around an anchor, with at most ``_REACH`` characters on either side."""
+    """Return the sentence that contains an anchor, cut to ``_REACH`` characters before and after the anchor."""
     before, after = text[max(0, span[0] - _REACH) : span[0]], text[span[1] - 1 : span[1] + _REACH]
     begin = max((match.end() for match in SENTENCE_END.finditer(before)), default=0)
     end = SENTENCE_END.search(after)
@@ -77,23 +85,30 @@ def sentence_around(text: str, span: Span) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Return the share of words, from 0 to 1, that two passages have in common in the same order."""
+    """Return the share of the words of two passages that both have in the same order, from 0 to 1; case is ignored.
+
+    Two passages without words have the similarity 1.
+    """
     mine, theirs = (words(composed(text).lower()) for text in (one, other))
     return difflib.SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
 
 
 def is_verbatim(answer: str, passage: str) -> bool:
-    """Return whether a passage contains each line of an answer verbatim, in the same case; False for a blank answer."""
+    """Return whether a passage contains every line of an answer verbatim; False for a blank answer.
+
+    Case must match, but differences of white space, Unicode encoding and Markdown markup are ignored (see ``resolve``).
+    """
     lines = [line for line in answer.splitlines() if line.strip()]
-    # A chunk may begin or end inside a code block, and then its fences mark the wrong parts.
+    # If a chunk begins or ends inside a code block, its fences seem to enclose other lines: also search without them.
     unfenced = _FENCE.sub("", passage)
     return bool(lines) and all(resolve(passage, line) or resolve(unfenced, line) for line in lines)
 
 
 def keyword_coverage(answer: str, passage: str, language: str) -> float:
-    """Return the share of an answer's words that a passage contains; 0 if there are no words to compare.
+    """Return the share of an answer's keywords that a passage contains, from 0 to 1; 0 if the answer has no keywords.
 
-    Words of SHORTEST_WORD or more characters and syllabic words are compared, except stop words.
+    Keywords are the distinct words of at least SHORTEST_WORD characters, and the characters that count as words (see
+    ``is_syllabic``), without the stop words of ``language``. Case and accents are ignored.
     """
     said = _words(answer) - set(STOP_WORDS[language])
     wanted = {word for word in said if len(word) >= SHORTEST_WORD or is_syllabic(word)}
@@ -101,7 +116,10 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
 
 
 def numbers(text: str) -> set[str]:
-    """Return the numbers in a text; word overlap and embeddings are poor at comparing them."""
+    """Return the distinct numbers in a text as they are written, such as "3.5".
+
+    They are compared separately, because word overlap and embeddings are unreliable for numbers.
+    """
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 
@@ -110,6 +128,6 @@ def _words(text: str) -> set[str]:
 
 
 def lexical_overlap(question: str, passage: str, language: str) -> float:
-    """Return the share of a question's content words that a passage contains; 0 without content words."""
+    """Return the share of the content words of a question that a passage contains; 0 if the question has none."""
     asked = content_words(question, language)
     return len(asked & content_words(passage, language)) / len(asked) if asked else 0.0

@@ -1,4 +1,4 @@
-"""Locate texts in the documents of a corpus, and quote them as evidence by the shortest unique run of words."""
+"""Locate texts in a corpus, and quote them as evidence with the shortest run of words that is unique in a document."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -16,21 +16,22 @@ from ragsweep.parts.sentences import sentences
 from ragsweep_golden.sets.entries import LANGUAGES
 
 FEWEST_WORDS = 5
-"""Minimum words of a quote: a shorter quote may be unique by chance, and the next edit may repeat it.
+"""Minimum number of words of a quote: a shorter quote may be unique only until the next edit of the document.
 
 Two characters of a script without spaces count as one word.
 """
 
-_MOST_WORDS = 40  # maximum words of a quote around evidence with too few words
-_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a likely boundary of chunks
+_MOST_WORDS = 40  # maximum number of words of a quote that is longer than its evidence
+_BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a place where a chunker is likely to cut
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
-    """Return an anchor for evidence, and the anchor's start, which is None if the anchor occurs once in the document.
+    """Return an anchor (a quote) for the evidence from ``start`` to ``end`` in a text, and the anchor's start or None.
 
-    The anchor is the shortest quote that occurs once. It has at least FEWEST_WORDS words, or all words of a shorter
-    document, and is within the evidence or, if the evidence has too few words, around it; a word that the span cuts is
-    included. If no such quote occurs once, the anchor is the whole evidence.
+    The anchor is the shortest quote that occurs exactly once in the text; its start is then None. It has at least
+    FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
+    words, contains the evidence. Words that ``start`` or ``end`` cuts belong to the evidence. If there is no such
+    quote, the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])
@@ -46,7 +47,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     else:
         windows = _inside(first, last) if len(resolve(text, whole)) == 1 else iter(())
     for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
-        # among equally long quotes, the least likely to be cut by a chunker
+        # of equally long quotes, first try the one that a chunker is least likely to cut
         for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and len(resolve(text, one)) == 1:
                 return " ".join(one.split()), None
@@ -54,11 +55,15 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of a passage's best sentence by BM25, or of its first if none matches; None without sentences."""
+    """Return the span of the sentence in a passage that matches a question best by BM25; None without sentences.
+
+    ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Sentences of fewer than
+    FEWEST_WORDS words count only if there are no others. If no sentence matches, the first is returned.
+    """
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
-    # a heading resembles the question, but does not answer it
+    # a heading may resemble the question, but does not answer it
     inside = [one for one in inside if word_count(text[slice(*one)]) >= FEWEST_WORDS] or inside
     (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
     return inside[ranked[0] if ranked else 0] if inside else None
@@ -67,7 +72,10 @@ def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -
 def rank_by_language(
     questions: Sequence[str], codes: Sequence[str], texts: Sequence[str], depth: int
 ) -> list[list[int]]:
-    """Return the indices of the ``depth`` best texts by BM25 for each question; ``codes``: the questions' languages."""
+    """Return, for each question, the indices of at most ``depth`` texts that match it by BM25, best first.
+
+    ``codes`` has the language code of each question.
+    """
     ranked: list[list[int]] = [[] for _ in questions]
     for code in dict.fromkeys(codes):
         rows = [n for n, one in enumerate(codes) if one == code]
@@ -92,13 +100,13 @@ def _words(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in pattern("quoted").finditer(text)]
 
 
-LEAST_SHARED = 0.6  # minimum share of a text's words in the nearest passage for a match
-_CANDIDATES = 5  # best documents by BM25 that are searched for the nearest passage
+LEAST_SHARED = 0.6  # minimum share of a text's words that the nearest passage must contain
+_CANDIDATES = 5  # number of documents, the best by BM25, that are searched for the nearest passage
 _LONG = 30  # a passage of more words is quoted by its best sentence
 
 
 class GivenText(NamedTuple):
-    """A text that contains an answer; ``document`` is its document, if known; ``exact``: match verbatim only."""
+    """A text to locate in a corpus. ``document``: its document's id, if known; ``exact``: require a verbatim match."""
 
     text: str
     document: str | None = None
@@ -106,7 +114,11 @@ class GivenText(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The location of a text, and the share of its words found there; ``others``: number of other documents with it."""
+    """The place of a text in a corpus: the index of a document, and the start and end there.
+
+    ``shared`` is the share of the text's words that the place contains, 1 for a verbatim match. ``others`` is the
+    number of other documents that contain the text verbatim.
+    """
 
     document: int
     start: int
@@ -116,10 +128,11 @@ class Place(NamedTuple):
 
 
 def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]:
-    """Find each text in a corpus: verbatim or, unless it must be exact, in the passage that has most of its words.
+    """Return the place of each text that is found in a corpus; texts that are not found are omitted.
 
-    A text that occurs in several documents is located in the first. A text is omitted if it is found neither verbatim
-    nor in a passage with at least LEAST_SHARED of its words.
+    The place is that of the first verbatim match. Without a verbatim match, and unless the text is ``exact``, the place
+    is the nearest passage, if this contains at least LEAST_SHARED of the text's words. Only the document of a text is
+    searched, if it is known.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}
@@ -162,10 +175,10 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 
 
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
-    """Return a short anchor in a passage, and its start if the document repeats it, else None.
+    """Return an anchor (a quote) for the passage at a place, and the anchor's start or None (see ``shortest_anchor``).
 
-    If the passage contains the right answer, ``reference``, exactly once, the anchor is from there. Otherwise it is
-    from the whole passage or, if this is long, from its sentence that is most similar to question and answer.
+    If the passage contains the right answer (``reference``) exactly once, the evidence is that answer. Otherwise, it is
+    the whole passage or, if the passage has more than _LONG words, its best sentence by BM25 for question and answer.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

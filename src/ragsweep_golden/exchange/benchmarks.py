@@ -16,11 +16,11 @@ from ragsweep_golden.exchange.exporting import Exported, count_lost, labels_as_t
 from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
 from ragsweep_golden.sets.files import json_lines
 
-_RESERVED = ("unanswerable", "category", "weight")  # keys with a meaning of their own in a query's metadata
+_RESERVED = ("unanswerable", "category", "weight")  # metadata keys of a query that have a fixed meaning
 
 
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
+    """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl and qrels/test.tsv, and the losses."""
     notes = Counter[str]()
     queries, labels = [], ["query-id\tcorpus-id\tscore\n"]
     for entry in entries:
@@ -43,7 +43,10 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 
 
 def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Return corpus.jsonl, topics.tsv (id, tab, text) and qrels.txt; white space in ids is percent-encoded."""
+    """Return the files corpus.jsonl, topics.tsv (id, tab, text) and qrels.txt, and the losses.
+
+    White space in ids is percent-encoded.
+    """
     notes = Counter[str]()
     topics = []
     for entry in entries:
@@ -59,7 +62,11 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
 
 
 def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Return a file in SQuAD's format: each document is a paragraph, with the questions about it."""
+    """Return a file in the format of SQuAD 2.0, and the losses; each document is a paragraph with its questions.
+
+    The document of a question is that of its first relevant label, else that of its provenance, else the first document
+    of the corpus that is not blank. Questions about a blank document, or about one that the corpus lacks, are omitted.
+    """
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     first = next((name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()), "")
@@ -85,8 +92,9 @@ def _articles(
 ) -> Iterator[dict[str, Any]]:
     """Yield one article per document that is not blank.
 
-    Documents named TITLE/1, TITLE/2, ... in this order, as by the SQuAD reader, keep their names. Any other document
-    gets a number.
+    The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on. Documents with such names, in this
+    order, get the title TITLE and so keep their names. Any other document gets its whole name as title, to which the
+    reader adds a number.
     """
     numbers = Counter[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
@@ -99,15 +107,16 @@ def _articles(
             yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
-SURE_WORDS = 5  # minimum words of an answer that may be outside the quote, if its document has it only once
+SURE_WORDS = 5  # minimum number of words of an answer that may be located outside the quote
 
 
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers located in the evidence; a quote without an answer in it is itself an answer.
+    """Return the right answers with their starts in the document, as far as the evidence contains them.
 
-    An answer of SURE_WORDS words or more that occurs once in the document is also located outside the quote.
+    An answer of at least SURE_WORDS words that occurs exactly once in the document may also be outside the evidence. A
+    quote that contains no right answer is itself returned as an answer.
     """
     spans = {found[1:]: label for label in labels if (found := locate_label(label, corpus))}
     answers: dict[tuple[str, int], None] = {}
@@ -136,7 +145,7 @@ def _answers(
 
 
 def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
-    """Return the highest grade of each document."""
+    """Return a mapping of each document in the evidence of an entry to the highest of its grades, an integer."""
     grades: dict[str, int] = {}
     for label in entry.get("evidence") or ():
         grade = whole_grade(label, notes)
@@ -149,15 +158,15 @@ def _documents(corpus: Corpus, name: Callable[[str], str] = str) -> str:
     return json_lines({"_id": name(one), "title": title, "text": text} for one, title, text in rows)
 
 
-_DEPTH = 50  # chunks of BM25's ranking that are candidates for the negative
+_DEPTH = 50  # number of chunks, the best by BM25, that are candidates for the negative
 
 
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
-    """Return a file with one triplet per question and chunk that contains its evidence.
+    """Return a file with a line for each triplet: a question, a chunk with its evidence (positive), and a negative.
 
-    The negative contains neither the question's evidence nor, ignoring case, a right answer. It is the best such chunk
-    by BM25, chosen among the chunks of the entry's distractors or, if none of them is one, among the _DEPTH best of all
-    chunks. Questions without evidence or without a negative are omitted.
+    A negative is a chunk that contains neither evidence of the question nor, ignoring case, a right answer. The best
+    negative by BM25 is used: one from the distractors of the question or, if they have none, one of the _DEPTH best
+    chunks of the corpus. Questions without evidence or without a negative are omitted.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
     positives: dict[int, list[int]] = {}
@@ -183,7 +192,10 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the best chunk without evidence or a right answer, or None; those of the distractors come first."""
+    """Return the index of the best chunk that contains neither evidence nor a right answer; None if there is none.
+
+    The chunks of the distractors are tried first, those in ``ranked`` before the others; then all chunks in ``ranked``.
+    """
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document
     of_distractors = [n for n in ranked if int(documents[n]) in known]

@@ -1,4 +1,4 @@
-"""Map the fields of records to fields of an entry, texts to locate as evidence, notes, or nothing."""
+"""Convert a record in another format to a draft: the fields of an entry, and the texts to locate as its evidence."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields with right answers and evidence in a question set, but answers and retrieved texts in a system's results."""
+"""Fields that have right answers and evidence in a question set, but answers and retrieved texts in system results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -28,7 +28,10 @@ _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assi
 
 
 class FlatRecord(NamedTuple):
-    """The fields of a record by name, the entry that an export stored in it, and the dropped fields."""
+    """The fields of a record, without nesting.
+
+    ``carried`` is the entry that an earlier export stored in the record, and ``left`` the names of dropped fields.
+    """
 
     fields: Mapping[str, Any]
     carried: Mapping[str, Any] = {}
@@ -36,7 +39,10 @@ class FlatRecord(NamedTuple):
 
 
 class RecordDraft(NamedTuple):
-    """An entry, texts to locate as evidence (text, document id), and the fields that became notes or were dropped."""
+    """The fields of an entry, and the ``passages`` to locate as its evidence: (text, document id or None) pairs.
+
+    ``in_notes`` has the names of the fields that were added to the notes, and ``left`` those of the dropped fields.
+    """
 
     entry: dict[str, Any]
     passages: Sequence[tuple[str, str | None]] = ()
@@ -45,18 +51,19 @@ class RecordDraft(NamedTuple):
 
 
 def place_of(name: str) -> str:
-    """Return the field of an entry to which a record's field is mapped; empty if the name is unknown."""
+    """Return the field of an entry to which a field of a record is mapped; "" if the name is unknown."""
     if name in QUESTION_KEYS or name in GROUPS or name == "schema_version":
         return name
     return "labels" if name in RAGAS_LABELS else PLACES.get(name, ("", 0))[0]
 
 
 def fields_of_system(names: Collection[str]) -> list[str]:
-    """Return the fields with a system's answers and retrieved texts, given the field names of all records.
+    """Return the fields that have answers or retrieved texts of a system, given the field names of all records.
 
-    If another field has the right answer (see RIGHT), ``answer`` and ``answers`` are the system's. If there is any
-    output of a system, or evidence in another field, ``passage``, ``context`` and ``contexts`` are retrieved texts,
-    except with ``supporting_facts``. Raises ValueError if the origin of ``answer`` and ``contexts`` is ambiguous.
+    The fields ``answer`` and ``answers`` are a system's if another field has the right answer (see RIGHT). The fields
+    ``passage``, ``context`` and ``contexts`` are retrieved texts if any field has an output of a system, or if another
+    field has the evidence, unless there is a field ``supporting_facts``. Raises ValueError if it is ambiguous whether
+    ``answer`` and ``contexts`` are a system's.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
@@ -70,10 +77,11 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 
 
 def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
-    """Read one record; a field without a target goes to the notes if its value is plain, and is dropped otherwise.
+    """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
 
-    The fields ``of_system`` are dropped. Raises ValueError, whose message names the field, for a value that
-    cannot be read, and for two fields with one target but different values.
+    An unknown field is added to the notes if its value is plain (see ``as_note``), and dropped otherwise. Raises
+    ValueError, with the name of the field, for a value that cannot be read, and for two fields with different values
+    that are mapped to the same field of the entry with equal precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)
@@ -113,7 +121,8 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
 def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
     """Return the fields to read, the names of fields for the notes, and the names of dropped fields.
 
-    Raises ValueError if two fields with one target differ, and neither takes precedence.
+    Of several fields that are mapped to the same field of an entry, the one that comes first in RANKED is read. Raises
+    ValueError if two such fields differ, and neither takes precedence.
     """
     chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
     ranked = sorted(flat.fields, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -124,7 +133,7 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
             continue
         first = winners.setdefault(place, name) if place in RANKED else name
         if name == "supporting_facts":
-            continue  # handled with the passages
+            continue  # is read together with the passages
         if name in of_system or name in _OUTPUTS:
             left.append(name)
             if first == name:
@@ -147,9 +156,10 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the entry fields of a text or conversation: the question (the last user turn) and its history.
+    """Return the field ``question`` of an entry for a text, and also ``history`` for a list of messages.
 
-    Empty for messages without a user turn. Raises ValueError for any other structure.
+    The question is the last message of the user, and the history has the messages before it. Returns an empty dict for
+    messages without one of the user. Raises ValueError for any other structure.
     """
     if not isinstance(value, list):
         return {"question": plain_text(value)}
@@ -165,7 +175,7 @@ def read_turns(value: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> str:
-    """Return the text of a message, or of its text parts; other parts, such as images, are dropped."""
+    """Return the text of a message, joined from its text parts; other parts, such as images, are dropped."""
     found = decoded(value)
     parts = found if isinstance(found, list) else [found]
     texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]
@@ -173,7 +183,7 @@ def _content(value: Any) -> str:
 
 
 def as_note(value: Any) -> str:
-    """Return a plain value, or a list of plain values, as text; empty for anything else."""
+    """Return a plain value as text, or a list of plain values as texts joined by "; "; "" for any other structure."""
     try:
         return "; ".join(plain_texts(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Convert golden sets to the formats of other tools, and count the losses."""
+"""Convert golden sets to the formats of other tools, and count what is lost."""
 
 import csv
 import io
@@ -19,21 +19,22 @@ from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled, relevant_evid
 
 @dataclass
 class Exported:
-    """The files of an export, and the losses.
+    """The files of an export, and its losses.
 
-    ``files`` maps paths within the export's folder to texts. The path "" means that the export is a single file.
+    ``files`` maps paths within the folder of the export to texts. The path "" is the export itself, if it is a single
+    file.
     """
 
     files: dict[str, str]
-    lost: Counter[str] = field(default_factory=Counter)  # field -> entries
-    notes: Counter[str] = field(default_factory=Counter)  # other change -> count
+    lost: Counter[str] = field(default_factory=Counter)  # field -> number of entries that lose it
+    notes: Counter[str] = field(default_factory=Counter)  # other change -> how often it occurred
 
 
 def filled_fields(entry: Entry) -> Iterator[str]:
     """Yield the names of an entry's filled fields.
 
-    A field within a group, the labels or the evidence is named as in ``evidence.anchor``. ``answerable`` and
-    ``needs_retrieval`` are omitted if they are true, which is the default.
+    A field inside a group, ``labels`` or ``evidence`` has a dotted name, such as ``evidence.anchor``. The fields
+    ``answerable`` and ``needs_retrieval`` are omitted if they are true, which is the default.
     """
     for name, content in entry.items():
         if name in (*GROUPS, "labels") and isinstance(content, Mapping):
@@ -45,7 +46,7 @@ def filled_fields(entry: Entry) -> Iterator[str]:
 
 
 def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
-    """Count the entries with a filled field outside ``kept``, by field.
+    """Return a mapping of each filled field that is not in ``kept`` to the number of entries that have it.
 
     A name in ``kept`` that ends with a dot, such as ``evidence.``, means all fields of that group.
     """
@@ -58,7 +59,7 @@ def count_lost(entries: Sequence[Entry], kept: Collection[str]) -> Counter[str]:
 
 
 def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
-    """Return a label's grade rounded up to an integer of at least 0; ``notes`` counts the changed grades."""
+    """Return the grade of a label, rounded up to an integer of at least 0; count a changed grade in ``notes``."""
     grade = label.get("grade", 1)
     whole = max(0, math.ceil(float(grade)))
     notes["grades became whole numbers of 0 or more"] += whole != grade
@@ -68,7 +69,7 @@ def whole_grade(label: Mapping[str, Any], notes: Counter[str]) -> int:
 def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
     """Return the sentence around a label's quote, or the whole document if the label has no quote.
 
-    Without a corpus, or if the label is not found in it, returns the quote, or "" if there is none.
+    Without a corpus, or if the label is not found in the corpus, return the quote, or "" if the label has none.
     """
     found = locate_label(label, corpus) if corpus else None
     if corpus is None or found is None:
@@ -78,7 +79,7 @@ def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
 
 
 def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
-    """Return the labels of an entry as the texts that an evaluation reads."""
+    """Return the labels of an entry as texts, which an evaluation reads, including its language and content type."""
     own = {name: entry[name] for name in ("language", "content_type") if entry.get(name)}
     labels = own | (entry.get("labels") or {})
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}
@@ -101,7 +102,7 @@ def _to_mlflow(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     expectations: dict[str, Any] = {}
     if entry.get("reference"):
         expectations["expected_response"] = entry["reference"]
-    elif entry.get("keywords"):  # a judge accepts either
+    elif entry.get("keywords"):  # a judge accepts only one of the two
         expectations["expected_facts"] = entry["keywords"]
     if labels := relevant_evidence(entry):
         documents = [{"doc_uri": label["document"], "content": context(label, corpus)} for label in labels]
@@ -138,14 +139,14 @@ def _contexts(entry: Entry, corpus: Corpus | None) -> str:
 
 
 RECORDS = {"ragas": _to_ragas, "mlflow": _to_mlflow, "argilla": _to_argilla, "labelstudio": _to_label_studio}
-"""Format -> function that converts an entry to a record; only records of ragas lose fields."""
+"""Format -> function that converts an entry to a record; only records of the format ragas lose fields."""
 _KEPT_BY_RAGAS = (
     "question", "reference", "category", "evidence.document", *(f"labels.{name}" for name in RAGAS_LABELS),
 )  # fmt: skip
 
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
-    """Return a file with one record per entry in a format of RECORDS, as JSON ``lines`` or else one JSON array."""
+    """Return a file with one record per entry in the format ``name`` of RECORDS: JSON ``lines``, or one JSON array."""
     records = [json.dumps(RECORDS[name](entry, corpus), ensure_ascii=False) for entry in entries]
     text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"
     exported = Exported({"": text})
@@ -157,9 +158,9 @@ def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, l
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
-    """Return a CSV table with a row per piece of evidence, or per question without any.
+    """Return a CSV file with a row for each piece of evidence, and a row for each question without evidence.
 
-    Each name in the ``labels`` of the entries gets a column.
+    Each name in the ``labels`` of the entries is a column. Other columns without a filled cell are omitted.
     """
     own = {*QUESTION_COLUMNS, *EVIDENCE_COLUMNS}
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)

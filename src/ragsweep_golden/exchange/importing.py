@@ -1,4 +1,4 @@
-"""Convert records in other formats to entries: map fields, find texts in the corpus, and count the losses."""
+"""Convert records in other formats to entries: map fields, locate texts in the corpus, and count what is lost."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,33 +26,34 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_
 AUTO = "auto"
 RowDraft = tuple[Row, RecordDraft]
 
-NAMED = "columns"  # format of records whose fields are named in the command
+NAMED = "columns"  # the format in which the command line names the fields
 
 
 @dataclass
 class Imported:
-    """Entries, and what became of the fields and texts of their records."""
+    """The imported entries, and counts of the fields and texts of the records."""
 
     format: str
     entries: list[dict[str, Any]] = field(default_factory=list)
-    in_notes: Counter[str] = field(default_factory=Counter)  # field -> records that keep it in their notes
-    left: Counter[str] = field(default_factory=Counter)  # field -> records that lose it
-    exact: int = 0  # texts found verbatim
-    near: int = 0  # texts located in the nearest passage
-    unfound: list[tuple[str, str]] = field(default_factory=list)  # question id, text
-    gold: int = 0  # entries that were gold in the source
-    repeated: int = 0  # duplicate records
-    notes: tuple[str, ...] = ()  # on the encoding of the file
+    in_notes: Counter[str] = field(default_factory=Counter)  # field -> number of records whose notes contain it
+    left: Counter[str] = field(default_factory=Counter)  # field -> number of records that lose it
+    exact: int = 0  # number of texts found verbatim
+    near: int = 0  # number of texts located in the nearest passage
+    unfound: list[tuple[str, str]] = field(default_factory=list)  # (question id, text) of each text that is not found
+    gold: int = 0  # number of entries that were gold in the source
+    repeated: int = 0  # number of duplicate records, which are dropped
+    notes: tuple[str, ...] = ()  # notes on the encoding of the file
 
 
 def import_file(
     path: Path, name: str, corpus: Corpus | None, columns: Mapping[str, str] | None = None, encoding: str | None = None
 ) -> Imported:
-    """Read a file in another format.
+    """Return the questions of a file in another format as entries, with evidence located in the corpus.
 
-    ``name`` is the format, or "auto" to recognise it by the fields; ``columns``: role in COLUMNS -> field, for the
-    format "columns". Without a corpus, texts without a document id are dropped. Raises InputError for an unknown format
-    and faults of the file, ConfigError if no field is named for the question or the encoding is unknown.
+    ``name`` is the format, or "auto" to recognise it by the fields. ``columns`` maps a role in COLUMNS to a field, for
+    the format "columns". Without a corpus, texts without a document id are not located. Raises InputError for an
+    unknown format and for faults of the file; ConfigError for an unknown encoding, and for the format "columns" without
+    a field for the question.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
@@ -85,7 +86,7 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Add the entries to ``imported``, marked as imported and silver (unconfirmed), and return it."""
+    """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``."""
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
@@ -95,7 +96,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 
 
 def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
-    """Read a table with our own column names; drop columns that are aliases of these or have a system's outputs."""
+    """Import a table with the columns of ragsweep; drop columns that are aliases of these, or outputs of a system."""
     faults = Faults()
     try:
         of_system = fields_of_system(columns)
@@ -117,7 +118,10 @@ def _import_table(path: Path, columns: Sequence[str], found: Imported, count: in
 
 
 def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
-    """Read all records; a record without an id gets a content hash as id, and duplicates of it are dropped."""
+    """Return (record, draft) pairs; a record without an id gets the hash of its content as id.
+
+    Of several records without an id that have the same content, the first is kept.
+    """
     drafts: list[RowDraft] = []
     made: set[str] = set()
     for row, draft in _given_drafts(rows, layout, imported.format, faults):
@@ -134,9 +138,9 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
 
 
 def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults) -> Iterator[RowDraft]:
-    """Yield each record with its draft; a record that cannot be read is a fault of its row.
+    """Yield (record, draft) for each record that can be read; add a fault for every other record.
 
-    If it is ambiguous which fields are a system's, this is a fault of the first row, and nothing is yielded.
+    If it is ambiguous which fields are outputs of a system, add a fault for the first record, and yield nothing.
     """
     flat: list[tuple[Row, FlatRecord]] = []
     for row in rows:
@@ -159,7 +163,10 @@ def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults
 
 
 def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:
-    """Convert the texts of each draft to evidence: those found in the corpus or, without one, those with a document."""
+    """Add the texts of each draft to its entry as evidence, if they are found in the corpus.
+
+    Without a corpus, the texts whose document is given become evidence.
+    """
     given = [_given(draft, corpus) for draft in drafts]
     found = locate([one for texts in given for one in texts], corpus) if corpus else {}
     for draft, texts in zip(drafts, given, strict=True):
@@ -169,9 +176,10 @@ def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported
 
 
 def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
-    """Return the texts to locate: the draft's passages or, if it has none, a long answer, which a page may repeat.
+    """Return the texts to locate for a draft: its passages or, if it has none, its answer.
 
-    A passage is searched for in its document, or in all documents if the corpus has no document of that name.
+    A passage is searched for in its document, or in all documents if the corpus has no document with that id. An answer
+    is returned only if it has at least FEWEST_WORDS words and the entry has no evidence; it must then match verbatim.
     """
     if draft.passages:
         return [

@@ -1,4 +1,4 @@
-"""The known record layouts, and their conversion to flat fields."""
+"""Define the known record layouts of other tools, and convert their records to records without nesting."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,11 +14,11 @@ from ragsweep_golden.sets.entries import is_filled
 
 
 class Layout(NamedTuple):
-    """A record layout: how it is recognised and flattened.
+    """A record layout: how to recognise it, and how to flatten its records.
 
-    ``needs``: groups of fields; a file in this layout has at least one field of each group. ``names``: fields with a
-    special meaning in this layout -> the resulting field. ``lacks``: fields that a file in this layout never
-    has, which distinguish it from similar layouts.
+    ``needs``: groups of fields; a file in this layout has at least one field of each group. ``lacks``: fields that a
+    file in this layout never has, which distinguish it from similar layouts. ``names``: field of this layout -> the
+    name by which the field is read instead.
     """
 
     needs: tuple[tuple[str, ...], ...]
@@ -27,7 +27,10 @@ class Layout(NamedTuple):
     lacks: tuple[str, ...] = ()
 
     def fields(self, record: Mapping[str, Any]) -> FlatRecord:
-        """Return the fields of a record. Raises ValueError, KeyError, TypeError or AttributeError for another shape."""
+        """Return the record without nesting.
+
+        Raises ValueError, KeyError, TypeError or AttributeError if the record is in another layout.
+        """
         flat = self.flatten(record)
         return flat._replace(fields={self.names.get(name, name): value for name, value in flat.fields.items()})
 
@@ -70,10 +73,11 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return the responses or suggestions for each field: all for passages and lists, else only the first.
+    """Return the fields that annotators filled: all values of passages and of lists, else only the first value.
 
-    Of the fields for right answers, only the first that is filled is returned, with all its texts. It is named
-    ``correction``, so that it overrides the answer in the record.
+    ``answers`` maps a field to its responses or suggestions. Of the fields for right answers, only the first that is
+    filled is returned, with all its texts. It is named ``correction``, which takes precedence over the answer in the
+    record.
     """
     fields: dict[str, Any] = {}
     ranked = sorted(answers, key=lambda name: PLACES.get(name, ("", 0))[1])
@@ -94,7 +98,11 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an example; its only output, or an output named like a right answer, becomes the reference."""
+    """Flatten an example of LangSmith.
+
+    An output becomes the reference if it is the only one, or if its name is one of a right answer. Raises ValueError if
+    the outputs are filled but are not an object.
+    """
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
         raise ValueError('"outputs" is not an object; use format=mlflow if it is a system\'s output')
@@ -105,7 +113,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _content(value: Any) -> Any:
-    """Return the text of a message, or of the last message of a list; any other value unchanged."""
+    """Return the content of a message, or of the last message of a list; return any other value unchanged."""
     found = decoded(value)
     last = found[-1] if isinstance(found, list) and found and isinstance(found[-1], dict) else found
     return last.get("content", value) if isinstance(last, dict) else value
@@ -130,7 +138,7 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a question of SQuAD; one without answers is unanswerable.
+    """Flatten a question of SQuAD; a question without answers is unanswerable.
 
     The evidence is the sentence around each answer, or the whole context if no answer is at its stated place.
     """
@@ -149,14 +157,14 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a golden; in a table of goldens, the texts of the context are separated by vertical bars."""
+    """Flatten a golden of DeepEval; a context that is a single text, as in a table, is split at vertical bars."""
     context = decoded(record.get("context"))
     return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
 
 
 NAME_FIELDS = "name the fields: question=FIELD reference=FIELD passages=FIELD"
 _NO_EXAMPLE = ("expectations", "dataset_record_id", "tags", "trace", "trace_id", "request_id", "run_type")
-"""Fields of records whose outputs are a system's answers: MLflow traces and LangSmith runs."""
+"""Fields that an example of LangSmith lacks, but records of MLflow and runs of LangSmith have."""
 LAYOUTS = {
     "langsmith": Layout((("inputs",), ("outputs",)), _of_langsmith, lacks=_NO_EXAMPLE),
     "mlflow": Layout((("inputs",),), _of_mlflow),
@@ -182,11 +190,11 @@ LAYOUTS = {
     "topics": Layout((("question",), ("description",), ("narrative",))),
     "counts": Layout((("question", "query"), ("count", "frequency")), names={"count": "weight", "frequency": "weight"}),
 }
-"""Layouts by format name; those with unique fields come first."""
+"""Format -> layout; the first that fits a file is used, so layouts with unique fields come first."""
 
 
 def recognise(path: Path, columns: Iterable[str]) -> str:
-    """Return the format of records with these columns, read from a file. Raises InputError for an unknown layout."""
+    """Return the first format whose layout fits the fields of the records in a file; raises InputError without one."""
     seen = list(columns)
     for name, layout in LAYOUTS.items():
         if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
@@ -203,13 +211,13 @@ COLUMNS = {
     **{name: name for name in ("id", "question", "reference", "keywords", PASSAGES, "category", "weight", "notes")},
     "documents": "reference_context_ids",
 }
-"""Roles that ``format=columns`` can assign to a field, and our field for each."""
+"""Role that ``format=columns`` can assign to a field -> the name by which the field is read."""
 
 
 def layout_of_columns(columns: Mapping[str, str]) -> Layout:
-    """Return the layout for ``columns``: role -> name of the field, or its path, as in ``inputs.question``.
+    """Return the layout for ``columns``, which maps a role to the name or the path of a field (``inputs.question``).
 
-    Raises ConfigError without a question.
+    Raises ConfigError if no field has the role of the question.
     """
     if "question" not in columns:
         raise ConfigError("golden import: named fields must include that of the question; add question=FIELD")
@@ -218,7 +226,7 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
-    """Return the named and the unknown fields; drop other known fields, which may be a system's outputs."""
+    """Return the fields with a role, and unknown fields; drop other known fields, which may be a system's outputs."""
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
     left = [name for name in _others(record, *used) if place_of(name)]

@@ -21,9 +21,9 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 
 
 def read_records(path: Path, faults: Faults) -> list[Row]:
-    """Read all records of a file. Errors become faults.
+    """Return all records of a file, and add its faults to ``faults``.
 
-    If the only record is not a question but has a list of records, the records in that list are returned.
+    If the file has a single record, which has no question but a list of records, the records of that list are returned.
     """
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
@@ -52,13 +52,16 @@ def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, also from a text that spells it out; empty for any other value. Raises as ``decoded`` does."""
+    """Return an object, or the object that a text in JSON or Python syntax spells out; {} for any other value.
+
+    Raises ValueError as ``decoded`` does.
+    """
     found = decoded(value)
     return found if isinstance(found, dict) else {}
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or the parts of a text between semicolons or, if it has none, between commas.
+    """Return the texts of a list, or the parts of a single text, which semicolons or else commas separate.
 
     Raises ValueError for other structures.
     """
@@ -69,7 +72,7 @@ def as_texts(value: Any) -> list[str]:
 
 
 def unnested(value: Any) -> Any:
-    """Flatten lists within a list, which AutoRAG uses for ids; return any other value unchanged."""
+    """Return a list with inner lists, which AutoRAG uses for ids, replaced by their items; other values unchanged."""
     found = decoded(value)
     if not isinstance(found, list):
         return found
@@ -77,11 +80,11 @@ def unnested(value: Any) -> Any:
 
 
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
-    """Return the texts of a list, each with the id of its document if it has one.
+    """Return (text, document id or None) for each passage; passages that are marked as irrelevant are omitted.
 
-    ``supporting`` names the relevant sentences of titled paragraphs by title and 0-based number, as in HotpotQA; then
-    only these sentences are returned. Passages that are marked as irrelevant are omitted. Raises ValueError for other
-    shapes.
+    ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` has (title, sentences) pairs, as
+    in HotpotQA, and only the sentences that ``supporting`` refers to, by title and number from 0, are returned. Raises
+    ValueError for other structures.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):
@@ -94,7 +97,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return a list unchanged, a mapping of equally long columns as a list of rows, any other value in a list."""
+    """Return a list unchanged, a mapping of equally long lists as a list of rows, any other value in a list."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -109,7 +112,7 @@ def _pair(item: Any) -> list[Any]:
 
 
 def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the sentences that facts refer to. Raises ValueError for a fact that refers to none."""
+    """Yield the sentence that each (title, number) fact refers to, once. Raises ValueError for a fact without one."""
     paragraphs = {title: plain_texts(sentences) for title, sentences in titled}
     for title, number in dict.fromkeys(facts):
         sentences = paragraphs.get(title, [])

@@ -1,1 +1,1 @@
-"""Check a golden set: measure each gate and judge it by its configured threshold, and run tests with a model."""
+"""Check a golden set: compare measured values with the thresholds of quality gates, and run tests with a model."""

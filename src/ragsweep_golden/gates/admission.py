@@ -1,4 +1,4 @@
-"""Admission tests: whether a model answers a question without its evidence."""
+"""Test whether a model answers the questions of a golden set without their evidence (admission tests)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,17 @@ from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
 from ragsweep_golden.sets.entries import METHODS
 
-RETRIEVED = 5  # number of other passages that a model gets
+RETRIEVED = 5  # number of passages that the model gets instead of the evidence
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
-"""Answers (question, passages) pairs with a model; an answer is None if its call failed."""
+"""A function that answers (question, passages) pairs with a model; an answer is None if its call failed."""
 
 
 class Admission(NamedTuple):
-    """The outcome of a test: the ids of the questions that fail it, the number tested, and why others were not."""
+    """The outcome of an admission test.
+
+    ``found`` has the ids of the questions that fail the test, because the model answers them; ``measured`` is the
+    number of tested questions. ``note`` is the reason why some or all questions were not tested, if any.
+    """
 
     test: str
     title: str
@@ -40,9 +44,10 @@ _NO_MODEL = "no model; add llm=openai llm.model=NAME"
 
 
 def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
-    """Test whether a model answers the questions of a set without their evidence.
+    """Test whether a model answers the questions of a set without their evidence; return the outcome of each test.
 
-    Without a corpus, only answering without context is tested; without ``ask``, nothing is measured.
+    Only answerable questions with a reference are tested. Without ``ask`` no test runs, and without a corpus the test
+    "without_evidence" does not run; the note of such an outcome is the reason.
     """
     if ask is None:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]
@@ -62,9 +67,10 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
 
 
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
-    """Return whether an answer is right.
+    """Return whether an answer to the question of an entry is right; always False without a reference.
 
-    It is right if it has all numbers of the reference, and either most of the reference's words or its exact text.
+    An answer is right if it contains every number of the reference, and either enough of the reference's keywords (see
+    METHODS) or the reference verbatim.
     """
     reference = str(entry.get("reference") or "")
     enough = keyword_coverage(reference, answer, language_of(entry)) >= METHODS["keywords"]
@@ -72,7 +78,10 @@ def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
-    """Map the id of each answerable question to the best chunks by BM25, without chunks that overlap its evidence."""
+    """Return a mapping of the id of each answerable question to chunks that do not overlap its evidence.
+
+    They are the best such chunks by BM25, at most RETRIEVED per question.
+    """
     found: dict[str, tuple[Passage, ...]] = {}
     pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))
     depth = RETRIEVED + max((len(set(own)) for _, own in pairs), default=0)

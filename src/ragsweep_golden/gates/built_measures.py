@@ -1,4 +1,4 @@
-"""Measures of generated sets: the value of each of ``BUILT_GATES``, and the questions that fail it."""
+"""Measure generated sets: for each gate in ``BUILT_GATES``, its value and the questions that fail it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ NEAR_COPY = 0.9  # lowest cosine of a question and its passage at which the ques
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
-    """Return a field of every entry. Raises NotMeasured if an entry lacks it, or if there are no entries."""
+    """Return the value of a field in each entry. Raises NotMeasured if an entry lacks it, or without entries."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
-        raise NotMeasured("no question of the kind that is measured; add one, or use profile=hand")
+        raise NotMeasured("the set has no question of the kind that this gate measures; add one, or use profile=hand")
     if missing:
         raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}; add it, or use profile=hand")
     return values
@@ -94,8 +94,8 @@ def _extractable(subject: Subject) -> Measured:
 def _single_facts(subject: Subject) -> Measured:
     """Return the share of single-fact questions among the kept questions that have a reasoning class.
 
-    Conversational questions are ignored. Raises NotMeasured if no question is answerable, or if an answerable one has
-    no class.
+    Conversational questions, and unanswerable questions without a class, are ignored. Raises NotMeasured if there is no
+    answerable question, or if an answerable question has no class.
     """
     found = _of_field(subject.answerable, "classification", "reasoning_class")
     others = [value(one, "classification", "reasoning_class") for one in subject.unanswerable]
@@ -137,7 +137,10 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    """Count the kept entries whose validation score is below the threshold of their validation method."""
+    """Count the kept entries whose validation score is below the minimum of their validation method (see METHODS).
+
+    Raises NotMeasured if no entry has both a known method and a score.
+    """
     judged = []
     for one in subject.kept:
         least, score = schema.METHODS.get(value(one, "validation", "method")), value(one, "validation", "score")
@@ -154,7 +157,7 @@ def _rejected(subject: Subject) -> Measured:
 def _fields(subject: Subject) -> Measured:
     filled = [(one, schema.count_filled(one)) for one in subject.answerable]
     if not filled:
-        raise NotMeasured("no question of the kind that is measured; add one, or use profile=hand")
+        raise NotMeasured("the set has no question of the kind that this gate measures; add one, or use profile=hand")
     judged = [(one, f"{count} fields are filled" if count < schema.FILLED_FIELDS else "") for one, count in filled]
     return count_faults(judged, "the fewest in an answerable entry", min(count for _, count in filled))
 
@@ -232,4 +235,4 @@ BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G5-7": ("question types", ">=", _kinds("question_type")),
     "G5-8": ("chunks with a question", ">=", _chunks),
 }
-"""Gate -> title, comparison of the value with the threshold, measure."""
+"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""

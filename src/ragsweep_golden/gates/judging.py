@@ -1,7 +1,7 @@
-"""Quality gates of a golden set: each compares a measured value with a threshold; a failure blocks or warns.
+"""Judge a golden set by its quality gates, each of which compares a measured value with a threshold.
 
-A gate that could not be measured has a separate verdict, and never passes. Gates judge the kept entries; rejected
-entries are counted separately.
+A gate that fails blocks the set or only warns. A gate whose value cannot be measured does not pass: its verdict is
+NOT_MEASURED. Entries that the validation or a person rejected are not judged.
 """
 
 import math
@@ -18,15 +18,18 @@ from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
 AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
-"""Profiles: AUTO looks at the entries to choose HAND (for a hand-written set) or GENERATED; FULL has all gates."""
+"""Names of profiles. AUTO stands for GENERATED or HAND (see ``choose_profile``); FULL has all gates."""
 PROFILES = (HAND, GENERATED, FULL)
 
 GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
-"""Gate -> title, comparison of the value with the threshold, measure."""
+"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""
 
 
 class GateRule(NamedTuple):
-    """The configured part of a gate. ``highest``: the upper end of a range, which begins at ``threshold``."""
+    """The configuration of a gate: its threshold, and whether a failure blocks the set or only warns.
+
+    For a gate with a range, ``threshold`` is the lower end and ``highest`` the upper end; None means 1.
+    """
 
     threshold: float
     blocking: bool
@@ -34,7 +37,10 @@ class GateRule(NamedTuple):
 
 
 class GateResult(NamedTuple):
-    """A gate's verdict. ``value`` is NaN if it was not measured; ``note`` then is the reason, else a detail."""
+    """The value and the verdict of a gate, and the questions that fail the gate (``faults``).
+
+    ``value`` is NaN if it was not measured. In this case, ``note`` is the reason; otherwise, it is a detail.
+    """
 
     gate: str
     title: str
@@ -46,7 +52,7 @@ class GateResult(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The gates that judge a set, and the reason for the selection."""
+    """A named selection of gates, and the reason why it was chosen."""
 
     name: str
     gates: tuple[str, ...]
@@ -54,9 +60,10 @@ class Profile(NamedTuple):
 
 
 def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Sequence[Entry]) -> Profile:
-    """Return the named profile; ``auto`` is ``generated`` if most entries name their generator, else ``hand``.
+    """Return the profile ``name``; "auto" means "generated" if most entries name their generator, else "hand".
 
-    Raises ConfigError for an unknown profile, and for a profile with an unknown gate.
+    ``profiles`` maps the names of profiles to gates. Raises ConfigError for an unknown profile, or for a profile with
+    an unknown gate.
     """
     made = sum(value(one, "processing", "generator") is not None for one in entries)
     reason = f"profile={name}"
@@ -73,7 +80,10 @@ def choose_profile(name: str, profiles: Mapping[str, Sequence[str]], entries: Se
 
 
 def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateResult]:
-    """Measure every gate that has a rule, and judge the value by the rule's threshold or range."""
+    """Return the result of each gate in ``rules``: its measured value, judged by the threshold or range of its rule.
+
+    The verdict is NOT_MEASURED if there is no value, or if the value is a lower bound that does not meet the threshold.
+    """
     results = []
     for gate, rule in rules.items():
         title, comparison, measure = GATES[gate]
@@ -101,11 +111,11 @@ def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
 
 
 QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")
-"""Gates by which a build drops single questions (see ``find_faulty``)."""
+"""Gates that single questions can fail; a build drops these questions (see ``find_faulty``)."""
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:
-    """Map the id of each question that fails one of QUESTION_GATES to the first such gate and the reason."""
+    """Return question id -> first failed gate and reason, for each question that fails a gate in QUESTION_GATES."""
     found: dict[str, str] = {}
     for gate in QUESTION_GATES:
         for fault in _measured(GATES[gate][2], subject).faults:

@@ -9,12 +9,15 @@ from ragsweep.core.errors import ConfigError
 from ragsweep_golden.sets.entries import Entry
 
 UNANSWERABLE = "unanswerable"
-"""The only quota that is a share of all questions; other quotas are shares of the answerable questions."""
-TOLERANCE = 0.05
+"""The name of the only quota that is a share of all questions; other quotas are shares of answerable questions."""
+TOLERANCE = 0.05  # maximum difference between the found and the wanted share
 
 
 class Quota(NamedTuple):
-    """A category: its wanted share (NaN: no quota), its number of questions, and the total that the share refers to."""
+    """The quota of a category: its ``wanted`` share (NaN without a quota) and its number of questions (``found``).
+
+    ``of`` is the number of questions of which ``wanted`` is a share.
+    """
 
     category: str
     wanted: float
@@ -23,11 +26,15 @@ class Quota(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the share is within the tolerance or, in a small set, within one question; True without a quota."""
+        """Whether the quota is met; True without a quota.
+
+        A quota is met if the number of questions differs from the wanted number by at most one, or by at most TOLERANCE
+        of the total.
+        """
         return math.isnan(self.wanted) or abs(self.found - self.wanted * self.of) <= max(1.0, TOLERANCE * self.of)
 
     def as_text(self) -> str:
-        """Format the category, its questions and the wanted number."""
+        """Return a line of text with the category, its number of questions, the total and the wanted number."""
         if math.isnan(self.wanted):
             return f"{self.category}: {self.found:,} of {self.of:,}, no quota"
         lack = "" if self.is_met else ", NOT MET"
@@ -35,10 +42,11 @@ class Quota(NamedTuple):
 
 
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
-    """Return the categories with a quota in the order of ``wanted``, then all others, largest first.
+    """Compare the categories of entries with their wanted shares.
 
-    ``unanswerable`` is a share of all questions; any other category is a share of the answerable questions.
-    Conversational questions are excluded.
+    Return the categories with a quota in the order of ``wanted``, then those without a quota, largest first. The share
+    of "unanswerable" refers to all questions, and any other share to the answerable questions. Conversational questions
+    are excluded.
     """
     asked = [one for one in entries if one.get("needs_retrieval", True)]
     answerable = [one for one in asked if one.get("answerable", True)]
@@ -54,9 +62,10 @@ def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Q
 
 
 def read_quotas(given: object) -> dict[str, float]:
-    """Read ``quotas``, which maps each category to its wanted share.
+    """Return the quotas of a config, which must map each category to its wanted share.
 
-    Raises ConfigError for any other value, and if the shares other than UNANSWERABLE sum to more than 1.
+    Raises ConfigError for a value of another type, for a share outside 0 to 1, and if the shares other than that of
+    UNANSWERABLE sum to more than 1.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"quotas: must be a mix, or shares such as quotas='{{factual: .4}}', got {given!r}")

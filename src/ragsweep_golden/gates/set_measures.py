@@ -1,4 +1,4 @@
-"""Measures for any golden set: wording, coherence, repetitions, ambiguous evidence, size and balance."""
+"""Measure any golden set: wording, coherence, repetitions, ambiguous evidence, size and balance."""
 
 import math
 from collections import Counter
@@ -21,7 +21,7 @@ from ragsweep_golden.gates.subject import (
 )
 from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
 
-COPIED = 0.8  # lowest share of a question's words in its passage at which the wording counts as copied
+COPIED = 0.8  # a question's wording counts as copied if its passage contains at least this share of its content words
 _METRIC = "context_ndcg"
 _FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may be in its question without giving it away
 
@@ -40,9 +40,10 @@ def _short_answers(subject: Subject) -> Measured:
 
 
 def _coherence(subject: Subject) -> Measured:
-    """Check the constraints C3 to C8, except for two faults that other gates find.
+    """Return the share of kept entries that violate none of the constraints C3 to C8.
 
-    Gate G1-1 finds missing evidence, and gate G2-1 finds a missing or unknown ``unanswerable_type``.
+    Two violations are left to other gates: missing evidence (G1-1), and a missing or unknown ``unanswerable_type``
+    (G2-1).
     """
     judged = []
     for one in subject.kept:
@@ -53,13 +54,16 @@ def _coherence(subject: Subject) -> Measured:
 
 
 def language_of(entry: Entry) -> str:
-    """Return the language code that an entry states, if supported, else that detected in its question, else "en"."""
+    """Return the language code of an entry: its ``language`` if in LANGUAGES, else that of its question, else "en"."""
     given = str(entry.get("language") or "")
     return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
 
 
 def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
-    """Return each answerable entry that has a passage, with the share of the question's words in that passage."""
+    """Return (entry, share) for each answerable entry with a passage.
+
+    The share is that of the question's content words that the passage contains.
+    """
     return [
         (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
         for entry, passage in zip(subject.answerable, subject.evidence_texts, strict=True)
@@ -87,7 +91,7 @@ def _repeated(subject: Subject) -> Measured:
 
 
 def _questions(entries: Sequence[Entry]) -> list[Question]:
-    """Return entries as questions with only the fields that determine their clusters."""
+    """Convert entries to questions that have only the fields that determine their clusters."""
     return [
         Question(
             str(one.get("id")),
@@ -100,10 +104,11 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return each answerable entry that has an answer and located evidence, with the first other chunk that answers it.
+    """Return (entry, chunk) pairs: answerable entries, each with a chunk that also answers the question, or with "".
 
-    The chunk is shown as its document and its first words, or as "" if there is none. A chunk answers a question if it
-    contains every line of the answer, and at least COPIED of the content words of the question.
+    Only entries with an answer, with evidence that is found, and with content words in the question are returned. The
+    chunk is the first one that does not overlap the evidence, contains every line of the answer, and contains at least
+    the share COPIED of the question's content words. It is given as its document and its first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}
@@ -147,7 +152,7 @@ def _given_away(subject: Subject) -> Measured:
 
 
 def _independent(subject: Subject) -> Measured:
-    """Count the clusters of questions, and report the smallest difference that this number can show."""
+    """Return the number of clusters of questions; the note has the smallest differences that this number can show."""
     count = len(set(clusters(_questions(subject.kept))))
     if count < 2:
         return Measured(count, "shows no difference")
@@ -186,4 +191,4 @@ SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G6-6": ("questions of the most asked document", "<=", _largest_document),
     "G6-7": ("questions of the largest category", "<=", _largest_category),
 }
-"""Gate -> title, comparison of the value with the threshold, measure."""
+"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""

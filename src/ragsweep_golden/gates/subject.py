@@ -1,4 +1,4 @@
-"""The input and the outcome of a gate's measure: a golden set with its corpus and vectors, and a value with faults."""
+"""Define the input of a measure (a golden set with its corpus and vectors), and its result (a value with faults)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ NO_CORPUS = "no corpus; add corpus=FOLDER or corpus=FILE"
 NO_EMBEDDER = "no embedder; add embedder=minilm"
 
 Floats = NDArray[np.float32]
-Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; NaN for empty ones
+Embed = Callable[[Sequence[str]], Floats]  # embeds texts as unit vectors; the vector of a blank text is NaN
 
 
 class NotMeasured(Exception):
-    """Raised, with the reason, if a gate cannot be measured."""
+    """A gate cannot be measured; the message is the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A golden set and the data to check it against; a property whose data are missing raises NotMeasured.
+    """A golden set, and the data to check it against.
 
-    ``spans`` are the corpus's chunks. ``questions``, ``answers`` and ``passages`` are unit vectors, one row per kept
-    entry. A row is NaN if the entry has no such text; only entries in ``answerable`` have passages here.
+    ``spans`` are the chunks of the corpus. ``questions``, ``answers`` and ``passages`` are arrays of unit vectors, one
+    row per kept entry. A row is NaN if the entry has no such text. In ``passages``, only answerable entries have one.
+    A property that needs the corpus or its chunks raises NotMeasured without them, except ``evidence_texts``.
     """
 
     entries: Sequence[Entry]
@@ -53,17 +54,17 @@ class Subject:
 
     @cached_property
     def answerable(self) -> list[Entry]:
-        """The kept entries that the corpus answers, without conversational ones."""
+        """The kept entries that the corpus should answer, without conversational entries."""
         return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
 
     @cached_property
     def unanswerable(self) -> list[Entry]:
-        """The kept entries that the corpus does not answer."""
+        """The kept entries that are marked as unanswerable."""
         return [one for one in self.kept if not one.get("answerable", True)]
 
     @property
     def documents(self) -> Corpus:
-        """The corpus; raises NotMeasured without one."""
+        """The corpus; raises NotMeasured if there is none."""
         if self.corpus is None:
             raise NotMeasured(NO_CORPUS)
         return self.corpus
@@ -77,7 +78,7 @@ class Subject:
 
     @cached_property
     def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
-        """The spans (document, start, end) of each answerable entry's evidence, as far as it is found."""
+        """For each answerable entry, the spans (document index, start, end) of its evidence that is found."""
         located = ([locate_label(label, self.documents) for label in relevant_evidence(one)] for one in self.answerable)
         return [[span for span in spans if span] for spans in located]
 
@@ -97,7 +98,10 @@ class Subject:
 
     @cached_property
     def evidence_texts(self) -> list[str]:
-        """For each answerable entry, its passage or, without one, the text of its evidence's chunks; "" if unknown."""
+        """For each answerable entry, its passage or, without one, the texts of the chunks that overlap its evidence.
+
+        The text is "" if the entry has no passage, and its chunks are unknown.
+        """
         given = [str(value(one, "content", "passage") or "") for one in self.answerable]
         if self.corpus is None or self.spans is None:
             return given
@@ -105,7 +109,7 @@ class Subject:
         return [text or "\n".join(self.chunks[chunk] for chunk in chunks) for text, chunks in found]
 
     def with_vectors(self, embed: Embed) -> Subject:
-        """Return the subject with the vectors of the kept entries' questions, answers and passages."""
+        """Return a copy of the subject with the vectors of the questions, answers and passages of the kept entries."""
         passages = {id(one): text for one, text in zip(self.answerable, self.evidence_texts, strict=True)}
         return replace(
             self,
@@ -128,7 +132,7 @@ def touching(spans: Spans, document: int, start: int, end: int) -> list[int]:
 
 
 class Fault(NamedTuple):
-    """A question that fails a gate, and the reason."""
+    """A question that fails a gate, with the reason (``why``)."""
 
     id: str
     question: str
@@ -137,7 +141,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A value that a gate compares, NaN if it is not measured; ``is_least``: the value is a lower bound."""
+    """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound."""
 
     value: float
     note: str = ""
@@ -146,34 +150,34 @@ class Measured:
 
 
 Measure = Callable[[Subject], Measured]
-Judged = Sequence[tuple[Entry, str]]  # entries, each with the reason why it fails a gate; empty if it does not
+Judged = Sequence[tuple[Entry, str]]  # (entry, reason why it fails a gate) pairs; the reason is "" if it passes
 
 
 def share(part: int, whole: int, what: str) -> Measured:
-    """Return a share as a measured value. Raises NotMeasured if ``whole``, the number of ``what``, is 0."""
+    """Return ``part / whole`` as a measured value; raises NotMeasured if ``whole``, the number of ``what``, is 0."""
     if not whole:
         raise NotMeasured(f"no {what}")
     return Measured(part / whole, f"{part:,} of {whole:,}")
 
 
 def find_faults(judged: Judged) -> tuple[Fault, ...]:
-    """Return the faults of the entries that have one."""
+    """Return a fault for each entry that has a reason to fail."""
     return tuple(Fault(str(one.get("id")), str(one.get("question") or ""), why) for one, why in judged if why)
 
 
 def without_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries without a fault, and the faults. Raises as ``share`` does."""
+    """Return the share of entries without a fault, and the faults; raises NotMeasured ("no WHAT") without entries."""
     faults = find_faults(judged)
     return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
 
 
 def with_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries with a fault, and the faults. Raises as ``share`` does."""
+    """Return the share of entries with a fault, and the faults; raises NotMeasured ("no WHAT") without entries."""
     faults = find_faults(judged)
     return replace(share(len(faults), len(judged), what), faults=faults)
 
 
 def count_faults(judged: Judged, note: str, value: float | None = None) -> Measured:
-    """Return a value, by default the number of faults, and the faults."""
+    """Return ``value`` with a note and the faults; without ``value``, the value is the number of faults."""
     faults = find_faults(judged)
     return Measured(len(faults) if value is None else value, note, faults=faults)

@@ -1,7 +1,8 @@
-"""Find labels that a corpus change moved, edited, deleted or made ambiguous, and make the unambiguous repairs.
+"""Find labels whose passage a corpus change moved, edited, deleted or made ambiguous, and repair the clear cases.
 
-A passage is identified by its anchor and, if the old corpus is given, by the matching words around it. A different
-encoding of the same text (composed or decomposed characters, line ends, white space) is not a change.
+A label names a document and an anchor, which quotes the passage; without an anchor, it stands for the whole document. A
+passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. Another encoding of
+the same text (composed or decomposed characters, line ends, white space) is not a change.
 """
 
 import unicodedata
@@ -21,30 +22,30 @@ from ragsweep_golden.sets.entries import as_label, value
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 
-NEAR = 0.6  # lowest share of words in common, in order, at which a passage counts as an edited form of another
+NEAR = 0.6  # minimum similarity (see ``similarity``) of two passages of which one is an edited form of the other
 
 
 class LabelChange(NamedTuple):
-    """A label that is invalid in the new corpus. ``new`` is the repaired label; if it is None, a person must decide."""
+    """A label that is invalid in the new corpus. ``new`` is the repaired label, or None if a person must decide."""
 
     kind: str
     old: Evidence
     new: Evidence | None = None
     note: str = ""
     question: str = ""
-    number: int = 0  # index of the label in its question
+    number: int = 0  # index of the label in the evidence of its question
 
 
 class Verification(NamedTuple):
-    """The number of labels, and the changed ones in question order.
+    """The number of labels, and the changes of the invalid labels, in question order.
 
-    ``renumbered``: old -> new label if only its start differs, because the text was re-encoded.
+    ``renumbered`` maps each label whose start differs only because the text was re-encoded to the corrected label.
     """
 
     labels: int
     changes: Sequence[LabelChange]
     renumbered: Mapping[Evidence, Evidence]
-    renamed: Mapping[str, str]  # documents: old id -> new id
+    renamed: Mapping[str, str]  # renamed documents: old id -> new id
 
 
 class _Place(NamedTuple):
@@ -53,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """The location of a label's anchor in the old corpus."""
+    """The place of a label's anchor in the old corpus: the document's text, the span, and the sentence around it."""
 
     text: str
     span: Span
@@ -61,14 +62,14 @@ class _Origin(NamedTuple):
 
 
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
-    """Find the labels that a corpus change invalidates.
+    """Return the labels that are invalid in the corpus ``new``, with their repairs where these are clear.
 
-    ``old`` is the corpus for which the labels were written. Without it, a passage is identified by its anchor only, and
-    a whole document is identified by its id.
+    ``old`` is the corpus for which the labels were written. Without it, a passage is identified only by its anchor, and
+    a whole document only by its id.
     """
     labels = {label for question in questions for label in question.evidence}
     verifier, found = _Verifier(CorpusPair(new, old), frozenset(label.document for label in labels)), {}
-    for label in sorted(labels, key=lambda label: label.document):  # grouped, because ``resolve`` caches few documents
+    for label in sorted(labels, key=lambda label: label.document):  # by document, because ``resolve`` caches few texts
         found[label] = verifier.examine(label)
     changes = [
         change._replace(question=question.id, number=number, old=label)
@@ -87,7 +88,10 @@ class _Verifier:
     named: frozenset[str]  # the documents of all labels
 
     def examine(self, label: Evidence) -> LabelChange | None:
-        """Return a label's change, with an empty kind if only the encoding differs; None if the label is valid."""
+        """Return the change of a label; None if the label is valid.
+
+        The kind of the change is "" if only the start of the label differs, because the text was re-encoded.
+        """
         text, before = text_of(self.corpora.new, label.document), text_of(self.corpora.old, label.document)
         if text is not None and (label.anchor is None or text == before):
             return None
@@ -114,11 +118,11 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
-        """Check a label by its anchor only: repair it if the anchor has exactly one place.
+        """Return the change of a label, found only by its anchor: it is repaired if the anchor has a single place.
 
-        Places in other documents count only if there is none in the label's own. An anchor of fewer than FEWEST_WORDS
-        words may be repeated by chance. The label of such an anchor is not repaired if the anchor also occurs in
-        another document, or if its only place is in another document that some label names.
+        ``here`` are the places in the label's document. Places in other documents count only if ``here`` is empty. An
+        anchor of fewer than FEWEST_WORDS words may be in another passage by chance. Its label is therefore not repaired
+        if the anchor also occurs in another document, or if its only place is in another document that a label names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -129,13 +133,13 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # a label names it, so it is not new
+        if is_short and not here and places[0].document in self.named:  # not new: a label names it
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
 
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
-        """Check a label by the words around its anchor in both corpora."""
+        """Return the change of a label, found by the words around its anchor in both corpora; None if it is valid."""
         for is_here in (True, False):
             places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]
@@ -145,7 +149,7 @@ class _Verifier:
             earlier = [(origin.text, span) for span in resolve(origin.text, anchor) if span != origin.span]
             if not is_here:
                 earlier += [(one.text, span) for one, span in occurrences(self.corpora.before, label.document, anchor)]
-            # exclude a place whose surroundings match another passage of the old corpus better
+            # exclude places whose surrounding words match another passage of the old corpus better
             others = [max((self._common(one, place) for one in earlier), default=NOTHING) for _, place in scored]
             pairs = zip(scored, others, strict=True)
             mine = [(score, other < score, place) for (score, place), other in pairs if score >= other]
@@ -161,11 +165,11 @@ class _Verifier:
         return self._lost(label, anchor, origin.sentence)
 
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
-        """Count the words around the anchor at a place that match those around it in the old corpus (``origin``).
+        """Return how many words around an anchor are equal at a place in the new corpus and at ``origin`` in the old.
 
-        Returns NOTHING if these words and those of the anchor are too few to identify the passage. A place in
-        the label's document counts nevertheless if it begins at the label's start and a word beside it matches, or if
-        it is in a similar sentence.
+        Return NOTHING if these words and the anchor are together too few to identify the passage. Exceptions are places
+        in the label's document that begin at the label's start and have an equal word beside the anchor, or that are in
+        a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
@@ -182,17 +186,20 @@ class _Verifier:
         return common_words(*one, text_of(self.corpora.new, place.document) or "", place.span)
 
     def _elsewhere(self, document: str, anchor: str) -> list[_Place]:
-        """Find an anchor in the new and changed documents, except in ``document``."""
+        """Return the places of an anchor in the new and changed documents other than ``document``."""
         return [_Place(one.name, span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
     def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
-        """Return a label for a place, with a start if the old label has one or the document repeats the anchor."""
+        """Return a label moved to a place, with a start if the label has one or the document repeats the anchor."""
         text = text_of(self.corpora.new, place.document) or ""
         needs_start = label.start is not None or len(resolve(text, anchor)) > 1
         return replace(label, document=place.document, start=place.span[0] if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
-        """Return a lost label's change: edited if its document or a successor has a similar passage, else deleted."""
+        """Return the change of a label whose passage is not found: EDITED or DELETED.
+
+        It is EDITED if the label's document, or one of its successors, has a passage similar to ``passage``.
+        """
         own = [label.document] if label.document in self.corpora.new.position else []
         for name in [*own, *self.corpora.successors(label.document)]:
             text = text_of(self.corpora.new, name) or ""
@@ -210,7 +217,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that corresponds to a label's start in another encoding of the text; None if there is none."""
+    """Return the span whose start is that of the label in another encoding of the text; None if there is none."""
     if label.start is None:
         return None
     if before is not None:
@@ -234,8 +241,9 @@ def repair(
 ) -> None:
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
-    Each repair of a label adds a line to ``audit.reviews``, but a start that changed only because the text was
-    re-encoded is replaced without one. The digest is replaced only if no label of the entry is left for a person.
+    The repair of a label is recorded in ``audit.reviews``, except a start that differs only because the text was
+    re-encoded. The digest of an entry that has one is replaced, unless a person must still decide about one of its
+    labels.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}
@@ -266,11 +274,11 @@ def repair(
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Move an entry's provenance to the repaired label's document, if the provenance names the old label's document.
+    """Update the provenance of an entry after a repair of a label, if it names the document of the old label.
 
-    ``start`` and ``end`` become the span of the entry's passage in that document; null unless the passage occurs there
-    exactly once. If the document was renamed, ``chunk_id`` gets the new name; if the label moved to another document,
-    it becomes null.
+    The provenance gets the document of the new label; ``start`` and ``end`` become the span of the entry's passage
+    there, or null unless the passage occurs there exactly once. ``chunk_id`` gets the new name of a renamed document,
+    and becomes null if the label moved to another document.
     """
     if value(entry, "provenance", "document") != old.document:
         return

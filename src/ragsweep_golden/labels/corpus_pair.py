@@ -1,4 +1,4 @@
-"""Compare the current corpus with the earlier one, and search their documents for anchors."""
+"""Compare the current corpus with an earlier version, and search the documents of both for anchors."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
 from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
 
-_SUCCESSORS = 3  # maximum added documents that are searched for a passage that its document no longer contains
+_SUCCESSORS = 3  # maximum number of added documents that are searched for a passage that its document lacks
 
 
 class SearchableText(NamedTuple):
-    """A document, and its text in composed characters for anchor searches."""
+    """A document with its text, and with the same text in composed characters, in which anchors are searched."""
 
     name: str
     text: str
@@ -23,14 +23,14 @@ class SearchableText(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CorpusPair:
-    """The current corpus, and the corpus for which the labels were written, if it is given."""
+    """The current corpus (``new``), and the corpus for which the labels were written (``old``), if it is given."""
 
     new: Corpus
     old: Corpus | None
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Document that the new corpus lacks -> the only added document with the same text."""
+        """Old id -> new id of each document that the new corpus lacks, if exactly one added document has its text."""
         if self.old is None:
             return {}
         after = defaultdict(list)
@@ -43,7 +43,7 @@ class CorpusPair:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """Sentence -> the added documents that contain it; empty without an old corpus."""
+        """Sentence -> the documents that only the new corpus has and that contain it; empty without an old corpus."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:
@@ -53,42 +53,42 @@ class CorpusPair:
 
     @cached_property
     def candidates(self) -> list[SearchableText]:
-        """The new and changed documents, to which a passage can have moved; without an old corpus, all documents."""
+        """The new and changed documents, to which a passage may have moved; without an old corpus, all documents."""
         return searchable(self.new, self.old)
 
     @cached_property
     def before(self) -> list[SearchableText]:
-        """The documents of the old corpus."""
+        """All documents of the old corpus, which must be given."""
         assert self.old is not None
         return searchable(self.old, None)
 
     def successors(self, document: str) -> list[str]:
-        """Return up to _SUCCESSORS added documents that share sentences with an old document, most shared first."""
+        """Return up to _SUCCESSORS added documents that share sentences with an old document, best match first."""
         sentences = sentences_of(text_of(self.old, document) or "")
         shared = Counter(name for sentence in sentences for name in self.arrived.get(sentence, ()))
         return [name for name, _ in shared.most_common(_SUCCESSORS)]
 
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
-    """Return the text of a document; None if there is no corpus, or it lacks the document."""
+    """Return the text of a document; None without a corpus, or if the corpus lacks the document."""
     return None if corpus is None or document not in corpus.position else corpus.texts[corpus.position[document]]
 
 
 def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
-    """Return the documents of ``corpus`` that are missing or different in ``other``; all if it is None."""
+    """Return the documents of ``corpus`` that are missing or different in ``other``; all if ``other`` is None."""
     pairs = zip(corpus.ids, corpus.texts, strict=True)
     return [SearchableText(name, text, composed(text)) for name, text in pairs if text_of(other, name) != text]
 
 
 def sentences_of(text: str) -> set[str]:
-    """Return the sentences of a text in canonical form, which is the same for all encodings."""
+    """Return the distinct sentences of a text in canonical form (see ``canonical``), without blank ones."""
     return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
 
 def occurrences(texts: Sequence[SearchableText], excluded: str, anchor: str) -> Iterator[tuple[SearchableText, Span]]:
-    """Yield the occurrences of an anchor in all documents except ``excluded``."""
+    """Yield (document, span) for each occurrence of an anchor in the given documents except ``excluded``."""
     words = visible_words(anchor)
-    longest = max(words, key=len, default="")  # a cheap test that rules out most documents
+    longest = max(words, key=len, default="")  # searching for it is a cheap test that rules out most documents
     for one in texts:
         if one.name != excluded and longest in one.composed and in_order(one.composed, words):
             yield from ((one, span) for span in resolve(one.text, anchor))

@@ -1,8 +1,9 @@
 """Record human judgements in a journal next to the golden file, and merge them into that file.
 
-A line of the journal is a judgement or undoes one. A judgement has the id of its entry and, if it is about a passage,
-the judged evidence, so the journal and the golden file suffice for the merge. The merge is idempotent: a judgement
-whose id is already in the file is skipped, since a process may be killed between the writes of the two files.
+Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry and, if it
+is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement whose id
+is already in the golden file is not merged again: a process may be killed after it wrote the golden file, and before it
+emptied the journal.
 """
 
 import fcntl
@@ -24,7 +25,7 @@ Judgement = Mapping[str, Any]
 
 
 class Journal:
-    """The journal of judgements not yet in the golden file; one process at a time can open it.
+    """The journal of the judgements that are not yet in the golden file; only one process at a time can open it.
 
     Raises InputError if another process has opened it.
     """
@@ -48,7 +49,7 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def lines(self) -> list[Judgement]:
-        """Read all complete lines; an incomplete last line is ignored. Raises InputError for an invalid line."""
+        """Return all complete lines; an incomplete last line is ignored. Raises InputError for an invalid line."""
         self._file.seek(0)
         faults = Faults()
         read = []
@@ -66,10 +67,10 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Apply the journal's judgements to the golden file, and empty the journal.
+        """Apply the judgements of the journal to the golden file, empty the journal, and return their number.
 
-        Returns the number of applied judgements; those that :func:`settle` drops are not applied. Raises InputError,
-        and changes nothing, if the journal or the golden file has faults, or if the golden file lacks a judged entry.
+        Judgements that :func:`settle` drops are neither applied nor counted. Raises InputError, and changes nothing, if
+        the journal or the golden file has faults, or if the golden file lacks a judged entry.
         """
         judgements = settle(self.lines())
         if judgements:
@@ -88,7 +89,7 @@ class Journal:
         return len(judgements)
 
     def finish(self) -> None:
-        """Merge, remove and close the journal. If :meth:`fold` raises an error, only close it, and raise that error."""
+        """Merge, delete and close the journal; if :meth:`fold` raises an error, close the journal but keep its file."""
         try:
             self.fold()
             self.path.unlink()
@@ -96,7 +97,7 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        """Close the journal, which keeps the judgements that are not yet in the golden file."""
+        """Close the journal, and keep its file with the judgements that are not yet in the golden file."""
         self._file.close()
 
 
@@ -119,12 +120,12 @@ def _check_line(row: Row) -> None:
 
 
 def is_grade(value: object) -> bool:
-    """Return whether a value is an integer grade; true and 1.0 are not."""
+    """Return whether a value is an integer in GRADES; True and 1.0 are not grades."""
     return type(value) is int and value in GRADES
 
 
 def settle(lines: Iterable[Judgement]) -> list[Judgement]:
-    """Drop undone judgements, and all but the last judgement of each task."""
+    """Return the last judgement of each task; judgements that a later line undoes are dropped first."""
     given = list(lines)
     undone = {one["undo"] for one in given if "undo" in one}
     kept = [one for one in given if "undo" not in one and one["id"] not in undone]
@@ -132,7 +133,7 @@ def settle(lines: Iterable[Judgement]) -> list[Judgement]:
 
 
 def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry with a judgement applied; unchanged if it already has this judgement."""
+    """Return a copy of an entry with a judgement applied; an unchanged copy if the entry already has this judgement."""
     reviews = value(entry, "audit", "reviews") or []
     if any(one.get("id") == judgement["id"] for one in reviews):
         return dict(entry)
@@ -151,12 +152,12 @@ def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a label: its document, anchor and start, but not its grade."""
+    """Return the key that identifies a label: its document, anchor and start. The grade is not part of it."""
     return label.get("document"), label.get("anchor"), label.get("start")
 
 
 def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
-    """Return field -> old and new value, for each field that a person corrected."""
+    """Return field -> [old value, new value] for each field that an edit changes; empty for other actions."""
     if judgement["action"] != EDIT:
         return {}
     pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}
@@ -164,7 +165,7 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry after a person's review: an accepted or corrected entry becomes gold, any other is rejected."""
+    """Return an entry as a person's judgement changes it: rejected, or gold if it is accepted or corrected."""
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}
@@ -184,7 +185,7 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
 
 
 def _replaced(given: Any, before: str, after: str) -> Any:
-    """Return a part of the multiple-choice form in which every text equal to ``before`` is replaced by ``after``."""
+    """Return a value of the multiple-choice form with every text that equals ``before`` replaced by ``after``."""
     if isinstance(given, list):
         return [_replaced(one, before, after) for one in given]
     return after if given == before else given

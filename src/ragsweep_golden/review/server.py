@@ -1,7 +1,8 @@
-"""The review page's server, which accepts only requests from this machine and its own page.
+"""Serve the review page on this machine, and accept only requests from this page.
 
-The address contains a random token. A request must name this host and, if a page sends it, come from the page
-at that address, so no other page in the browser can read or write judgements.
+The address of the page contains a random token. A request is refused if its path lacks the token, if its ``Host``
+header does not name this server, or if its ``Origin`` header names another site. No other page in the browser can
+therefore read or write judgements.
 """
 
 import json
@@ -22,7 +23,7 @@ Reply = Mapping[str, Any]
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """The server of one review; ``serve_forever`` returns after the page's Done button."""
+    """The server of one review; ``serve_forever`` returns when the button Done on the page is pressed."""
 
     daemon_threads = True
 
@@ -38,24 +39,24 @@ class ReviewServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The page's address."""
+        """The URL of the page, with the token."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def state(self, _: Reply) -> Reply:
-        """Return the name of the golden file, all tasks, and their judgements."""
+        """Return the name of the golden file, all tasks, and the last judgement of each judged task."""
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; return its task and the task's earlier judgement.
+        """Undo the last judgement; return its task, and the judgement of this task that is then in effect.
 
-        If nothing was judged, the task is "". If there is no earlier judgement, None stands for it.
+        The judgement is None if there is none. Both the task "" and None are returned if there is nothing to undo.
         """
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}
 
     def done(self, _: Reply) -> Reply:
-        """Merge the journal into the golden file, shut down, and return the number of judgements."""
+        """Merge the journal into the golden file, stop the server, and return the number of merged judgements."""
         folded = self.review.journal.fold()
         Thread(target=self.shutdown).start()
         return {"folded": folded}
@@ -89,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(json.dumps(reply).encode())
 
     def _refuses(self, *names: str) -> bool:
-        """Reject a request with a wrong address, host, origin, media type or size; return whether it was rejected."""
+        """Refuse a request with an invalid path, host, origin, media type or size; return whether it was refused."""
         hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         token, _, name = self.path[1:].partition("/")

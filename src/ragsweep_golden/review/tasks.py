@@ -1,4 +1,4 @@
-"""A review: the questions or passages to judge, and the judgements so far."""
+"""Define a review: the questions or passages to judge, and the judgements so far."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from ragsweep.golden.anchors import resolve
 from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
 from ragsweep_golden.sets.entries import Entry, is_rejected, value
 
-AROUND = 400  # characters that the page shows on either side of an anchor if an entry has no passage
+AROUND = 400  # number of characters that the page shows on either side of an anchor, if an entry has no passage
 
 
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
-    """List the silver questions that were not rejected, as shown on the page.
+    """Return a task, with the texts that the page shows, for each silver entry that is not rejected.
 
-    With a corpus, an entry without a passage gets the text around its evidence.
+    If an entry has no passage and a corpus is given, its task has the text around its evidence.
     """
     return [
         {
@@ -43,7 +43,7 @@ def _first_document(entry: Entry) -> str:
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
-    """Return the text around the first of an entry's anchors that is found in its document; "" if none is."""
+    """Return the text around the first anchor of an entry that is found in its document; "" if none is found."""
     for one in entry.get("evidence") or ():
         text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
         for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
@@ -52,9 +52,10 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """List the unjudged passages of a pool as shown on the page, in pool order.
+    """Return a task, with the texts that the page shows, for each unjudged passage of a pool, in pool order.
 
-    Raises InputError if the question of a passage is not in the golden file.
+    A passage is judged if it is among the evidence of its entry. Raises InputError if the question of a passage is not
+    among ``entries``.
     """
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
@@ -84,23 +85,26 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
 
 @dataclass
 class Review:
-    """One review: its tasks and judgements; ``recovered`` counts the judgements kept from an interrupted review."""
+    """A review: its tasks and its judgements.
+
+    ``recovered`` is the number of judgements of an earlier, interrupted review that were merged at the start.
+    """
 
     journal: Journal
     tasks: Sequence[Mapping[str, Any]]
     who: str
     recovered: int = 0
-    _given: list[Judgement] = field(default_factory=list)  # not undone, in order
+    _given: list[Judgement] = field(default_factory=list)  # the judgements that are not undone, in order
     _lock: Lock = field(default_factory=Lock)
 
     def judged(self) -> dict[str, Judgement]:
-        """Return the last judgement of each task that has one."""
+        """Return a mapping of each judged task to its last judgement."""
         return {one["task"]: one for one in self._given}
 
     def judge(self, given: Mapping[str, Any]) -> Judgement:
-        """Store and return a judgement; for an id that is already stored, return the stored one.
+        """Store a judgement, and return it; if a judgement with this id is already stored, return the stored judgement.
 
-        Raises InputError for a judgement that does not fit its task.
+        Raises InputError if there is no such task, or for an action, grade or text that the task does not allow.
         """
         with self._lock:
             known = next((one for one in self._given if one["id"] == given.get("id")), None)
@@ -112,7 +116,7 @@ class Review:
             return judgement
 
     def undo(self) -> Judgement | None:
-        """Undo the last judgement, and return it; None if there is none."""
+        """Undo and return the last judgement; return None if there is none."""
         with self._lock:
             if not self._given:
                 return None

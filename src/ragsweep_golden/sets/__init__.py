@@ -1,1 +1,1 @@
-"""The file of a golden set: the schema of its entries, reading, writing, and its changelog."""
+"""Define the entries of a golden set; read, write and compare golden files, and keep their changelogs."""

@@ -1,7 +1,8 @@
-"""The entries of a golden set: 46 fields in eight groups (schema.toml), and the constraints between them.
+"""Define the entries of a golden set: 46 fields in eight groups (schema.toml), and the constraints on their values.
 
-An entry is a JSON object. Its root has the keys that an evaluation reads (docs/datasets.md); each other group is a
-nested object that an evaluation does not need.
+An entry is a JSON object. The fields of the group ``root`` are keys of this object, and every other group is a nested
+object. An entry may have further keys, such as ``weight``, which docs/datasets.md describes. Of the nested objects, an
+evaluation reads only the validation status and the fields by which results are grouped.
 """
 
 import json
@@ -20,22 +21,22 @@ from ragsweep.golden.reading import Row, UniqueIds, read_rows
 Entry = Mapping[str, Any]
 
 SCHEMA_VERSION = "1"
-LANGUAGES = {"en": "english", "fr": "french"}  # languages supported by the question rules, by code
-NEEDS_REVIEW = "needs_review"  # prefix of the notes of an unconfirmed question
+LANGUAGES = {"en": "english", "fr": "french"}  # code -> name of each language that has question rules
+NEEDS_REVIEW = "needs_review"  # prefix of the notes of a question that no person has confirmed
 ROOT = "root"
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
-"""Validation methods, and the lowest score of each at which an entry is accepted."""
+"""Validation method -> the minimum score of an entry that it accepts."""
 UNANSWERABLE_TYPES = (
     "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
 )  # fmt: skip
-"""Reasons why the corpus has no answer."""
+"""The reasons why a corpus cannot answer a question."""
 BLOOM = ("remember", "understand", "apply", "analyse")
 SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
-"""Minimum characters of a question, and of the answer of an answerable question."""
-FILLED_FIELDS = 42  # minimum filled fields of an answerable entry
+"""Minimum number of characters of a question, and of the answer to an answerable question."""
+FILLED_FIELDS = 42  # minimum number of filled fields of an answerable entry
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -48,7 +49,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 class Field(NamedTuple):
-    """A field of the schema: its JSON type and its meaning."""
+    """A field of the schema: its group, its name, its JSON type (``kind``) and its meaning."""
 
     group: str
     name: str
@@ -65,7 +66,7 @@ GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
 
 
 def value(entry: Entry, group: str, name: str) -> Any:
-    """Return a field of an entry; None if it or its group is missing."""
+    """Return the value of a field of an entry; None if the field is missing, or its group is not an object."""
     if group == ROOT:
         return entry.get(name)
     values = entry.get(group)
@@ -73,38 +74,41 @@ def value(entry: Entry, group: str, name: str) -> Any:
 
 
 def is_rejected(entry: Entry) -> bool:
-    """Return whether an entry's validation, or a person, rejected it."""
+    """Return whether the validation status of an entry is "rejected", as a build or a reviewer sets it."""
     return bool(value(entry, "validation", "status") == REJECTED)
 
 
 def relevant_evidence(entry: Entry) -> list[Any]:
-    """List the evidence of an entry, without labels that are judged irrelevant."""
+    """Return the evidence labels of an entry whose grade is above 0; a label without a grade has grade 1."""
     return [one for one in entry.get("evidence") or () if one.get("grade", 1) > 0]
 
 
 def references(entry: Entry) -> list[str]:
-    """Return the right answers, the reference first."""
+    """Return the right answers of an entry, ``reference`` first, then ``references``; empty texts are omitted."""
     return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
 
 
 def lacks_evidence(entry: Entry) -> bool:
-    """Return whether an entry needs evidence but has none; False for rejected and conversational ones."""
+    """Return whether an entry needs evidence and has none.
+
+    Rejected, unanswerable and conversational entries need no evidence.
+    """
     is_answerable = entry.get("answerable", True) and entry.get("needs_retrieval", True)
     return bool(is_answerable and not entry.get("evidence") and not is_rejected(entry))
 
 
 def count_filled(entry: Entry) -> int:
-    """Count the fields that are neither missing, null nor empty."""
+    """Return the number of schema fields that are filled in an entry (see ``is_filled``)."""
     return sum(is_filled(value(entry, field.group, field.name)) for field in FIELDS)
 
 
 def is_filled(value: Any) -> bool:
-    """Return whether a field is neither missing, null nor empty."""
+    """Return whether a value is neither None nor an empty text, list or object; 0 and False count as filled."""
     return value not in (None, "", [], {})
 
 
 def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
-    """Read the entries of a golden file as ``read_entries`` does. Raises InputError for its faults."""
+    """Return (entry, question) pairs of a golden file, as ``read_entries`` does; raises InputError for its faults."""
     faults = Faults()
     read = read_entries(path, faults)
     faults.raise_any()
@@ -112,7 +116,11 @@ def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
 
 
 def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
-    """Read the entries of a golden file, each with the question that an evaluation reads; collect the faults."""
+    """Return (entry, question) pairs of a golden file in file order, and add its faults to ``faults``.
+
+    The question contains what an evaluation reads from the entry. Entries with faulty fields are included, but lines
+    that are not JSON objects are omitted.
+    """
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
         question = read_question(row)
@@ -124,7 +132,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
 
 
 def as_entry(question: Question) -> dict[str, Any]:
-    """Return a question as an entry: the filled fields of the root, and no other group."""
+    """Return a question as an entry without nested groups; empty fields are omitted."""
     labels = {name: label for name, label in question.labels.items() if name != "unanswerable_type"}
     entry = {
         "id": question.id,
@@ -149,7 +157,7 @@ def as_entry(question: Question) -> dict[str, Any]:
 
 
 def as_label(one: Evidence) -> dict[str, Any]:
-    """Return a piece of evidence as a label of an entry."""
+    """Return a piece of evidence as an entry stores it: without fields that are None, and without a grade of 1."""
     label = {"document": one.document, "anchor": one.anchor, "start": one.start}
     label = {name: given for name, given in label.items() if given is not None}
     return label | ({"grade": one.grade} if one.grade != 1 else {})
@@ -165,7 +173,7 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
 
 
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield each violation of a constraint by an entry: the constraint, C1 to C8, and the reason."""
+    """Yield (constraint, reason) for each violation of a constraint by an entry; the constraints are "C1" to "C8"."""
     is_unanswerable = not entry.get("answerable", True)
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
@@ -192,7 +200,7 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     document = value(entry, "provenance", "document")
     labels = [one.get("document") for one in entry.get("evidence") or []]
     if document and labels and document not in labels:
-        yield "C6", f'the provenance names document "{document}", but the evidence another'
+        yield "C6", f'the provenance names document "{document}", but no evidence is in it'
     for name, known in (("bloom", BLOOM), ("reasoning_class", REASONING)):
         given = value(entry, "classification", name)
         if given is not None and given not in known:

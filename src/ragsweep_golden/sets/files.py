@@ -1,7 +1,8 @@
 """Write golden files and reports atomically, and record each change of a golden file in its changelog.
 
-The set is written first, then its changelog ``FILE.changes.jsonl``, each atomically: after a kill between the two, the
-digest of the set differs from the last recorded one, as after a manual edit.
+A command writes the golden file first, and its changelog ``FILE.changes.jsonl`` second. If the process is killed
+between these writes, the digest of the golden file differs from the last digest in the changelog, as after a manual
+edit.
 """
 
 import json
@@ -26,17 +27,17 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object per line."""
+    """Write rows to a file, one JSON object per line. Raises InputError as ``write_whole`` does."""
     write_whole(path, json_lines(rows))
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write one JSON object, indented; NaN becomes null."""
+    """Write a report to a file as indented JSON, with null for NaN. Raises InputError as ``write_whole`` does."""
     write_whole(path, to_json(report) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write or replace a file, and create its folder. Raises InputError if the file cannot be written."""
+    """Write a text to a file atomically; create missing folders. Raises InputError if the file cannot be written."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a folder where a file must be written; name a file")
@@ -48,7 +49,7 @@ def write_whole(path: Path, text: str) -> None:
         raise InputError(f"{path}: cannot be written: {fault.strerror}; choose another file") from None
 
 
-SHOWN = 2  # number of last changes that are listed
+SHOWN = 2  # maximum number of changes that are listed
 KINDS = ("added", "removed", "renamed", "changed")
 _DIGITS = 12
 
@@ -56,14 +57,21 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """A golden file's entries, and the digest that a sweep of the whole set records; a faulty file has neither."""
+    """The entries of a golden file, and the digest that a sweep over all its questions records.
+
+    For a file with faults, there are no entries, and the digest is None.
+    """
 
     entries: Sequence[Entry]
     digest: str | None
 
 
 def read_state(golden: Path, faults: Faults) -> SetState:
-    """Read a golden file and collect its faults; with faults it has no entries and no digest."""
+    """Return the state of a golden file, and add its faults to ``faults``.
+
+    If ``faults`` is not empty afterwards, the state has no entries and no digest. Rejected entries are included in the
+    entries, but not in the digest.
+    """
     read = read_entries(golden, faults)
     if faults.found:
         return SetState([], None)
@@ -72,13 +80,16 @@ def read_state(golden: Path, faults: Faults) -> SetState:
 
 
 def changelog_path(golden: Path) -> Path:
-    """Return the path of a golden file's changelog."""
+    """Return the path of the changelog: next to the golden file or, for a symbolic link, next to its target."""
     real = golden.resolve() if golden.is_symlink() else golden
     return real.with_name(f"{real.name}.changes.jsonl")
 
 
 def read_changes(golden: Path) -> list[Change]:
-    """Read the changelog of a golden file, oldest change first. Raises InputError for its faults."""
+    """Return the changes in the changelog of a golden file, oldest first; empty without a changelog.
+
+    Raises InputError for faults of the changelog.
+    """
     path, faults = changelog_path(golden), Faults()
     rows = list(read_rows(path, faults)) if path.exists() else []
     for row in rows:
@@ -92,11 +103,12 @@ def read_changes(golden: Path) -> list[Change]:
 
 @contextmanager
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
-    """Record what the ``with`` block changes in a golden file; nothing if it fails or leaves the file with faults.
+    """Record the changes that the ``with`` block makes to a golden file in the changelog of the file.
 
-    A block that changes nothing is recorded only if the file's digest is not the last recorded one. With a ``source``,
-    the file derives from it and continues its changelog. Raises InputError for faults of the changelog, before the
-    block.
+    Nothing is recorded if the block raises an exception, or if the file has faults after it. If the block changes no
+    question, this is recorded only if the digest of the file differs from the last digest in the changelog. ``source``
+    is the golden file from which ``golden`` is derived: the changes are relative to ``source``, and its changelog is
+    copied and continued. Raises InputError for faults of the existing changelog, before the block runs.
     """
     origin = source or golden
     before, changes = read_state(origin, Faults()), read_changes(origin)
@@ -120,13 +132,17 @@ def record_change(golden: Path, command: str, who: str, source: Path | None = No
 
 
 def version_facts(golden: Path, digest: str) -> dict[str, Any]:
-    """Return the version and digest of a golden file, and the last recorded digest, in JSON types."""
+    """Return a dict for JSON: the path, version and digest of a golden file, and the last digest in its changelog.
+
+    ``digest`` is the current digest of the file. Without a changelog, the version and the recorded digest are None.
+    Raises InputError as ``read_changes`` does.
+    """
     last = (read_changes(golden) or [{}])[-1]
     return {"file": str(golden), "version": last.get("version"), "digest": digest, "recorded": last.get("after")}
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Format the facts of a version as a line."""
+    """Return the facts that ``version_facts`` returns as one line of text."""
     digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
     if recorded is None:
         return f"digest {digest}, no changes recorded"
@@ -137,7 +153,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
 
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
-    """Format the last changes as lines, newest first."""
+    """Yield a line of text for each of the last SHOWN changes, newest first."""
     for n in range(len(changes) - 1, max(len(changes) - SHOWN, 0) - 1, -1):
         one = changes[n]
         counts = ", ".join(f"{one[kind]:,} {kind}" for kind in KINDS if one.get(kind)) or "no question changed"
@@ -146,7 +162,11 @@ def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
-    """Return counts, and the questions added, removed, renamed and changed, in JSON types."""
+    """Compare two versions of a golden set by question id; return the differences as a dict for JSON.
+
+    ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` has their lengths. A
+    question is renamed if its id is missing in ``after``, and a new id there has the same text.
+    """
     old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
     same_text = defaultdict(list)
     for identifier, entry in new.items():
@@ -175,7 +195,7 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
 
 
 def fields(one: Entry, other: Entry) -> list[str]:
-    """Return the names of differing fields except the id; null equals missing."""
+    """Return the names of the fields in which two entries differ, except the id; a null field equals a missing one."""
     first, second = _flat(one), _flat(other)
     return [name for name in {**first, **second} if first.get(name) != second.get(name)]
 
