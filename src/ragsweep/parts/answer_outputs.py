@@ -1,4 +1,4 @@
-"""The outputs that a task's metrics score; each answer of a config is parsed once."""
+"""Parse the answers of a config, once for all metrics, into the outputs that the metrics of a task score."""
 
 from typing import Any, NamedTuple
 
@@ -8,24 +8,28 @@ from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
-    """The output read from an answer, or the reason why it is unreadable."""
+    """The output read from an answer; for an unreadable answer, the value None and the reason."""
 
     value: Any = None
     unreadable: str = ""
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Mark answers truncated at the token limit as unreadable, if there is a reader.
+    """Return the answers; if there is a reader, those truncated at the token limit are marked as unreadable.
 
-    Unlike a failed answer, an unreadable one does not make a task's result partial. A higher limit may not help: a
-    model that repeats itself reaches any limit.
+    A failed answer makes a task's result partial, but an unreadable answer does not. Truncated answers count as
+    unreadable because a higher limit may not help: a model that repeats itself reaches any limit.
     """
     return [one._replace(failed=UNREADABLE) if reader and one.failed == TRUNCATED else one for one in answers]
 
 
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Parse every answer; a failed answer yields no value, and a reason only if ``mark_cut`` marked it."""
+    """Return one output per answer, in order.
+
+    If ``reader`` raises ValueError, the error's message is the reason. A failed answer is not parsed: its output has a
+    reason only if ``mark_cut`` marked the answer as unreadable.
+    """
     return [_read(answer, reader) for answer in answers.answers]
 
 

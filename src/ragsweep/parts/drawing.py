@@ -1,14 +1,14 @@
-"""Seeds of repetitions, and checks of settings, shared by the parts that sample text."""
+"""Seeds and checks of settings, shared by the parts that sample text from a model."""
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.limits import check_at_least
 
 SEEDS = 100_000
-"""Distance between the seeds of successive repetitions; the samples of one repetition use the seeds in between."""
+"""Difference between the first seeds of two successive repetitions; the samples of a judge use the seeds in between."""
 
 
 def check_drawing(max_new_tokens: int, temperature: float, replicates: int) -> None:
-    """Raise ConfigError for values out of range, and for repetitions that would all be identical."""
+    """Raise ConfigError for a value out of range, and for several replicates at temperature 0 (they would be equal)."""
     check_at_least("llm", 1, max_new_tokens=max_new_tokens, replicates=replicates)
     check_at_least("llm", 0, temperature=temperature)
     if replicates > 1 and not temperature:

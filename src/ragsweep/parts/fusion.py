@@ -1,10 +1,10 @@
 """Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-The rankings are called legs; a chunk is a candidate if it was found by a leg whose weight is not 0. Sums are computed
-in float64 in a fixed order, so that fusion does not depend on the order of the legs; the result is float32.
+The fused rankings are called legs. A chunk is a candidate if at least one leg with a weight above 0 found the chunk.
+Sums are computed in float64 in an order that does not depend on the order of the legs; the result is float32.
 
-A leg's share of a chunk's score is the term that it adds. The shares of all legs are in one dense table, with a column
-for each distinct chunk of a question, so that one sum over the table scores all chunks.
+The score of a chunk is a sum with one term per leg, called the leg's share. All shares are in one dense table, which
+has a column for each distinct chunk of a question, so that one sum over the table scores all chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ Doubles = NDArray[np.float64]
 def reciprocal_rank(
     rankings: Sequence[Rankings], k: float = 60, weights: Sequence[float] | None = None, depth: int = 100
 ) -> Rankings:
-    """Fuse by ranks: a chunk scores the sum of ``weight / (k + rank)`` over the legs that found it.
+    """Fuse by ranks: the score of a chunk is the sum of ``weight / (k + rank)`` over the legs that found the chunk.
 
-    Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning
-    methods", SIGIR 2009, with k = 60 and no weights. The best rank is 1, and every weight is 1 if ``weights`` is None.
-    The result has ``depth`` ranks.
+    Ranks begin at 1. If ``weights`` is None, every weight is 1. Return rankings of ``depth`` ranks, padded if there are
+    fewer candidates. Source: Cormack, Clarke and Buettcher, "Reciprocal rank fusion outperforms Condorcet and
+    individual rank learning methods", SIGIR 2009, which uses k = 60 and has no weights.
     """
     shares = []
     weights = weights or [1.0] * len(rankings)
@@ -43,11 +43,12 @@ def convex(
     normalisation: str = "min_max",
     lowest: Sequence[float] | None = None,
 ) -> Rankings:
-    """Fuse by scores: a chunk scores the weighted sum of its normalised scores; a leg that did not find it adds 0.
+    """Fuse by scores: the score of a chunk is the weighted sum of its normalised scores in all legs.
 
-    Source: Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval", ACM TOIS 2023, eq. 2.
-    ``normalisation`` is one of NORMALISATIONS; only "theoretical" uses ``lowest``, the lowest possible score of each
-    leg (None: 0). The result has ``depth`` ranks.
+    A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` has the lowest
+    possible score of each leg (None: 0 for every leg), and is used only by "theoretical". Return rankings of ``depth``
+    ranks, padded if there are fewer candidates. Source: Bruch, Gai and Ingber, "An analysis of fusion functions for
+    hybrid retrieval", ACM TOIS 2023, eq. 2.
     """
     rule = NORMALISATIONS[normalisation]
     legs = zip(rankings, weights, lowest or [0.0] * len(rankings), strict=True)
@@ -55,19 +56,19 @@ def convex(
 
 
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Scale every question's scores, from 0 for its last candidate to 1 for its best; returns (questions, depth).
+    """Scale the scores of every question so that the lowest becomes 0 and the highest 1; return (questions, depth).
 
-    If all candidates score the same, or there is only one, each gets 1; padding gets 0. ``lowest`` is ignored.
+    If all scores of a question are equal, or there is only one, each becomes 1. Padding gets 0. ``lowest`` is ignored.
     """
     is_chunk, scores, low, high = _extremes(rankings)
     return _scaled(is_chunk, scores - low, high - low)
 
 
 def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
-    """Express the scores of every question in standard deviations above its last candidate.
+    """Return every score's distance from the lowest score of its question, in standard deviations, (questions, depth).
 
-    A chunk that a leg did not find gets 0. That is the value of the leg's last candidate here; if the origin were the
-    mean, it would be that of an average candidate. Equal scores, padding and ``lowest`` are treated as in
+    Distances are measured from the lowest score, not from the mean: a leg adds 0 for a chunk that it did not find, and
+    0 must not be the value of an average candidate. Equal scores, padding and ``lowest`` are treated as in
     :func:`min_max`.
     """
     is_chunk, scores, low, _ = _extremes(rankings)
@@ -79,10 +80,11 @@ def z_score(rankings: Rankings, lowest: float = 0.0) -> Doubles:
 
 
 def theoretical(rankings: Rankings, lowest: float) -> Doubles:
-    """Scale every question's scores, from 0 for the lowest possible score of the leg to 1 for the best candidate's.
+    """Scale the scores of every question so that ``lowest`` becomes 0 and the highest 1; return (questions, depth).
 
-    This is the normalisation of TM2C2 in the paper that :func:`convex` cites: the last candidate of a good list keeps a
-    high score.
+    ``lowest`` is the lowest possible score of the leg. If no score of a question is above ``lowest``, each becomes 1.
+    Padding gets 0. This is the normalisation of TM2C2 in the paper that :func:`convex` cites. Unlike
+    :func:`min_max`, it does not give the last of several good candidates a low score.
     """
     is_chunk, scores, _, high = _extremes(rankings)
     return _scaled(is_chunk, scores - lowest, high - lowest)
@@ -96,7 +98,10 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 
 
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
-    """Return a mask of the ranks that have a chunk, the scores, and each question's lowest and highest score."""
+    """Return a mask of the ranks with a chunk, all scores in float64, and each question's lowest and highest score.
+
+    The last two are (questions, 1), and infinite for a question without candidates.
+    """
     is_chunk = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)
     low = np.where(is_chunk, scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)
@@ -105,18 +110,18 @@ def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, 
 
 
 def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doubles:
-    """Divide ``above`` by ``scale``; if the scale is 0, every chunk gets 1. Padding gets 0."""
+    """Return ``above / scale``, but 1 for the chunks of questions whose scale is not above 0. Padding gets 0."""
     normal: Doubles = is_chunk.astype(np.float64)
     np.divide(above, scale, where=is_chunk & (scale > 0), out=normal)
     return normal
 
 
 def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth) per leg.
+    """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth of the leg) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
-    column contains every leg's share of the chunk's score, which is 0 if the leg did not find the chunk. The chunks of
-    a leg with weight 0 count as padding.
+    column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with
+    weight 0 count as padding.
     """
     assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
     legs = zip(rankings, weights, strict=True)
@@ -138,7 +143,10 @@ def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequen
 
 
 def _sum(table: Doubles) -> Doubles:
-    """Sum over the legs; a floating-point sum of three or more shares depends on their order, so they are sorted."""
+    """Return the sum of the shares of each chunk, (questions, columns).
+
+    A floating-point sum of three or more numbers depends on their order; therefore they are sorted first.
+    """
     if len(table) > 2:
         by_chunk = np.ascontiguousarray(np.moveaxis(table, 0, 2))
         by_chunk.sort(axis=2)
@@ -151,8 +159,8 @@ def _sum(table: Doubles) -> Doubles:
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weight of each leg, in the order of ``legs``.
 
-    Raises ConfigError if there are no legs, their names are not those of the weights, a weight is negative or NaN, or
-    all weights are 0.
+    Raises ConfigError if ``legs`` is empty, if ``weights`` does not have exactly the names of the legs, if a weight is
+    negative or NaN, or if all weights are 0.
     """
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
@@ -165,5 +173,8 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
 
 
 def describe_zero(weights: Mapping[str, float]) -> dict[str, str]:
-    """Return a hybrid's fingerprint; it is empty unless a weight is 0, as release 0.2.0 stored wrong rankings for 0."""
+    """Return the fingerprint of a hybrid retriever: a note if one of its weights is 0, else empty.
+
+    The note gives such rankings a new address, because release 0.2.0 stored wrong rankings for a weight of 0.
+    """
     return {} if all(weights.values()) else {"zero_weight": "no chunks"}

@@ -10,19 +10,19 @@ from ragsweep.core.types import Usage
 from ragsweep.parts.fences import unfence
 
 BINARY = frozenset({"verdict", "attributed", "noncommittal"})
-"""Fields whose value is 0 or 1; ragas's models declare them only as integers."""
+"""Fields of a reply whose value must be 0 or 1; the models in ragas accept any integer."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields that must not be blank: ragas would skip an empty one, and score 0 if all are empty."""
+"""Fields of a reply that must not be blank; ragas skips empty values, and returns a score of 0 if all are empty."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 class ResponseSchema(NamedTuple):
-    """The JSON schema that a reply must conform to, its name, and a parser of replies.
+    """The JSON schema that a judge's reply must conform to, the name of the schema, and a parser of replies.
 
-    ``parse`` raises ValueError for a reply that does not conform; the message states the fault without quoting the
-    reply.
+    ``parse`` returns the value in a reply. It raises ValueError for a reply that does not conform; the message
+    describes the fault without quoting the reply.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ResponseSchema(NamedTuple):
 
 
 class JudgeReply(NamedTuple):
-    """A judge's reply: the parsed value, the usage charged for it, and its text (empty for embeddings)."""
+    """The parsed value of a judge's reply, the usage charged for the reply, and its text (empty for embeddings)."""
 
     value: Any
     usage: Usage = Usage()
@@ -39,43 +39,46 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """A model that judges: it replies to prompts in the form that a response schema defines, and embeds texts."""
+    """A model that judges answers: it replies to prompts in the form of a response schema, and embeds texts."""
 
     @property
     def samples(self) -> int:
-        """Number of times that each judgement is requested; the mean is used."""
+        """Number of times that each judgement is requested; metrics use the mean."""
 
     @property
     def fence(self) -> bool:
-        """Whether text under judgement is fenced in prompts."""
+        """Whether prompts enclose the text to be judged in fences (see :mod:`ragsweep.parts.fences`)."""
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
-        """Raise ConfigError if this judge cannot decide a metric; ``embeddings`` is true if the metric needs them."""
+        """Raise ConfigError if this judge cannot judge a metric. ``embeddings``: whether the metric embeds texts."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Return a reply that conforms to the schema. Raises CallFailed if there is none.
+        """Return a reply to ``prompt`` that conforms to ``schema``. Raises CallFailed if the judge gives none.
 
-        ``sample`` is the index of the sample, and ``repetition`` the number of earlier requests with the same prompt in
-        this sample.
+        ``sample`` is the index of the sample, from 0; ``repetition`` is the number of earlier requests with the same
+        prompt in this sample.
         """
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return a reply whose value has one vector per text (empty for a blank one). Raises CallFailed on failure."""
+        """Return a reply whose value is a list of one vector per text; a blank text gets an empty vector.
+
+        Raises CallFailed if the texts cannot be embedded.
+        """
 
 
 @cache
 def response_schema(model: Any) -> ResponseSchema:
-    """Return a pydantic model's response schema, whose JSON schema requires all fields and allows no others."""
+    """Return the response schema of a pydantic model; its JSON schema requires all fields and allows no others."""
     return ResponseSchema(
         model.__name__, _close_schema(model.model_json_schema()), lambda text: parse_reply(text, model)
     )
 
 
 def parse_reply(text: str, model: Any) -> Any:
-    """Parse a reply with a pydantic model; the whole reply must be one JSON value, optionally in a code block.
+    """Return a reply parsed by a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
-    A change to what is accepted affects judgements, so it needs a new version in ``ragas_calls`` and ``judge_checks``.
-    Raises ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7.
+    Raises ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7. A change to the
+    set of accepted replies affects judgements, and so requires a new version in ``ragas_calls`` and ``judge_checks``.
     """
     from pydantic import ValidationError
 
@@ -92,7 +95,10 @@ def parse_reply(text: str, model: Any) -> Any:
 
 
 def reasons_given(value: Any) -> Iterator[str]:
-    """Yield every reason in a reply, with the judged text before it and the decision after it, if there are any."""
+    """Yield every reason in a reply, at any depth, as ``statement: reason -> yes`` (or ``no``).
+
+    The statement or the decision is omitted if the reply has none beside the reason.
+    """
     value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
     if isinstance(value, list):
         for item in value:
@@ -107,7 +113,10 @@ def reasons_given(value: Any) -> Iterator[str]:
 
 
 def _close_schema(schema: Any) -> Any:
-    """Require all fields of every object and forbid others (for structured outputs); limit binary fields to 0 and 1."""
+    """Return a JSON schema that requires all fields, forbids others, and limits the fields in BINARY to 0 and 1.
+
+    Services require such a closed schema for structured outputs.
+    """
     if isinstance(schema, list):
         return [_close_schema(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Detect the language of a text, and the form of a question, from its words, without a model or library."""
+"""Detect the language of a text and the form of a question by word lists and scripts, without a model or a library."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from ragsweep.core.words import has_question_mark, is_syllabic, without_soft_hyphens, words
 
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
-"""Letters that Unicode does not decompose -> their ASCII replacements."""
+"""Letters that Unicode does not decompose, and their ASCII replacements."""
 
 SIGNS = str.maketrans(
     {
@@ -19,26 +19,26 @@ SIGNS = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
     }
 )
-"""Apostrophes, quotation marks, hyphens and the minus sign -> their ASCII equivalents."""
+"""Apostrophes, quotation marks, dashes and the minus sign, and their ASCII equivalents."""
 
 _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
-"""Combining classes of accents, and of vowels that Hebrew and Arabic may omit.
+"""Unicode's combining classes of the marks that ``fold`` removes: accents, and vowel signs of Hebrew and Arabic.
 
-Marks of other classes distinguish words: voicing in kana, tones in Thai, viramas.
+Marks of other classes are kept, because they distinguish words: voicing marks of kana, tone marks of Thai, viramas.
 """
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split())
     for code, words in json.loads(Path(__file__).with_name("stop_words.json").read_text("utf-8")).items()
 }
-"""The stop words of each known language, without accents and in lower case."""
+"""Two-letter code of each language with a list of stop words -> its stop words, as returned by ``fold``."""
 
 NAMES = {
     "en": "english", "fr": "french", "de": "german", "es": "spanish", "it": "italian", "nl": "dutch",
     "pt": "portuguese", "ru": "russian", "zh": "chinese", "ja": "japanese", "ko": "korean", "th": "thai",
     "ar": "arabic",
 }  # fmt: skip
-"""The name of each language that stop words or a script identify."""
+"""Two-letter code -> English name of each language that can be detected by its stop words or its script."""
 
 _CODES = {name: code for code, name in NAMES.items()} | {
     "francais": "fr",
@@ -57,22 +57,28 @@ _SCRIPTS = {
     "ru": re.compile("[\u0410-\u044f\u0401\u0451]"),
     "zh": re.compile("[\u3400-\u9fff]"),
 }
-"""The main language of a script -> the script's characters; Japanese, which also uses Chinese ones, comes first."""
+"""The main language of each script -> the characters of the script.
+
+Japanese is tested first, because Japanese texts also contain Chinese characters.
+"""
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
-"""Cyrillic letters of Ukrainian, Belarusian, Serbian and Macedonian that Russian lacks."""
+"""Cyrillic letters that Ukrainian, Belarusian, Serbian or Macedonian uses and Russian does not."""
 
 _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
-"""Letters of Persian and Urdu that Arabic lacks."""
+"""Letters that Persian or Urdu uses and Arabic does not."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The minimum share of a script's characters among a text's letters; low where words are short, as in Chinese."""
+"""The minimum share of a script's characters among the letters of a text, by language.
+
+The share is lower for scripts in which words have few characters, such as Chinese.
+"""
 
 _LEAST_SCORE = 1.5
-"""The minimum score of a detected language, where a stop word unique to a language scores 1."""
+"""The minimum score for a language to be detected; a stop word that only one language has scores 1."""
 
 _LEAST_RATIO = 1.3
-"""The minimum ratio of the best language's score to the second best's."""
+"""The minimum ratio of the highest score to the second highest for a language to be detected."""
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
     word: tuple(code for code, words in STOP_WORDS.items() if word in words)
@@ -81,27 +87,27 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Convert to lower case, remove accents and soft hyphens, and replace ligatures and typographic signs with ASCII.
+    """Return a text in lower case, without accents and soft hyphens, and with ligatures and punctuation in ASCII.
 
-    ``Œuvre été`` becomes ``oeuvre ete``.
+    For example, ``Œuvre été`` becomes ``oeuvre ete``. Compatibility characters such as ``㎒`` are decomposed (NFKD).
     """
     if text.isascii():
         return text.lower()
-    # Both steps run twice: decomposition can yield a capital (㎒), and case folding a letter that decomposes.
+    # Both steps run twice: decomposition can yield a capital (㎒), and case folding a letter that can be decomposed.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
     return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
 
 
 def language_code(label: str) -> str:
-    """Return the code in STOP_WORDS for a label such as ``fr``, ``fr-CA`` or ``French``; empty if there is none."""
+    """Return the key in STOP_WORDS for a language label (``fr``, ``fr-CA``, ``French``); empty if there is none."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of the language that a text's script identifies; empty if there is none."""
+    """Return the two-letter code of a text's language, detected by its script; empty if it remains unclear."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -113,9 +119,9 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected by its stop words; empty if undecided.
+    """Return the two-letter code of a text's language, detected by its stop words; empty if the language is unclear.
 
-    A stop word that n languages share adds 1/n to the score of each.
+    A stop word that n languages share adds 1/n to the score of each of these languages.
     """
     score = dict.fromkeys(STOP_WORDS, 0.0)
     for word in words(fold(text)):
@@ -126,10 +132,10 @@ def detect_language(text: str) -> str:
 
 
 def content_words(text: str, language: str = "") -> frozenset[str]:
-    """Return the folded words of a text that are not stop words of its language.
+    """Return the words of a text (see :func:`fold`) that are not stop words of its language.
 
-    Single letters are excluded, unless each character of their script is a word; single digits are included.
-    ``language`` is a code in STOP_WORDS; if it is empty, the language is detected, with English as fallback.
+    Single letters are excluded, except in scripts where each character counts as a word; single digits are included.
+    ``language`` is a code in STOP_WORDS. If it is empty, the language is detected; if that fails, it is English.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(
@@ -140,13 +146,13 @@ def content_words(text: str, language: str = "") -> frozenset[str]:
 
 
 KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
-"""Forms without a question word: a few content words, another sentence (such as a request), a yes/no question."""
+"""Forms without a question word: a few keywords, any other text (such as a request), and a yes/no question."""
 
 _LOOKED_AT = 4
-"""Number of initial words searched for a question word if there is no question mark: "in which year", "et pourquoi"."""
+"""In a text without a question mark, phrases count only if they begin within so many words ("in which year")."""
 
 _MOST_KEYWORDS = 4
-"""A text counts as keywords if it has at most this many words, no stop words and no question mark."""
+"""The maximum number of words in a text that counts as keywords."""
 
 _PHRASES: Mapping[str, str] = {
     "how many": "en: how many, how much, how often, how long; fr: combien; de: wie viel, wie viele, wieviel, wie oft,"
@@ -169,7 +175,7 @@ _PHRASES: Mapping[str, str] = {
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Return, for each language, pairs of a form and one of its phrases (split into words), longest phrases first."""
+    """Return a list for each language: pairs of a form and the words of one of its phrases, longest phrases first."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for form, text in _PHRASES.items():
         for part in text.split(";"):
@@ -182,11 +188,12 @@ _FORMS = _phrases()
 
 
 def question_form(text: str) -> str:
-    """Return the form of the first phrase of _PHRASES that a text contains; KEYWORDS or OTHER if it contains none.
+    """Return the form of a question: the key in _PHRASES of the first phrase that the text contains.
 
-    The phrases are those of the detected language, with English as fallback. In a text without a question
-    mark, only phrases that begin in the first four words count. Phrases of yes/no questions count only at the beginning
-    of a text.
+    The phrases are those of the detected language, or of English if none is detected. In a text without a question
+    mark, only phrases that begin within the first four words count; phrases of yes/no questions count only at the
+    beginning of a text. If the text contains no phrase, the form is KEYWORDS for a text of at most four words that has
+    no stop words and no question mark (also for an empty text), else OTHER.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

@@ -1,10 +1,13 @@
-"""A check of numeric parameters, shared by several parts."""
+"""Check the range of numeric parameters."""
 
 from ragsweep.core.errors import ConfigError
 
 
 def check_at_least(part: str, least: float, **values: float | None) -> None:
-    """Raise ConfigError if a value is NaN or below ``least``; None is valid. ``part`` is the part's config key."""
+    """Raise ConfigError if one of ``values`` (name -> value) is below ``least`` or NaN; None is valid.
+
+    ``part`` is the config key of the part, for the message.
+    """
     for name, value in values.items():
-        if value is not None and not value >= least:  # unlike value < least, true for NaN
+        if value is not None and not value >= least:  # true for NaN, unlike value < least
             raise ConfigError(f"{part}.{name} must be at least {least}, got {value}")

@@ -14,7 +14,7 @@ from ragsweep.parts import model_files, onnx_model
 from ragsweep.parts.limits import check_at_least
 
 TORCH = {"int8": "float32"}
-"""A dtype in which ONNX Runtime computes -> the dtype in which torch loads the model to be exported."""
+"""Dtypes for which a model is exported to ONNX -> the dtype in which torch loads the model for the export."""
 
 DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
 
@@ -22,18 +22,18 @@ LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
 class LocalModel:
-    """Base class of parts that run a model on this machine; it locates, checks and loads the model.
+    """Base class of parts that run a model on this machine: locate, check and load the model.
 
-    Addresses of results contain the ``fingerprint``, not the settings ``model`` and ``dtype``.
+    The address of a result contains the ``fingerprint`` instead of the settings ``model`` and ``dtype``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
         operational=frozenset({"model", "device", "dtype", "batch_size", "download"})
     )
-    KEY: ClassVar[str]  # the part's config key, for messages
+    KEY: ClassVar[str]  # the config key of the part, for messages
     INT8: ClassVar[bool] = True  # whether the model may run in int8
 
-    exports: Path | None = None  # cache folder of int8 exports; if None, each process exports the model
+    exports: Path | None = None  # the folder in which int8 exports are cached; None: each process exports the model
 
     model: str | None
     device: str
@@ -43,7 +43,7 @@ class LocalModel:
     download: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes except cached properties: a worker process loads the model itself."""
+        """Return the attributes to pickle, without cached properties: each worker process loads the model itself."""
         own = type(self)
         return {
             name: value
@@ -52,9 +52,9 @@ class LocalModel:
         }
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for missing or unsuitable model files; does not load the model.
+        """Raise ConfigError for invalid settings, and for missing or unsuitable model files, without loading the model.
 
-        If ``download`` is set, missing and outdated files of a hub model are downloaded.
+        If ``download`` is true, missing and outdated files of a hub model are downloaded.
         """
         self._check_device()
         self._resolved_dtype()
@@ -65,7 +65,10 @@ class LocalModel:
             raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the model files' hashes, the compute dtype, library versions and, in int8, ``onnx_model.facts``."""
+        """Return the hashes of the model files, the compute dtype, and the versions of the libraries.
+
+        If the compute dtype is int8, the entries of :func:`ragsweep.parts.onnx_model.facts` are added.
+        """
         libraries = {name: importlib.metadata.version(name) for name in LIBRARIES}
         dtype = self._resolved_dtype()
         added = onnx_model.facts() if dtype == "int8" else {}
@@ -75,12 +78,12 @@ class LocalModel:
         return model_files.locate(str(self.model), f"{self.KEY}.model", self.download)
 
     def _config(self) -> dict[str, Any]:
-        """Return the content of the model's config.json; empty if it has none."""
+        """Return the content of the model's config.json; an empty dict if there is no such file."""
         return model_files.read_mapping(self._folder() / "config.json")
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The model's maximum input length in tokens, as stated in its config.json; None if it is not stated."""
+        """The maximum input length of the model in tokens, according to its config.json; None if that has no limit."""
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
@@ -93,9 +96,10 @@ class LocalModel:
             raise ConfigError(f"{self.KEY}.device is {self.device!r}; {ways}")
 
     def _usable_device(self) -> str | None:
-        """Return the configured device, or None for "auto". Raises ConfigError if torch cannot use it on this machine.
+        """Return the configured device, or None for "auto".
 
-        ``check`` does not call this method: a sweep may be planned on a machine without the device.
+        Raises ConfigError if torch cannot use the device on this machine. The method ``check`` does not call this
+        method, because a sweep may be planned on a machine without the device.
         """
         if self.device == "auto":
             return None
@@ -112,7 +116,11 @@ class LocalModel:
         return self.device
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
-        """Load the model with ``load``, a class of sentence-transformers. Raises ConfigError if that fails."""
+        """Return the model loaded by ``load``, a class of sentence-transformers, with its transformers in int8 if set.
+
+        ``arguments`` are passed to ``load``. Raises ConfigError if the model cannot be loaded, the device cannot be
+        used, or the model cannot be exported for int8.
+        """
         folder, dtype = self._folder(), self._resolved_dtype()
         import torch
 
@@ -136,9 +144,9 @@ class LocalModel:
 
 
 def silence_libraries() -> None:
-    """Hide transformers' progress bars and warnings, and the informational messages of sentence-transformers.
+    """Hide the progress bars and warnings of transformers, and the informational messages of sentence-transformers.
 
-    The settings apply to the rest of the process.
+    The change applies until the process ends.
     """
     from transformers.utils import logging as transformers_logging
 

@@ -1,7 +1,7 @@
-"""Find a model's files without loading it, and hash the content that can change a result.
+"""Find the files of a model without loading the model, and hash the content that can change a result.
 
-A model is "bundled" (included in this project's dependencies), a folder, or the id of a model on the Hugging Face hub.
-This module does not import torch, so that planning stays fast.
+A model is "bundled" (part of a package that ragsweep depends on), a folder, or the id of a model on the Hugging Face
+hub. This module does not import torch, so that planning a sweep stays fast.
 """
 
 import functools
@@ -26,7 +26,7 @@ BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 RANKED_ALIKE_IN_INT8 = frozenset({BUNDLED_WEIGHTS})
-"""SHA-256 of weights that were measured to rank in int8 as in float32: SciFact's nDCG@10 differs by at most .002."""
+"""SHA-256 of weights measured to rank in int8 as in float32: nDCG@10 on SciFact differs by at most .002."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -38,14 +38,14 @@ TOKENIZER = "tokenizer.json"
 PROMPTS = "config_sentence_transformers.json"
 LIBRARYS_OWN = "sentence_transformers."
 KERNEL = re.compile(r"_implementation(_internal)?$")
-"""Keys of settings whose value is an implementation: a keyword of the library, or the id of a kernel on the hub."""
+"""Matches the keys of settings whose value is a keyword of the library or the id of a kernel on the hub."""
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, cached until the file changes.
+    """Return the SHA-256 of a file; the result is cached until the file changes.
 
-    Device, inode, size, ``mtime`` and ``ctime`` identify a version: the system sets ``ctime``, which cannot be reset.
+    A change is detected by device, inode, size, ``mtime`` and ``ctime``; programs cannot reset ``ctime``.
     """
     state = path.stat()
     return _digest(path.resolve(), (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
@@ -58,7 +58,7 @@ def _digest(path: Path, version: tuple[int, ...]) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if there is no file or object. Raises ConfigError for invalid JSON."""
+    """Return the object in a JSON file; {} if there is no file or no object. Raises ConfigError for invalid JSON."""
     content = _read_json(path)
     return content if isinstance(content, dict) else {}
 
@@ -74,9 +74,9 @@ def _read_json(path: Path) -> Any:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is the config key of ``model``, for messages. A hub id is looked up in the local hub cache, and downloaded
-    only if ``download`` is set. Raises ConfigError if the model is not found, if its weights are not safetensors
-    (reading pickled weights can run code), or if it needs custom code.
+    ``key`` is the config key of ``model``, for messages. The model of a hub id is read from the local hub cache, and
+    downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are not
+    safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
         folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, BUNDLED_REQUIREMENT)[0].parent
@@ -90,10 +90,10 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
 
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
-    """Return the paths of a packaged model's files, in the order of ``digests``.
+    """Return the paths of the model files in a Python package, in the order of ``digests``.
 
-    ``digests`` maps each path in the package to its expected SHA-256; messages name ``requirement`` as the argument of
-    pip install. Raises ConfigError if the package is not installed, or a file is missing or has another digest.
+    ``digests`` maps the path of each file to its expected SHA-256; ``requirement`` is what messages advise to install.
+    Raises ConfigError if the package is not installed, or if a file is missing or has another SHA-256.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -108,7 +108,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Find a tokenizer file: the given one, or that of a given folder or model. Raises ConfigError if there is none."""
+    """Return ``tokenizer`` if it is a file, else the tokenizer.json of this model; raises ConfigError if missing."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -120,10 +120,10 @@ def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
 
 
 def facts(folder: Path) -> Mapping[str, str]:
-    """Return two hashes: of a model's weights, and of the files that define its tokenizer, architecture and pooling.
+    """Return two hashes: "weights", and "settings" (the files that define the tokenizer, architecture and pooling).
 
     Notes on training data, and weights that the libraries never read, are excluded. So are ``*.txt`` files next to a
-    tokenizer.json, which contains the vocabulary: some copies of a model lack the ``*.txt`` files.
+    tokenizer.json: their vocabulary is in tokenizer.json as well, and some copies of a model lack these files.
     """
 
     def hashed(paths: Iterable[Path]) -> str:
@@ -143,11 +143,11 @@ def facts(folder: Path) -> Mapping[str, str]:
 
 
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
-    """Return the dtype to compute in; ``auto`` is float32 on a GPU, and on a CPU the fastest that ranks like float32.
+    """Return the dtype to compute in: ``dtype``, or a suitable one if ``dtype`` is "auto".
 
-    ``auto`` selects int8 only for the weights in RANKED_ALIKE_IN_INT8. ``weights`` is the model's weights file, or None
-    if the part cannot compute in int8. Raises ConfigError for an unknown dtype, and for int8 if the part or the device
-    does not support it.
+    "auto" means float32 on a GPU, and :func:`fastest_dtype` on a CPU, but int8 only for weights in
+    RANKED_ALIKE_IN_INT8. ``weights`` is the weights file of the model, or None if the part cannot compute in int8.
+    Raises ConfigError for an unknown dtype, and for "int8" if the part or the device does not support it.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"{key} is {dtype!r}{nearest(dtype, DTYPES)}")
@@ -171,10 +171,10 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 
 
 def fastest_dtype(flags: Set[str]) -> str:
-    """Return the fastest dtype that ranks like float32 (SciFact's nDCG@10 within .002) on a CPU with these flags.
+    """Return the fastest dtype on a CPU with these flags, among those that rank like float32.
 
-    This is bfloat16 if the CPU has matrix units (AMX), else int8 if it has 8-bit dot products (``avx512_vnni``). It is
-    float32 on other CPUs, on which benchmarks/embed.py has not been run.
+    "Like" means that nDCG@10 on SciFact differs by at most .002. The dtype is bfloat16 with matrix units (AMX), else
+    int8 with 8-bit dot products (``avx512_vnni``), else float32, as benchmarks/embed.py did not measure other CPUs.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -183,7 +183,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the instruction sets of this machine's CPU, by their Linux names; empty if unknown."""
+    """Return the Linux names of the instruction sets of this machine's CPU; empty if they are unknown (no Linux)."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -193,7 +193,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Convert any exception in the block, which loads a model, to a ConfigError with the exception's first line."""
+    """Convert any exception in the block, which loads a model, to a ConfigError that quotes its first line."""
     try:
         yield
     except Exception as fault:
@@ -213,7 +213,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
     try:
         files = [*SETTINGS, "*.safetensors"]
         return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
-    except Exception as error:  # network and cache raise many classes: one fact to the user
+    except Exception as error:  # the network and the cache raise many classes of exceptions
         if download:
             quoted = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(
@@ -227,7 +227,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, fact: str) -> None:
-    """Raise ConfigError unless a model has weights, each of them in a *.safetensors file in its module's folder."""
+    """Raise ConfigError if a model has no weights, pickled weights, or weights outside the folder of their module."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
@@ -248,7 +248,7 @@ def _check_weights(folder: Path, fact: str) -> None:
 
 
 def _check_code(folder: Path, fact: str) -> None:
-    """Raise ConfigError for a model that needs further code: a module of another package, or a kernel from the hub."""
+    """Raise ConfigError for a model that needs custom code: a module of another package, or a kernel from the hub."""
     types = [module.get("type", LIBRARYS_OWN) for module in _modules(folder)]
     kernels = [
         value
@@ -265,7 +265,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List the files of a module's weights: the configured one, else WEIGHTS, else all that INDEX names."""
+    """List a module's weights files: the file in its config.json, else WEIGHTS, else those in INDEX; may be empty."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
@@ -276,7 +276,7 @@ def _weights(part: Path) -> list[Path]:
 
 
 def _settings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key, string) for every string in a model's settings, at any depth; items of a list have the list's key."""
+    """Yield (key, string) for every string in a JSON value, at any depth; an item of a list has the key of the list."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else ((name, item) for item in value):
             yield from _settings(item, key)
@@ -289,7 +289,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: its own, those in modules.json, and all inside a router's folder."""
+    """List the folders of a model's modules: its own, those in modules.json, and all folders inside router modules."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

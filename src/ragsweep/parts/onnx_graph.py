@@ -1,4 +1,4 @@
-"""Export a transformer as an ONNX graph for one text, and quantise the weights of its matrix products."""
+"""Export a transformer as an ONNX graph that reads one text at a time, and quantise its matrix products."""
 
 import tempfile
 import warnings
@@ -11,21 +11,24 @@ import numpy as np
 
 OPSET = 17
 ATTENTION = "ragsweep_onnx"
-"""The name under which ``_register_attention`` registers its attention in transformers."""
+"""Name of the attention implementation that ``_register_attention`` adds to transformers."""
 
 OUTPUTS = ("logits", "last_hidden_state")
 PROBES = (5, 160)
-"""Lengths in tokens of the texts on which an export and its model are compared; 160 reveals attention windows."""
+"""Lengths, in tokens, of the texts on which an exported graph and its model are compared.
+
+The longer text reveals models whose tokens attend only to a window of the text.
+"""
 
 TOLERANCE = 1e-4
-"""Maximum difference between a float32 export and its model, as a share of the largest value."""
+"""Maximum difference between the values of a float32 graph and its model, as a share of the largest absolute value."""
 
 LEAST = "ragsweep/least"
-"""Name of a tiny constant, by which a token's activations are divided if all are 0."""
+"""Name of a tiny constant in the graph, the divisor for a token whose activations are all 0."""
 
 
 def output_of(transformer: Any) -> str:
-    """Return the name of the output to compute: the scores of a classifier, else the vectors of the tokens.
+    """Return the name of the output to export: "logits" (of a classifier), else "last_hidden_state" (token vectors).
 
     Raises ValueError for a model that returns neither.
     """
@@ -40,11 +43,12 @@ def output_of(transformer: Any) -> str:
 
 
 def export(transformer: Any, output: str, typed: bool) -> Any:
-    """Export a transformer as an ONNX model that reads one whole text, and compare the two.
+    """Return an ONNX graph of a transformer that reads one text without padding.
 
-    Inputs are ``ids`` and, if ``typed``, ``kinds`` (token types), both (1, tokens); the output is named ``found``.
-    Attention is exported as one operator if the graph then returns the model's values, else as several. Raises
-    ValueError if neither graph returns them.
+    The inputs are ``ids`` and, if ``typed`` is true, ``kinds`` (token types), both (1, tokens); the output is named
+    ``found``. Attention is exported as one operator; if the values of the graph then differ from those of the model,
+    attention is exported as several operators. Raises ValueError if the values differ in both cases, or if the export
+    fails.
     """
     _register_attention()
     for implementation in (ATTENTION, "eager"):
@@ -62,12 +66,13 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 
 
 def quantise(graph: Any, steps: int) -> Any:
-    """Replace, in place, products with constant matrices by products of 8-bit integers; the rest stays float32.
+    """Quantise a graph in place: replace products with constant matrices by products of 8-bit integers; return it.
 
-    A weight becomes an integer from -``steps`` to ``steps``, times a scale of its column. Activations have a scale and
-    a zero point for the whole text, determined at run time. If only one product reads them, the activations of each
-    token are first divided by their largest absolute value, and the product is multiplied by this value, because the
-    activations of some tokens are twenty times as large as those of others. Sums are exact in int32.
+    Other operations stay in float32. A weight becomes an integer from -``steps`` to ``steps``, times a scale of its
+    column. Activations get a scale and a zero point for the whole text, computed at run time. The activations of some
+    tokens are twenty times as large as those of other tokens. If only one product reads the activations, those of each
+    token are therefore first divided by their largest absolute value, and the product is multiplied by this value.
+    Sums are exact in int32.
     """
     from onnx import numpy_helper
 
@@ -101,9 +106,9 @@ def _is_product(node: Any, weights: Mapping[str, Any]) -> bool:
 
 
 def _quantise_activations(source: str, *, by_token: bool) -> list[Any]:
-    """Return the nodes that compute ``source/int8``, ``source/scale`` and ``source/zero``.
+    """Return the nodes that quantise the tensor ``source`` to ``source/int8``, with its scale and its zero point.
 
-    With ``by_token`` they also compute ``source/size``, each token's largest absolute value.
+    If ``by_token`` is true, the nodes first divide by ``source/size``, the largest absolute value of each token.
     """
     from onnx.helper import make_node
 
@@ -131,7 +136,7 @@ def _multiply(source: str, matrix: str, output: str, *, by_token: bool) -> list[
 
 
 def _rounded(matrix: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix in int8, as multiples of a step per column, and the steps (columns,)."""
+    """Return a matrix as int8 multiples of a step size per column, and the step sizes (columns,) in float32."""
     step = np.abs(matrix).max(axis=0) / steps
     step[step == 0] = 1
     return np.rint(matrix / step).astype(np.int8), step.astype(np.float32)
@@ -152,7 +157,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 
     names, ids = ["ids", "kinds"][: 1 + typed], _ids(PROBES[0])
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tracing warnings: constant lengths are detected by the probes
+        warnings.simplefilter("ignore")  # tracing warns of constant lengths, which the comparison on PROBES detects
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
             OneText().eval(),
@@ -169,7 +174,10 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 
 
 def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float:
-    """Return the largest difference between model and graph over the probes, as a share of the largest value."""
+    """Return the largest difference between the values of model and graph, as a share of the largest absolute value.
+
+    Both read texts of the lengths in PROBES, shortened to the maximum input length of the model.
+    """
     import torch
 
     session, worst = session_of(graph.SerializeToString()), 0.0
@@ -187,7 +195,7 @@ def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float
 
 
 def session_of(graph: bytes) -> Any:
-    """Open a graph on the CPU; every run computes only in the calling thread."""
+    """Return an ONNX Runtime session for a graph on the CPU; each run computes only in the thread that calls it."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -197,7 +205,7 @@ def session_of(graph: bytes) -> Any:
 
 
 def _ids(length: int) -> Any:
-    """Return the token ids (1, length) of an artificial text, using only ids that every vocabulary has (3 to 9)."""
+    """Return token ids (1, length) of an artificial text; only the ids 3 to 9 are used, which every vocabulary has."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]
@@ -208,14 +216,14 @@ def _inputs(transformer: Any, ids: Any, kinds: Any) -> Mapping[str, Any]:
 
 
 def _register_attention() -> None:
-    """Register attention that is exported as one operator, for texts without padding."""
+    """Register ATTENTION in transformers: attention that is exported as one operator, for texts without padding."""
     import torch
     from transformers import AttentionInterface
 
     class MultiHeadAttention(torch.autograd.Function):
         @staticmethod
         def forward(_: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:
-            return query  # tracing uses only its shape
+            return query  # tracing uses only the shape of the result
 
         @staticmethod
         def symbolic(graph: Any, query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:

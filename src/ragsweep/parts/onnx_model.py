@@ -1,8 +1,8 @@
 """Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and run each text separately.
 
-Activations are quantised at run time, with one scale per tensor (Zafrir et al. 2019, "Q8BERT", section 2.1, the dynamic
-kind). In a padded batch that scale, and so a vector, would depend on the other texts of the batch. Every text is
-therefore run separately, without padding, one per core: its vector never depends on other texts.
+Activations are quantised at run time, with one scale per tensor (dynamic quantisation: Zafrir et al. 2019, "Q8BERT",
+section 2.1). In a padded batch, this scale would depend on all texts of the batch. Every text is therefore run without
+padding and separately, in parallel threads, so that its vector never depends on other texts.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 VERSION = "1"
-"""Version of the graph and its quantisation; every change that affects vectors needs a new version."""
+"""Version of the export and the quantisation; increase it with every change that affects vectors."""
 
 
 def facts() -> Mapping[str, str]:
-    """Return the version and the bits per weight of the quantisation, and the versions of the libraries."""
+    """Return the version of the export with its bits per weight, and the versions of the ONNX libraries."""
     return {
         "int8": f"{VERSION}, {weight_bits()} bits",
         **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
@@ -37,11 +37,11 @@ def facts() -> Mapping[str, str]:
 
 
 def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | None) -> None:
-    """Make a SentenceTransformer or CrossEncoder, in float32 on the CPU, compute its transformers in int8.
+    """Change ``model`` in place so that its transformers compute in int8, and free their float32 weights.
 
-    Their weights are freed. ``fingerprint`` has all that determines the exported file, and ``folder`` is its cache
-    folder (None: every process exports the model again). Raises ValueError if there is no transformer, or if one cannot
-    be exported.
+    ``model`` is a SentenceTransformer or CrossEncoder in float32 on the CPU. ``fingerprint`` contains everything that
+    determines the exported files, which are cached in ``folder`` (None: every process exports the model again). Raises
+    ValueError if the model has no transformer, or if a transformer cannot be exported.
     """
     from sentence_transformers.base.modules import Transformer
 
@@ -58,7 +58,10 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
 
 def weight_bits() -> int:
-    """Return the bits of a weight: 8, or 7 on x86 without VNNI, where a sum of two products may overflow 16 bits."""
+    """Return the number of bits per weight: 8, or 7 on x86 without VNNI.
+
+    Without VNNI, x86 adds pairs of products in 16 bits, which 8-bit weights may overflow.
+    """
     x86 = platform.machine().lower() in {"x86_64", "amd64", "i686"}
     return 7 if x86 and not VNNI & cpu_flags() else 8
 
@@ -69,10 +72,10 @@ def _quantised(transformer: Any, output: str, typed: bool) -> bytes:
 
 
 def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the bytes cached under a name; create them with ``make`` if they are missing or damaged.
+    """Return the content cached in ``folder`` under a name; if it is missing or damaged, create it with ``make``.
 
-    A file begins with the SHA-256 of its name and content. One process creates it while others wait. If the folder is
-    not writable, the bytes are not cached.
+    A cache file begins with a SHA-256 of its name and content. One process creates the file while others wait. If the
+    folder cannot be used, for example because it is read-only, the content is created but not cached.
     """
     path = folder / f"{name}.onnx"
     try:
@@ -93,7 +96,7 @@ def _digest(graph: bytes, name: str) -> bytes:
 
 
 class Int8Forward:
-    """A replacement for a transformer's ``forward`` that runs each text of a batch alone, in parallel threads."""
+    """A replacement for ``forward`` of a transformer that runs each text of a batch separately, in parallel threads."""
 
     def __init__(self, graph: bytes, output: str) -> None:
         import torch
@@ -104,7 +107,10 @@ class Int8Forward:
         self._threads = torch.get_num_threads()
 
     def __call__(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None, **_: Any) -> Mapping[str, Any]:
-        """Return {name: output}: logits (texts, classes), or vectors (texts, tokens, dimension), with 0 at padding."""
+        """Return a dict with one tensor: "logits" (texts, classes), or "last_hidden_state" (texts, tokens, dimension).
+
+        The last hidden state is zero at padding.
+        """
         import torch
 
         ids, read = input_ids.numpy(), attention_mask.numpy().astype(bool)
@@ -127,7 +133,10 @@ class Int8Forward:
 
 
 def padded(rows: Sequence[np.ndarray], read: np.ndarray) -> np.ndarray:
-    """Return (texts, positions, dimension): each token's vector at the token's position, zeros at padding."""
+    """Return token vectors as one array (texts, positions, dimension), with zeros at padding.
+
+    ``rows`` has one array (tokens, dimension) per text, and ``read`` (texts, positions) is true at tokens.
+    """
     whole = np.zeros((*read.shape, rows[0].shape[1]), dtype=np.float32)
     for vectors, row, tokens in zip(rows, whole, read, strict=True):
         row[tokens] = vectors

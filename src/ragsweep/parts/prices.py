@@ -1,4 +1,4 @@
-"""Prices of tokens by model, from a dated table."""
+"""Look up the price of a model's tokens in a dated table, and compute the cost of a usage."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from ragsweep.core.types import PartTraits, Usage
 
 @dataclass(eq=False)
 class Prices:
-    """Prices of tokens by model, in one currency; if several patterns match a model, the longest applies.
+    """Prices of tokens by model, in one currency.
 
-    ``models`` maps a pattern (``gpt-4o-mini*``) to [input price, output price] of a million tokens. A pattern's length
-    does not count its ``*``.
+    ``models`` maps a pattern for names of models, such as ``gpt-4o-mini*``, to [input price, output price] of a million
+    tokens. Case is ignored. If several patterns match, the one with the most characters other than ``*`` applies.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -39,7 +39,7 @@ class Prices:
                 )
 
     def of(self, model: str) -> tuple[float, float] | None:
-        """Return the prices of a million input tokens and of a million output tokens; None for an unknown model."""
+        """Return the prices of a million input tokens and a million output tokens; None if no pattern matches."""
         matching = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
         if not matching:
             return None
@@ -47,7 +47,10 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of a usage: 0 without calls (a local model), else NaN if the model's price is unknown."""
+        """Return the cost of a usage, in ``currency``; NaN if the price of the model is unknown.
+
+        A usage without calls, as of a local model, costs 0.
+        """
         if not usage.calls:
             return 0.0
         price = self.of(model)

@@ -1,4 +1,4 @@
-"""Prompts: the chat messages of a request, and the detection of refusals in answers."""
+"""Write the chat messages for a request, and detect answers that are refusals."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,11 @@ KNOWN = {
     "question": ("fence", "passages", "question"),
     "passage": ("fence", "name", "number", "text"),
 }
-"""Placeholders that each template may contain."""
+"""The placeholders that each template may contain."""
 
 NEEDED = {"question": ("passages", "question"), "passage": ("text",)}
+"""The placeholders that each template must contain."""
+
 FENCE = 12
 """Length of the fence in characters."""
 
@@ -27,13 +29,18 @@ APOSTROPHES = str.maketrans("\u2018\u2019\u02bc", "'''")
 
 @dataclass(eq=False)
 class Prompt:
-    """Templates with placeholders in braces (``{question}``); a literal brace is written twice.
+    """Templates of a prompt for answers; a placeholder is a name in braces, and a literal brace is written twice.
 
-    The placeholders are ``{fence}`` and ``{refusal}`` (the first of ``refusals``) in ``system``; ``{refusal}`` in
-    ``system_alone``; ``{passages}``, ``{question}`` and ``{fence}`` in ``question``; ``{number}`` (from 1), ``{name}``,
-    ``{text}`` and ``{fence}`` in ``passage``. The fence is a hash of question and passages, so that no passage can
-    contain it, and equal requests have equal prompts. Without passages, ``system_alone`` replaces ``system`` and the
-    bare question replaces ``question``. If ``citations`` is true, ``passage`` must contain ``{number}``.
+    The four templates may contain these placeholders:
+
+    - ``system``: ``{fence}`` and ``{refusal}`` (the first of ``refusals``);
+    - ``system_alone``: ``{refusal}``;
+    - ``question``: ``{passages}`` and ``{question}`` (both required), and ``{fence}``;
+    - ``passage``: ``{text}`` (required), ``{number}`` (from 1), ``{name}`` and ``{fence}``.
+
+    The fence is a hash of the question and the passages: a passage cannot imitate it, and equal requests have equal
+    prompts. For a request without passages, ``system_alone`` replaces ``system``, and the question is sent without a
+    template. If ``citations`` is true, ``passage`` must contain ``{number}``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -46,7 +53,7 @@ class Prompt:
     citations: bool
 
     def check(self) -> None:
-        """Raise ConfigError for unknown and missing placeholders, and for invalid refusals."""
+        """Raise ConfigError for an invalid template, an unknown or missing placeholder, and invalid refusals."""
         for key in KNOWN:
             _check_template(key, getattr(self, key))
         refusals = self.refusals if isinstance(self.refusals, list) else []
@@ -61,7 +68,7 @@ class Prompt:
             )
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return chat messages (role, content): the system message unless blank, earlier turns, and the question."""
+        """Return chat messages (role, content): the system message unless empty, earlier turns, and the question."""
         fence = texts_hash([[request.question], *request.passages])[:FENCE]
         system = _fill(self.system if request.passages else self.system_alone, fence=fence, refusal=self.refusals[0])
         question = request.question
@@ -76,14 +83,14 @@ class Prompt:
         return [{"role": role, "content": text} for role, text in turns]
 
     def is_refusal(self, text: str) -> bool:
-        """Return whether an answer begins with a refusal, ignoring case and punctuation."""
+        """Return whether an answer begins with one of ``refusals``, ignoring case and punctuation."""
         return begins_with_refusal(text, self.refusals)
 
 
 def fenced_messages(instruction: str, request: Request) -> list[dict[str, str]]:
-    """Return chat messages: an instruction, and the conversation between tags.
+    """Return two chat messages: the instruction, and the conversation (history and question) between tags.
 
-    The tags contain a hash of the conversation, so that the conversation cannot contain them.
+    The tags contain a hash of the conversation, so that the conversation cannot imitate them.
     """
     text = "\n".join([*(f"{turn.role}: {turn.text}" for turn in request.history), f"user: {request.question}"])
     fence = texts_hash([[text]])[:FENCE]
@@ -99,12 +106,12 @@ def begins_with_refusal(text: str, refusals: Sequence[str]) -> bool:
 
 
 def _fill(template: str, **values: str) -> str:
-    """Fill in a template and strip it; braces in a value are not placeholders."""
+    """Return a template with its placeholders filled in, stripped; braces in a value are left unchanged."""
     return template.format_map(values).strip()
 
 
 def _plain(text: str) -> str:
-    """Reduce a text to its words in lower case, separated by single spaces."""
+    """Return the words of a text in lower case, separated by single spaces."""
     return " ".join(re.findall(r"[\w']+", text.translate(APOSTROPHES).casefold()))
 
 

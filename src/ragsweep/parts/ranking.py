@@ -1,4 +1,8 @@
-"""Rank scored chunks (best first, ties by chunk position, padded to the depth), and drop or widen ranked chunks."""
+"""Rank scored chunks, and remove chunks from rankings or replace them by larger ones.
+
+Rankings are two arrays (questions, depth), the positions and the scores of chunks, with the best chunk first. If a
+question has fewer chunks, the rest is padding, with position -1 and score -infinity (NaN if the search failed).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,22 +15,23 @@ from ragsweep.core.types import NO_CHUNK, Floats, Integers, Rankings
 
 
 def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order the candidates of every question and cut or pad them to ``depth``.
+    """Return rankings of the candidates of every question, best first, cut or padded to ``depth``.
 
-    ``positions`` and ``scores`` are (questions, candidates), in any order, each chunk once; padding has position -1.
-    Scores are compared in float32, the stored type, so that equal stored scores are ties.
+    ``positions`` and ``scores`` are (questions, candidates), in any order. In a row, each chunk occurs once, and
+    padding has position -1. Scores are compared in float32, the type in which they are stored; equal scores are in
+    order of position.
     """
     ascending, column = by_position(positions)
     return arrange_ascending(ascending, np.take_along_axis(scores, column, axis=1), depth)
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Order candidates like ``arrange``, given positions that ascend in every row; padding may be anywhere."""
+    """Return rankings like ``arrange``, from positions that ascend in every row except for padding (anywhere)."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)
     width = order.shape[1]
-    order += np.arange(len(order))[:, None] * kept.shape[1]  # indices into the flat arrays: one gather each
+    order += np.arange(len(order))[:, None] * kept.shape[1]  # flat indices: faster to look up
     if width == depth:
         return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
     result = empty_rankings(len(order), depth)
@@ -36,7 +41,7 @@ def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int)
 
 
 def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort every row by chunk position, padding first; return the positions and their original columns."""
+    """Return the positions with every row sorted, padding first, and the column from which each position comes."""
     bits = positions.shape[1].bit_length()
     keys = (positions.astype(np.int64) << bits) | np.arange(positions.shape[1])  # sort is far faster than argsort
     keys.sort(axis=1)
@@ -44,8 +49,11 @@ def by_position(positions: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
-    """Return the columns of the ``depth`` highest scores of every row, best first, ties by column."""
-    bits = (0.0 - scores).view(np.int32)  # 0 - x, so that there is no -0.0, which would not tie with 0.0
+    """Return the columns of the ``depth`` highest scores of every row (all, if there are fewer), best first.
+
+    Equal scores are in order of column.
+    """
+    bits = (0.0 - scores).view(np.int32)  # 0.0 - x is never -0.0, whose bits differ from those of 0.0
     flips = bits >> 31
     flips &= 0x7FFFFFFF
     flips ^= bits  # IEEE 754 floats sort like integers once negative ones are flipped
@@ -57,25 +65,26 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
 
 
 def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
-    """Return the best chunks of one question, at most ``depth``, among the chunks that score higher than ``above``.
+    """Return the positions and scores of the best chunks of one question, best first, without padding.
 
-    ``scores`` (chunks,) has one score for every chunk. Returns positions and scores, the best first, unpadded.
+    ``scores`` (chunks,) has the scores of all chunks. At most ``depth`` chunks are returned, and only chunks that score
+    higher than ``above``; there may be none. Equal scores are in order of position.
     """
     kept = scores.astype(np.float32)
     chunks = np.flatnonzero(kept > above)
     if len(chunks) > depth:
         least = np.partition(kept[chunks], -depth)[-depth]
-        chunks = chunks[kept[chunks] >= least]  # all ties for the last rank: the stable sort keeps the first of them
+        chunks = chunks[kept[chunks] >= least]  # with all ties for the last rank; the sort keeps the first of them
     order = chunks[np.argsort(-kept[chunks], kind="stable")][:depth]
     return order.astype(np.int32), kept[order]
 
 
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
-    """Replace chunks by the larger chunks that contain them.
+    """Return rankings in which chunks are replaced by the larger chunks that contain them.
 
     Each larger chunk occurs once, with the place and the score of the best chunk that it contains; later chunks move
-    up, and the rankings are padded to their depth. ``wide`` (questions, depth) has the positions of the containing
-    chunks, NO_CHUNK at padding, and ``chunks`` is the address of their chunking.
+    up, and the end of each ranking is padded. ``wide`` (questions, depth) has the positions of the larger chunks, and
+    NO_CHUNK where ``narrow`` has padding. ``chunks`` is the address of the larger chunks.
     """
     order = np.argsort(wide, axis=1, kind="stable")
     ordered = np.take_along_axis(wide, order, axis=1)
@@ -89,15 +98,15 @@ def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankin
 
 
 def drop_below(rankings: Rankings, least: float) -> Rankings:
-    """Turn all chunks that score below ``least`` into padding."""
+    """Return rankings in which all chunks that score below ``least`` are replaced by padding."""
     return pad_where_not(rankings.scores >= least, rankings)
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
-    """Remove documents from rankings; later chunks move up, and the rankings are padded to their depth.
+    """Return rankings without the chunks of some documents; later chunks move up, and the end of each is padded.
 
-    ``document`` (chunks,) has the index of every chunk's document; ``dropped`` (questions,) lists the indices of the
-    documents to remove from each ranking.
+    ``document`` (chunks,) has the index of the document of each chunk. ``dropped`` (questions,) lists the indices of
+    the documents to remove from the ranking of each question.
     """
     of_ranks = np.where(rankings.positions == NO_CHUNK, NO_CHUNK, np.append(document, NO_CHUNK)[rankings.positions])
     kept = np.ones(of_ranks.shape, dtype=bool)
@@ -111,23 +120,25 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Cut every ranking before the first chunk with which the total exceeds ``budget`` tokens; the rest is padding.
+    """Return rankings cut so that the chunks of each have at most ``budget`` tokens in total; the rest is padding.
 
-    ``tokens`` (chunks,) counts the tokens of every chunk.
+    Each ranking is cut before the first chunk with which the total would exceed ``budget``, even if a later chunk is
+    short enough.
+    ``tokens`` (chunks,) has the number of tokens of each chunk.
     """
-    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the 0
+    spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the appended 0
     return pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)
 
 
 def pad_where_not(kept: NDArray[np.bool_], rankings: Rankings) -> Rankings:
-    """Replace chunks with padding where ``kept`` (questions, depth or 1) is false; failed rankings stay failed."""
+    """Return rankings with padding where ``kept`` (questions, depth or 1) is false; failed rankings stay failed."""
     positions = np.where(kept, rankings.positions, np.int32(NO_CHUNK))
     padded = Rankings(positions, np.where(kept, rankings.scores, np.float32(-np.inf)), rankings.chunks)
     return mark_failed(padded, rankings.failed)
 
 
 def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
-    """Replace the rankings of questions whose search ``failed`` (questions,) with padding that scores NaN."""
+    """Return rankings in which each question whose search ``failed`` (questions,) has only padding, with score NaN."""
     if not failed.any():
         return rankings
     positions = np.where(failed[:, None], np.int32(NO_CHUNK), rankings.positions)
@@ -135,12 +146,12 @@ def mark_failed(rankings: Rankings, failed: NDArray[np.bool_]) -> Rankings:
 
 
 def check_min_score(least: float | None, part: str = "retriever") -> None:
-    """Raise ConfigError for a ``min_score`` of NaN; ``part`` is the part's config key."""
+    """Raise ConfigError if ``least``, the setting ``min_score``, is NaN; ``part`` is the config key of the part."""
     if least is not None and np.isnan(least):
         raise ConfigError(f"{part}.min_score is NaN; use a number, or null for no threshold")
 
 
 def empty_rankings(questions: int, depth: int) -> Rankings:
-    """Return rankings of padding only."""
+    """Return rankings that consist of padding: position -1 and score -infinity."""
     positions = np.full((questions, depth), NO_CHUNK, dtype=np.int32)
     return Rankings(positions, np.full((questions, depth), -np.inf, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Reorder the candidates of rankings by a reranker's scores."""
+"""Reorder rankings by the scores of a reranker."""
 
 from typing import Any, NamedTuple
 
@@ -12,16 +12,17 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.ranking import check_min_score, mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""Parameters of a reranker that change only the use of its scores."""
+"""Parameters of a reranker that do not change its scores, but only how they are used."""
 
 
 class Reordering(NamedTuple):
-    """How a reranker's scores are used.
+    """The settings that determine how the scores of a reranker are used.
 
-    Only the first ``candidates`` chunks of a ranking are scored. With ``min_score``, only chunks with at least this
-    score are kept: unscored ones are dropped, and a ranking may be empty. If ``mix`` (0 to 1) is above 0, the
-    order follows ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of a
-    question's candidates to 0..1. If ``mix`` is 0, the reranker's scores are used unchanged.
+    The reranker scores only the first ``candidates`` chunks of a ranking. If ``min_score`` is set, chunks that score
+    lower and chunks without a score are dropped; the ranking may then be empty. If ``mix`` is 0, chunks are ordered by
+    the scores of the reranker. If ``mix`` is above 0 (at most 1), they are ordered by
+    ``(1 - mix) * min-max(reranker) + mix * min-max(first stage)``, where min-max scales the scores of the candidates of
+    a question to the range from 0 to 1.
     """
 
     candidates: int
@@ -29,7 +30,7 @@ class Reordering(NamedTuple):
     mix: float = 0.0
 
     def check(self) -> None:
-        """Raise ConfigError for a number out of range."""
+        """Raise ConfigError for a number out of range or NaN."""
         check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
@@ -37,18 +38,18 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Return a reranker's ``candidates``, with ``min_score`` and ``mix`` if its trait ``reordering`` names them."""
+    """Return the settings of a reranker: ``candidates``, and those that its trait ``reordering`` names."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 
 
 def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
-    """Reorder the head of every ranking, its first ``candidates``; ties and the chunks after the head keep their order.
+    """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
-    With ``min_score``, chunks of the head that the reranker scores lower and all chunks after the head are dropped.
-    ``scores`` (pairs,) has the reranker's scores of all heads, row by row, without padding. In the head, the returned
-    scores are those that determine its order: the reranker's or the mixed ones. After the head they are the first
-    stage's.
+    ``scores`` (pairs,) has the scores of the reranker for the chunks of all heads, row by row, without padding. Chunks
+    after the head keep their places and scores; if ``min_score`` is set, they are dropped, and so are the chunks of
+    the head with a lower score. The returned scores of the head are those that determine its order (mixed scores if
+    ``mix`` is above 0).
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

@@ -1,4 +1,4 @@
-"""Split texts into sentences by sentencex's rules for abbreviations, quotes and lists, and a few more for French."""
+"""Split texts into sentences with the library sentencex, and with additional rules for French abbreviations."""
 
 import re
 from collections.abc import Iterator
@@ -17,32 +17,36 @@ LANGUAGES = {
     "portuguese": "pt",
     "russian": "ru",
 }
-"""Languages with rules for sentences, and their codes."""
+"""The languages with rules for sentences -> their codes in sentencex."""
 
 WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
-"""White space of more than one byte: sentencex 1.0.32 can panic if it precedes a full stop."""
+"""White space of more than one byte in UTF-8; before a full stop, it can make sentencex 1.0.32 panic."""
 
 UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr|Stes?|Sts?)\.\s*$")
-"""An abbreviation that does not end a French sentence: before or within a name (``M. Dupont``, ``J.-C.``)."""
+"""Matches a French abbreviation at the end of a text, as it occurs in names (``M. Dupont``, ``J.-C.``).
+
+The abbreviation does not end a sentence.
+"""
 
 
 def check_language(language: str, part: str = "chunker") -> None:
-    """Raise ConfigError for a language that is not in LANGUAGES; ``part`` is the part's config key."""
+    """Raise ConfigError for a language that is not in LANGUAGES; ``part`` is the config key of the part."""
     if language not in LANGUAGES:
         raise ConfigError(f"{part}.language is {language!r}{nearest(language, LANGUAGES)}")
 
 
 def sentences(text: str, language: str) -> list[Piece]:
-    """Return the spans of a text's sentences, each with its trailing white space; together they cover the whole text.
+    """Return the spans of the sentences of a text, in order; together they cover the whole text.
 
-    A line break alone does not end a sentence, but a blank line does.
+    A sentence includes the white space after it. A line break alone does not end a sentence, but a blank line does. A
+    text without a sentence boundary, even an empty one, is one sentence.
     """
     starts = [0, *_starts(encodable(text), language)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
 
 def _starts(text: str, language: str) -> Iterator[int]:
-    """Yield the starts of all sentences except the first."""
+    """Yield the start of each sentence except the first."""
     import sentencex
 
     text = WIDE_SPACES.sub(" ", text)

@@ -1,4 +1,4 @@
-"""Settings shared by the parts that call a service; most of them cannot change a result."""
+"""Settings shared by the parts that call a service."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ from ragsweep.services.thoughts import TAGS
 
 @dataclass(eq=False, kw_only=True)
 class ServiceSettings:
-    """Settings with which a part calls its ``service``; see :class:`ragsweep.services.http_client.Service`.
+    """Base class of parts that call a service; :class:`ragsweep.services.http_client.Service` explains the settings.
 
-    The part's ``__post_init__`` creates the service from ``call_settings``.
+    A subclass must set ``service`` in its ``__post_init__``, with the settings that ``call_settings`` returns.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"key_env", "timeout", "retries", "concurrency"}))
-    KEY: ClassVar[str]  # the part's config key, for messages
+    KEY: ClassVar[str]  # the config key of the part, for messages
 
     key_env: str | None = None
     timeout: float = 60
@@ -26,25 +26,28 @@ class ServiceSettings:
     service: Service = field(init=False, repr=False)
 
     def call_settings(self, *further: str) -> dict[str, Any]:
-        """Return these settings, and those listed in ``further``, as keyword arguments of a Service."""
+        """Return the settings of this class, and those named in ``further``, as keyword arguments of a Service."""
         return {name: getattr(self, name) for name in ("key_env", "timeout", "retries", "concurrency", *further)}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
+        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
         self.service.check(self.KEY)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key is not in the environment; makes no call."""
+        """Raise ConfigError if the environment lacks a usable key under the name ``key_env``; None requires no key."""
         self.service.check_key(self.KEY)
 
 
 LIMITS = ("deadline", "requests_per_minute", "tokens_per_minute")
-"""Settings of calls to a model, in addition to those of every service."""
+"""Settings for calls to a model, in addition to those for calls to any service."""
 
 
 @dataclass(eq=False)
 class EndpointSettings(ServiceSettings):
-    """Settings of calls to a model behind OpenAI's protocol; text within ``thoughts`` tags is removed from replies."""
+    """Base class of parts that call a model through OpenAI's protocol.
+
+    Text within the tags named in ``thoughts`` is removed from replies; None removes nothing.
+    """
 
     TRAITS = replace(ServiceSettings.TRAITS, operational=ServiceSettings.TRAITS.operational.union(LIMITS))
 
@@ -59,5 +62,5 @@ class EndpointSettings(ServiceSettings):
     service: Endpoint = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call."""
+        """Create the service; nothing is sent."""
         self.service = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **self.call_settings(*LIMITS))

@@ -1,4 +1,4 @@
-"""Targets: pass/fail thresholds, bands, and suggested actions."""
+"""Evaluate metrics by targets: thresholds to pass or fail, bands, and suggested actions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,31 +10,34 @@ from ragsweep.core.results import Result, Summary, TargetResult
 
 PASS, FAIL, WARN, NOT_JUDGED = "pass", "fail", "warn", "not judged"
 ENFORCE = "enforce"
-"""A key in the config group ``targets``; if its value is true, a missed target sets the exit status."""
+"""A key in the config group ``targets``; if its value is true, a failed target sets the exit status."""
 
 
 class TargetRule(Protocol):
     """A target: a rule that evaluates one metric."""
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Evaluate a measured metric."""
+        """Return the result for a metric whose value is not NaN."""
 
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric by a threshold and bands; the metric's direction determines which side passes.
+    """Evaluate a metric by a threshold and bands.
+
+    A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit.
 
     Args:
-        threshold: The worst passing value. Bands do not affect whether a value passes.
-        good: Value from which the band is "good"; None: the threshold.
-        fair: Value from which the band is "fair"; None: the threshold.
-        warn: Warn instead of failing.
-        action: Suggested action below the best band.
-        bands: Name of each band -> the value from which it applies, in place of good and fair.
-        below: Name of the band of values that reach no other band.
-        ideal: The value to aim at; reports say whether it is reached, and nothing else depends on it.
-        improvement, ideal_improvement: The minimal and the ideal lead of a config over its baseline, in the metric's
-        unit; ``ragsweep compare --report`` tests both.
+        threshold: The limit that a value must reach to pass; bands have no influence on this.
+        good: The limit of the band "good"; None: the threshold.
+        fair: The limit of the band "fair"; None: the threshold.
+        warn: Whether a value that does not pass is a warning instead of a failure.
+        action: The action suggested for a value that is not in the best band.
+        bands: Name of each band -> its limit, in place of ``good`` and ``fair``; a value is in the best band that it
+            reaches.
+        below: The name of the band for values that reach no limit of a band.
+        ideal: A limit to aim for; reports show whether the value reaches it, and nothing else depends on it.
+        improvement, ideal_improvement: The minimum and the ideal improvement of a config over its baseline, in the unit
+            of the metric; ``ragsweep compare --report`` tests both.
     """
 
     threshold: float
@@ -49,7 +52,7 @@ class Target:
     ideal_improvement: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a number that is not finite, and for a band whose value is not a finite number."""
+        """Raise ConfigError for a setting or the limit of a band that is not a finite number."""
         for key in ("threshold", "good", "fair", "ideal", "improvement", "ideal_improvement"):
             if not math.isfinite(getattr(self, key) or 0):
                 raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")
@@ -58,9 +61,10 @@ class Target:
                 raise ConfigError(f"bands: {name} must be the finite number from which the band applies, got {limit!r}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Evaluate a metric.
+        """Return whether the value of a metric passes, its band, and the suggested action.
 
-        The result is ``sure`` if every known end of the metric's 95 % interval passes or fails as its value does.
+        The result is ``sure`` if both ends of the metric's 95 % interval pass, or both fail, like the value. Ends that
+        are NaN are ignored, so that a result without an interval is sure.
         """
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
@@ -84,14 +88,14 @@ class Target:
 
 @dataclass(eq=False)
 class Drop:
-    """Warn if a metric gets too much worse than a reference, such as a value observed in production.
+    """Warn if a metric is much worse than a reference, such as a value observed in production.
 
     Worse means lower, or higher for a metric where lower is better.
 
     Args:
-        share: The permitted change for the worse as a proportion of the reference, above 0 and below 1.
-        reference: The value to compare with; None: no evaluation.
-        action: Suggested action after a larger change for the worse.
+        share: The permitted deterioration as a proportion of the reference, above 0 and below 1.
+        reference: The value to compare with; None: the metric is not evaluated.
+        action: The action suggested if the deterioration is larger.
     """
 
     share: float
@@ -106,7 +110,7 @@ class Drop:
             raise ConfigError(f"reference must be a finite number or null, got {self.reference}")
 
     def evaluate(self, summary: Summary) -> TargetResult:
-        """Warn if the metric is beyond the worst permitted value, else pass; without a reference: "not judged"."""
+        """Return a warning if the metric is worse than permitted, else a pass; "not judged" without a reference."""
         if self.reference is None:
             return TargetResult(summary.name, NOT_JUDGED, summary.value, action="it has no reference")
         change = self.share * abs(self.reference)
@@ -115,7 +119,10 @@ class Drop:
 
 
 def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, Summary]) -> tuple[TargetResult, ...]:
-    """Evaluate every metric that has a target; a metric that is missing from ``summaries`` or NaN is "not judged"."""
+    """Return one result per target; a metric that is missing from ``summaries`` or NaN is "not judged".
+
+    ``targets`` and ``summaries`` map the name of a metric to its target and its summary.
+    """
     results = []
     for name, target in targets.items():
         if name not in summaries:
@@ -128,18 +135,18 @@ def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, 
 
 
 def misses_target(result: Result) -> bool:
-    """Return whether a config misses an enforced target; a warning does not count."""
+    """Return whether a config enforces its targets and its result fails one of them; warnings do not count."""
     enforced = (result.run.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(target.verdict == FAIL for target in result.summaries.targets)
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of ideals that are reached, and the number that were evaluated."""
+    """Return the number of metrics that reach their ideal, and the number of metrics evaluated by an ideal."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 
 
 def count_met(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of targets that passed, and the number that were evaluated."""
+    """Return the number of targets that passed, and the number of targets that were evaluated."""
     verdicts = [result.verdict for result in results if result.verdict != NOT_JUDGED]
     return verdicts.count(PASS), len(verdicts)

@@ -1,4 +1,7 @@
-"""Templates: texts with fields of a task's case in braces, such as ``{input}``; a literal brace is doubled."""
+"""Fill in templates: texts with the names of fields in braces, such as ``{input}``; a literal brace is doubled.
+
+The fields are those of a case of a task.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,9 +12,9 @@ from ragsweep.core.errors import ConfigError, nearest
 
 
 def placeholders(template: str) -> list[str]:
-    """List the fields used in a template.
+    """List the names of the fields in a template, in order and with repetitions.
 
-    Raises ConfigError if a brace is unbalanced, or a placeholder is not just a name.
+    Raises ConfigError if a brace is unbalanced, or if a placeholder is not just a name.
     """
     try:
         parsed = list(Formatter().parse(template))
@@ -25,7 +28,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def render(template: str, fields: Mapping[str, Any]) -> str:
-    """Fill in a template; a value that is not a string is written as JSON.
+    """Return a template filled in with the values of ``fields``; a value that is not a string is written as JSON.
 
     Raises ConfigError for an unknown field and for an invalid template.
     """
@@ -40,9 +43,10 @@ def render(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def fill(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill in every text in nested mappings and lists; a text that is a single placeholder becomes the field's value.
+    """Return a value with all templates in its mappings and lists filled in, at any depth.
 
-    Raises ConfigError for an unknown field and for an invalid template.
+    A text that is just a placeholder is replaced by the value of the field, which may have any type. Keys of mappings,
+    and values of other types, are unchanged. Raises ConfigError for an unknown field and for an invalid template.
     """
     if isinstance(value, Mapping):
         return {key: fill(item, fields) for key, item in value.items()}

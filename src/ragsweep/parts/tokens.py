@@ -1,4 +1,4 @@
-"""The tokenizer that measures contexts: each word, and each punctuation mark or symbol, is a token.
+"""Count and locate tokens, to measure the length of contexts: each word, punctuation mark and symbol is a token.
 
 In scripts without spaces, and in Hangul, each character is a token. All configs use this tokenizer, which is
 independent of models, so that context lengths are comparable across configs and over time.
@@ -18,34 +18,35 @@ _ASCII = re.compile(r"\w+|[^\w\s]")
 
 
 def count(text: str) -> int:
-    """Count the tokens of a text."""
+    """Return the number of tokens of a text."""
     return len(_tokens(text).findall(text))
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """The start and end, in characters, of each token of one text, as two ascending arrays (tokens,)."""
+    """The start and the end of each token of a text, in characters: two ascending arrays (tokens,)."""
 
     start: Numbers
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Return for each span the index of the first token that overlaps it, and the index after the last such token.
+        """Return the range of tokens that overlap each span: the index of the first token, and that after the last.
 
-        All four arrays are (spans,). ``start`` and ``end`` are in characters; an empty span overlaps no token.
+        ``start`` and ``end`` have the ends of the spans in characters; all four arrays are (spans,). If a span overlaps
+        no token, its two indices are equal; an empty span overlaps no token.
         """
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left")
         return first, np.where(end > start, last, first)
 
     def count(self, start: Numbers, end: Numbers) -> Numbers:
-        """Return the number of tokens that overlap each span, (spans,); a word cut between two spans counts in both."""
+        """Return the number of tokens that overlap each span, (spans,); a token in two spans counts in both."""
         first, last = self.token_ranges(start, end)
         return last - first
 
 
 def locate(text: str) -> Offsets:
-    """Locate all tokens of a text, so that the tokens in any span of the text can be counted."""
+    """Return the offsets of all tokens of a text."""
     spans = np.array([match.span() for match in _tokens(text).finditer(text)], dtype=np.int64).reshape(-1, 2)
     return Offsets(spans[:, 0], spans[:, 1])
 

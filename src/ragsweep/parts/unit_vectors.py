@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Scale each row of ``vectors`` (float32 or float64) to length 1, in the same dtype; zero rows stay zero."""
+    """Return ``vectors`` with each row scaled to length 1, in the same float dtype; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))

@@ -1,4 +1,4 @@
-"""Chunkers cut documents into retrieval units."""
+"""Chunkers: cut documents into chunks, the units of retrieval."""
 
 from ragsweep.parts.chunkers.markdown import Markdown
 from ragsweep.parts.chunkers.pauses import Recursive, Semantic

@@ -1,4 +1,4 @@
-"""Sections of Markdown documents."""
+"""Cut Markdown documents into sections."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ CODE = frozenset({"fence", "code_block"})
 
 
 class Block(NamedTuple):
-    """A heading or another block of a document (a paragraph, a list, a fence), up to the start of the next block."""
+    """A heading or another block (such as a paragraph or a list), as a span that ends where the next block starts."""
 
     start: int
     end: int
-    level: int  # of a heading, 1 to 6; 0 for other blocks
+    level: int  # the level of a heading, 1 to 6; 0 for other blocks
 
 
 @dataclass(eq=False)
 class Markdown:
-    """Cut documents at their headings; a section that fits in ``size`` characters stays whole, with its subsections.
+    """Cut documents at CommonMark headings into chunks of at most ``size`` characters.
 
-    Small sections under one heading are joined while they fit. An oversized section without subsections is cut between
-    its paragraphs and lists, else after lines, sentences and words, but never inside a code block, which may thus
-    exceed ``size``. Chunks are spans of the document: the headings above a section are not repeated in its chunks.
-    Headings are CommonMark's.
+    A section that fits into ``size`` stays whole, with its subsections; a longer section is cut into its subsections.
+    Neighbouring small subsections of one section are joined while they fit. A long section without subsections is cut
+    between its paragraphs and lists, else after lines, sentences or words, but never inside a code block; a chunk with
+    a long code block may exceed ``size``. The headings above a section are not repeated in its chunks.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -47,11 +47,11 @@ class Markdown:
         check_size("size", self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the parser's version, on which the blocks may depend."""
+        """Return the version of the parser, because the blocks may depend on it."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; only a blank document has a blank chunk."""
+        """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk."""
         from markdown_it import MarkdownIt
 
         # The cuts depend only on blocks, so the content of paragraphs is not parsed.
@@ -59,9 +59,11 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Return a section whole if it fits; else cut it at its highest headings, except for those at its start.
+        """Return the pieces of a section, given as consecutive blocks and the spans of the code blocks in the document.
 
-        Without such headings, ``_divide`` cuts it. Neighbouring subsections that stay whole are joined while they fit.
+        If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
+        except for headings at its start; neighbouring subsections that stay whole are joined while they fit. A section
+        without such headings is cut by ``_divide``.
         """
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:
@@ -79,9 +81,9 @@ class Markdown:
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Cut consecutive blocks into pieces of at most ``size`` characters, preferably between blocks, else at pauses.
+        """Yield pieces of consecutive blocks, at most ``size`` characters each, cut between blocks or else at pauses.
 
-        Code blocks are not cut, so that a piece with a long one may be longer.
+        Code blocks are not cut; a piece that contains a long code block may therefore exceed ``size``.
         """
         start, end = blocks[0].start, blocks[-1].end
         while end - start > self.size:
@@ -97,7 +99,7 @@ class Markdown:
 
 
 def _blocks(text: str, tokens: Sequence[Token]) -> tuple[list[Block], list[Piece]]:
-    """Return the blocks of a text, which together cover it, and the spans of its code blocks, at any depth."""
+    """Return the top-level blocks, which together cover the text, and the spans of code blocks at any depth."""
     lines = [0, *(match.end() for match in LINE_END.finditer(text)), len(text)]
     placed = [(token, lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.map]
     code = [(start, end) for token, start, end in placed if token.type in CODE]

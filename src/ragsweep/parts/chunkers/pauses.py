@@ -1,4 +1,4 @@
-"""Chunks that end at pauses in the text, or where the subject changes."""
+"""Cut documents at pauses in the text, or where the subject changes."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class Recursive:
-    """Cut after paragraphs, and cut paragraphs longer than ``size`` characters into smaller units.
+    """Cut documents with chonkie's RecursiveChunker into chunks of at most ``size`` characters.
 
-    The units are lines, or else sentences, words or characters. A unit shorter than ``min_characters`` is joined to a
-    neighbour, even if the result exceeds ``size`` and is cut again; then neighbours are joined while they fit in
-    ``size``. The splitter is chonkie's RecursiveChunker.
+    Texts are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into sentences,
+    and a longer sentence into words or characters. A unit shorter than ``min_characters`` is joined to a neighbour,
+    even if the result exceeds ``size`` and must be cut again. Finally, neighbouring units are joined while they fit
+    into ``size``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -29,16 +30,16 @@ class Recursive:
     min_characters: int = 24
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless both sizes are at least 1."""
+        """Raise ConfigError unless ``size`` and ``min_characters`` are at least 1."""
         check_size("size", self.size)
         check_size("min_characters", self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the splitter's version, on which the cuts may depend."""
+        """Return the version of chonkie, because the cuts may depend on it."""
         return {"chonkie": importlib.metadata.version("chonkie")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks; only a blank document has a blank chunk."""
+        """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk."""
         from chonkie.chunker.recursive import RecursiveChunker
         from chonkie.types import RecursiveLevel, RecursiveRules
 
@@ -62,13 +63,13 @@ class Recursive:
 
 @dataclass(eq=False)
 class Semantic:
-    """Cut between neighbouring sentences that are less similar than most neighbours in their document.
+    """Cut between neighbouring sentences that are less similar than most neighbouring sentences of the document.
 
-    The distance of two sentences is 1 minus the cosine of their vectors; the text is cut at distances above the
-    ``percentile`` of all distances in the document (after Kamradt 2024, "5 levels of text splitting", level 4, without
-    its buffer). A piece longer than ``size`` characters is cut where its sentences are least similar; a sentence longer
-    than ``size`` is cut at pauses. Sentences of different documents are neither compared nor embedded together: a
-    document's chunks depend only on its text.
+    The distance of two sentences is 1 minus the cosine of their vectors. A document is cut at distances above the given
+    ``percentile`` of its distances (Kamradt 2024, "5 levels of text splitting", level 4, but without a buffer of
+    neighbouring sentences). A piece longer than ``size`` characters is cut again where neighbouring sentences are least
+    similar, and a sentence longer than ``size`` is cut at pauses. Each document is embedded separately, so that its
+    chunks depend only on its own text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -79,20 +80,20 @@ class Semantic:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for numbers out of range and an unknown language."""
+        """Raise ConfigError for a number out of range and for an unknown language."""
         if not 0 <= self.percentile <= 100:
             raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
         check_size("size", self.size)
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the sentence splitter's version, on which the sentences may depend."""
+        """Return the version of the sentence splitter, because the sentences may depend on it."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of all chunks.
+        """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk.
 
-        Each sentence is embedded once, but a document with only one sentence is not embedded.
+        Each sentence is embedded once; a document of a single sentence is not embedded.
         """
         return cut(corpus, self._pieces)
 

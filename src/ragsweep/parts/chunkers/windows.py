@@ -1,4 +1,4 @@
-"""Whole documents, windows that slide over them, and small chunks inside larger ones."""
+"""Keep documents whole, cut them into windows of fixed size, or cut larger chunks into smaller chunks."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ class NoChunker:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return one span per document, covering all of its text."""
+        """Return one span per document, which covers the whole text."""
         return cut(corpus, lambda text: [(0, len(text))])
 
 
 @dataclass(eq=False)
 class FixedSize:
-    """Cut every document into windows of ``size`` characters, each with ``overlap`` characters of the previous one."""
+    """Cut every document into windows of ``size`` characters; neighbouring windows share ``overlap`` characters."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -38,15 +38,18 @@ class FixedSize:
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return all windows that are not blank, and blank documents whole; a document's last window may be shorter."""
+        """Return the windows; blank windows are omitted, but a blank document is one chunk.
+
+        The last window of a document may be shorter.
+        """
         return cut(corpus, lambda text: windows(len(text), self.size, self.size - self.overlap))
 
 
 @dataclass(eq=False)
 class SentenceWindow:
-    """Cut every document into windows of ``sentences`` sentences, a new one every ``stride`` sentences.
+    """Cut every document into windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
 
-    A window's length depends on its sentences: a text without full stops is one sentence, up to a blank line.
+    The number of characters in a window is not limited: text without full stops is one sentence up to a blank line.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -56,7 +59,7 @@ class SentenceWindow:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 1 <= stride <= sentences, and for an unknown language."""
+        """Raise ConfigError for an unknown language, and unless 1 <= stride <= sentences."""
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
@@ -66,11 +69,11 @@ class SentenceWindow:
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the sentence splitter's version, on which the sentences may depend."""
+        """Return the version of the sentence splitter, because the sentences may depend on it."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows; the last of a document may have fewer sentences."""
+        """Return the windows; the last window of a document may have fewer sentences."""
         return cut(corpus, self._windows)
 
     def _windows(self, text: str) -> list[Piece]:
@@ -80,15 +83,15 @@ class SentenceWindow:
 
 @dataclass(eq=False)
 class Tokens:
-    """Cut every document into windows of ``size`` tokens, each with ``overlap`` tokens of the previous one.
+    """Cut every document into windows of ``size`` tokens; neighbouring windows share ``overlap`` tokens.
 
-    Text between two tokens belongs to the first of them. Special tokens that a model adds to a text are not counted,
-    nor is the title prepended to a chunk. ``tokenizer`` is a tokenizer.json, or a model with one: a folder, a hub id or
-    "bundled".
+    Text between two tokens belongs to the first of them. Neither the special tokens that a model adds to a text nor the
+    tokens of a title prepended to a chunk are counted. ``tokenizer`` is the path of a tokenizer.json, or a model that
+    has this file: a folder, a hub id or "bundled".
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"tokenizer", "download"}))
-    # Addresses contain the hash of the tokenizer's file instead: see fingerprint.
+    # Instead of ``tokenizer``, addresses contain the hash of its file: see fingerprint.
 
     size: int = 200
     overlap: int = 0
@@ -101,12 +104,18 @@ class Tokens:
         check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the tokenizer's file, and the version of the tokenizer library."""
+        """Return the hash of the tokenizer file, and the version of the library tokenizers.
+
+        Raises ConfigError if there is no such file.
+        """
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
         return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the windows; the last of a document may be shorter."""
+        """Return the windows; the last window of a document may be shorter.
+
+        Raises ConfigError if there is no tokenizer file.
+        """
         from tokenizers import Tokenizer
 
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
@@ -117,9 +126,9 @@ class Tokens:
         def pieces(text: str) -> list[Piece]:
             offsets = [start for start, _ in tokenizer.encode(encodable(text), add_special_tokens=False).offsets]
             starts = list(accumulate(offsets, max)) or [0]
-            starts[0] = 0  # text before the first token belongs to it
+            starts[0] = 0  # text before the first token belongs to the first token
             ends = [*starts[1:], len(text)]
-            # Several tokens may encode one character: windows that differ only within it are merged.
+            # Several tokens may encode one character, so that two windows may have the same span: keep one of them.
             spans = ((starts[a], ends[b - 1]) for a, b in windows(len(starts), self.size, self.size - self.overlap))
             return list(dict.fromkeys(spans))
 
@@ -128,9 +137,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class ParentChild:
-    """Cut each chunk of ``parent`` with ``child``.
+    """Cut documents with ``parent`` into large chunks, and each large chunk with ``child`` into small chunks.
 
-    The small chunks are searched; the context contains the larger chunks around those that were found, each once.
+    Retrieval searches the small chunks. The context contains, once each, the large chunks around the small chunks that
+    were found.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -139,5 +149,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of the small chunks in their documents."""
+        """Return the spans of the small chunks in the documents; a small chunk in several large chunks occurs once."""
         return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -1,4 +1,4 @@
-"""Readers of corpora and golden sets."""
+"""Datasets: read a corpus and its golden set."""
 
 from ragsweep.parts.datasets.beir import Beir
 from ragsweep.parts.datasets.csv import Csv

@@ -1,4 +1,4 @@
-"""A folder in BEIR format: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, each plain or gzipped."""
+"""Read a folder in BEIR format: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, each plain or gzipped."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # the note below needs this many queries, or all if there are fewer: a smaller number may be chance
+_FEW = 3  # minimum number of queries for the note below, or all queries if there are fewer: fewer may be chance
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
@@ -25,11 +25,11 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; evidence is a whole document, graded by the label's score.
+    """Read a BEIR folder; each label makes a whole document evidence, and its score determines the grade.
 
-    The questions are those labelled by the split and those whose metadata has ``"unanswerable": true``; all others are
-    counted and skipped. With ``exclude_self``, the document with a query's id is removed from the query's ranking,
-    unless it is relevant.
+    The questions are the queries that the split labels, and the queries whose metadata has ``"unanswerable": true``;
+    other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a query is
+    removed from the ranking of the query, unless the document is relevant to the query.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -43,7 +43,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
@@ -64,7 +64,10 @@ class Beir:
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
-        """Return the path of the split's label file; ``split`` is compared with file names, never used as a path."""
+        """Return the path of the label file of the split; raises InputError if the folder or the file is missing.
+
+        ``split`` is only compared with the names of files, and never used as a path.
+        """
         check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "it must contain the label files, SPLIT.tsv")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
@@ -76,7 +79,10 @@ class Beir:
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Map each query text to the documents that have the id of a query with this text, and are not relevant to it."""
+    """Return, for each text of a query, the ids of the documents that have the same id as a query with this text.
+
+    Documents that are relevant to a query with this text are omitted, and so are texts without documents.
+    """
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:
@@ -88,7 +94,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
 
 
 def _contains(corpus: Corpus, name: str, text: str) -> bool:
-    """Return whether the document with the id ``name`` contains the words of a text in sequence."""
+    """Return whether the document with the id ``name`` contains the words of a text in sequence; no words: False."""
     number = corpus.position[name]
     document = f"{corpus.titles[number]} {corpus.texts[number]}"
     inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))

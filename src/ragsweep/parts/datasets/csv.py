@@ -1,4 +1,4 @@
-"""Questions in a CSV, TSV or JSON lines file, and documents in another one, a Parquet file or a folder of pages."""
+"""Read questions from a table (CSV, TSV or JSON lines), and documents from a table, a Parquet file or a folder."""
 
 import math
 from collections import defaultdict
@@ -30,9 +30,10 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(eq=False)
 class Csv:
-    """Read a table of questions; a row has at most one piece of evidence, and rows with the same id are one question.
+    """Read a table of questions, and a corpus.
 
-    Unknown columns become labels, except for cells with lists or objects. Questions whose category is in
+    A row has at most one piece of evidence; rows with the same id are one question. The cells of unknown columns become
+    labels of the question, except for cells that contain lists or objects. Questions whose category is in
     ``conversation`` need no retrieval.
     """
 
@@ -50,7 +51,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()
@@ -76,9 +77,10 @@ class Csv:
 def read_question_table(
     file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
-    """Read a question table; return the golden set before its labels are checked, and the rows.
+    """Read a table of questions; return the golden set, whose labels are not yet checked, and the rows of the table.
 
-    Faults of the file are added to ``faults``. ``columns`` maps each field to its column, if their names differ.
+    Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that is
+    missing there has a column of its own name.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
@@ -101,7 +103,7 @@ def _read_questions(rows: Sequence[Row]) -> list[Question]:
 
 
 def _question_values(row: Row) -> dict[str, Any]:
-    cells = {"question": ""} | row.scalars()  # an empty cell counts as missing, but a question may be blank
+    cells = {"question": ""} | row.scalars()  # scalars() omits empty cells, but a question may be blank
     texts = {name: _texts(row, name) for name in QUESTION_COLUMNS if name in row and name != "question"}
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
@@ -117,7 +119,7 @@ def _question_values(row: Row) -> dict[str, Any]:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return the texts of a cell; only ``reference`` and ``keywords`` may contain a list of texts."""
+    """Return the texts in a cell, which may be several if ``name`` is in _LISTS; add a fault for an invalid cell."""
     try:
         return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
     except ValueError as fault:
@@ -126,7 +128,10 @@ def _texts(row: Row, name: str) -> list[str]:
 
 
 def _labels(row: Row) -> list[Qrel]:
-    """Return a list with the label of a row, empty if it has none."""
+    """Return a list with the label that a row contains; the list is empty if the row names no document.
+
+    Add a fault if the row has other columns of evidence, but no document.
+    """
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
         for name in cells:

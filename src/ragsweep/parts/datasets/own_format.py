@@ -1,4 +1,4 @@
-"""Golden sets and cases of tasks in ragsweep's formats (docs/datasets.md), with their corpora."""
+"""Read golden sets and cases of tasks in the formats of ragsweep (docs/datasets.md), with their corpora."""
 
 import platform
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a golden file, usually with one JSON object per line."""
+    """Read a corpus file and a file with the golden set, usually with one JSON object per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -34,7 +34,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read both files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()
@@ -45,10 +45,10 @@ class Jsonl:
 
 @dataclass(eq=False)
 class Folder:
-    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder, recursively; a page's id is its path.
+    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder and its subfolders, and a golden file.
 
-    The path is relative to the folder. Links are not followed. Pages whose id matches a pattern in ``exclude`` are
-    ignored, as are files and folders whose name begins with a dot.
+    The id of a page is its path relative to the folder. Links are not followed. Pages whose id matches a pattern in
+    ``exclude`` are ignored, and so are files and folders whose name begins with a dot.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -64,7 +64,7 @@ class Folder:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Read the pages and the golden file. Raises like :meth:`Jsonl.load`, and InputError for a missing folder."""
+        """Return the dataset. Raises the same errors as :meth:`Jsonl.load`, and InputError if the folder is missing."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         folder = Path(self.path).expanduser()
@@ -76,9 +76,9 @@ class Folder:
 
 @dataclass(eq=False)
 class PythonReference:
-    """Read the Python language reference (the topics of ``help()``) and ragsweep's bundled golden set.
+    """Read the Python language reference (the topics of ``help()``) and the golden set that ragsweep includes.
 
-    The topics are those of the running Python; many passages occur in several topics.
+    The corpus depends on the version of the running Python. Many passages occur in several topics.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -87,7 +87,10 @@ class PythonReference:
     seed: int
 
     def load(self) -> Dataset:
-        """Load topics and questions. Raises like :meth:`Jsonl.load`, for example if this Python lacks an anchor."""
+        """Return the dataset. Raises the same errors as :meth:`Jsonl.load`.
+
+        For example, the topics of the running Python may lack a passage that the golden set quotes.
+        """
         from pydoc_data.topics import topics
 
         selection, ids = Selection("error", self.limit, self.seed).check(), sorted(topics)
@@ -110,17 +113,17 @@ def _read_golden(
 
 
 OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
-"""Keys of a case that are not fields."""
+"""The keys of a case that are not fields."""
 
 
 @dataclass(eq=False)
 class TaskCases:
-    """Read cases, which are JSON objects or rows of Parquet, and the documents that help to solve them.
+    """Read the cases of a task, which are JSON objects or rows of Parquet, and the documents that help to solve them.
 
-    A case has an ``id`` and an ``input``, and may have ``expected`` (the correct output), ``category``, ``difficulty``,
-    ``evidence``, ``labels``, ``weight`` and ``notes``. Other keys are allowed. All keys except those in OWN are fields:
-    metrics read them (``question.fields``), and two templates may use them. ``query`` is the template of the search
-    query, and ``request`` that of the question to the model. The other settings are as in other datasets.
+    A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
+    ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are
+    fields, which metrics read from ``question.fields``. Two templates are filled in with the fields: ``query`` makes
+    the search query, and ``request`` the question to the model. The other settings are as in other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -134,7 +137,7 @@ class TaskCases:
     seed: int
 
     def check(self) -> None:
-        """Raise ConfigError for an invalid template."""
+        """Raise ConfigError if ``query`` or ``request`` is not a valid template."""
         for key in ("query", "request"):
             try:
                 placeholders(getattr(self, key))
@@ -142,7 +145,7 @@ class TaskCases:
                 raise ConfigError(f"dataset.{key}: {fault}") from None
 
     def load(self) -> Dataset:
-        """Load all files. Raises like :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
+        """Return the dataset. Raises the same errors as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
         corpus, notes = read_documents(documents, faults)

@@ -1,4 +1,4 @@
-"""A file in SQuAD's format, 1.1 or 2.0: articles of paragraphs, and questions with the spans that answer them."""
+"""Read a file in SQuAD 1.1 or 2.0 format: articles with paragraphs, and questions with the spans that answer them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ from ragsweep.golden.text_files import plain_or_gzipped
 
 @dataclass(eq=False)
 class Squad:
-    """Read a file in SQuAD's format; evidence is the span of an answer.
+    """Read a file in SQuAD format; evidence is the span of an answer.
 
-    A paragraph is a document: its id is the article's title and a number, as in ``Normans/1``. Equal paragraphs are one
-    document. A question's answers are alternatives; overlapping spans are one piece of evidence. If an answer is not at
-    its ``answer_start`` but occurs exactly once in the paragraph, that occurrence is used. Questions marked
-    ``is_impossible`` are unanswerable.
+    Each paragraph is a document; its id is the title of the article and a number, such as ``Normans/1``. Equal
+    paragraphs are one document. All answers to a question are correct; overlapping spans of answers are one piece of
+    evidence. If an answer is not found at its ``answer_start`` but occurs exactly once in the paragraph, that
+    occurrence is used. Questions marked ``is_impossible`` are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Read the file. Raises ConfigError for invalid settings, and InputError with the faults of an invalid file."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the file."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)
@@ -68,7 +68,7 @@ def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
 def _question(row: Row, document: str, context: str) -> Question:
     answers = dict.fromkeys(_answers(row))
     placed: dict[tuple[str, int], None] = {}
-    for text, start in answers:  # an answer that is not at its start is sought elsewhere
+    for text, start in answers:  # an answer that is not at its answer_start may be elsewhere
         misplaced = not context.startswith(text, start) and context.count(text) == 1
         placed[text, context.index(text) if misplaced else start] = None
     answerable = not row.flag("is_impossible", False)
@@ -87,7 +87,7 @@ def _question(row: Row, document: str, context: str) -> Question:
 
 
 def _answers(row: Row) -> Iterator[tuple[str, int]]:
-    """Yield every answer, stripped, with its start."""
+    """Yield (text, start) of every answer, without the white space around the text; add a fault for a missing start."""
     for answer in row.parts("answers"):
         text, start = answer.filled_text("text"), answer.position("answer_start")
         if "answer_start" not in answer:
@@ -96,7 +96,10 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 
 
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
-    """Yield (anchor, start), with overlapping answers merged; an answer that is not at its start is left unchanged."""
+    """Yield (anchor, start) of each piece of evidence: the spans of the answers, with overlapping spans merged.
+
+    An answer that ``context`` does not contain at its start is yielded unchanged, before the others.
+    """
     end = 0
     spans: list[list[int]] = []
     for text, start in sorted(answers, key=lambda answer: answer[1]):

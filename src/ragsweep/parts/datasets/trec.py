@@ -1,4 +1,4 @@
-"""Topics and qrels in TREC formats, with a corpus in JSON lines or Parquet."""
+"""Read topics and qrels in TREC formats, with a corpus in JSON lines or Parquet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 @dataclass(eq=False)
 class Trec:
-    """Read topics (``<top> <num> ...``, or "id, tab, text" lines) and qrels; evidence is a whole document.
+    """Read a file of topics and a file of qrels; each label makes a whole document evidence.
 
-    The questions are the topics labelled by the qrels; other topics are counted and skipped. A question's text consists
-    of the topic's ``fields``, joined by spaces. A file name may omit its ".gz".
+    The topics are TREC topics (``<top> <num> ...``), or lines of an id, a tab and a text. The questions are the topics
+    that the qrels label; other topics are counted and skipped. The text of a question consists of the given ``fields``
+    of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -35,7 +36,7 @@ class Trec:
     seed: int
 
     def check(self) -> None:
-        """Raise ConfigError for an unknown topic field, and if ``fields`` is empty."""
+        """Raise ConfigError if ``fields`` is empty or contains an unknown field."""
         for name in self.fields:
             if name not in FIELDS:
                 raise ConfigError(f'dataset.fields: a topic has no "{name}"{nearest(str(name), FIELDS)}')
@@ -43,7 +44,7 @@ class Trec:
             raise ConfigError(f"dataset.fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
-        """Read all files. Raises ConfigError for invalid settings, and InputError with the faults of invalid files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)
@@ -66,7 +67,10 @@ def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Q
 
 
 def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
-    """Yield a row (id, text) per question; the first non-blank line determines the file's format."""
+    """Yield one row (id, text) per valid topic; add a fault for an invalid topic.
+
+    The first line that is not blank determines the format of the file.
+    """
     if has_topics(path, faults):
         for topic in read_topics(path, faults):
             tags = {"number": "num", **{name: FIELDS[name][0] for name in fields}}

@@ -1,4 +1,4 @@
-"""Embedders turn texts into vectors."""
+"""Embedders: convert texts to vectors."""
 
 from ragsweep.parts.embedders.api import ApiEmbedder
 from ragsweep.parts.embedders.hashing import HashingEmbedder

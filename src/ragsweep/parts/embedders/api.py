@@ -1,4 +1,4 @@
-"""Embed through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
+"""Embed texts through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ from ragsweep.services.replies import read_vectors
 class ApiEmbedder(ServiceSettings):
     """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
 
-    Services do not report the tokens of each text, so tokens are counted by the tokenizer of contexts
-    (:mod:`ragsweep.parts.tokens`), and no text counts as truncated. Blank texts are not sent, because services reject
-    them; their vectors are zero.
+    Services do not report the number of tokens of each text. Tokens are therefore counted by
+    :mod:`ragsweep.parts.tokens`, and no text counts as truncated. Blank texts are not sent, because services reject
+    blank texts; their vectors are zero.
     """
 
     TRAITS = replace(
@@ -39,22 +39,25 @@ class ApiEmbedder(ServiceSettings):
     batch_size: int = 64
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call."""
+        """Create the service; nothing is sent."""
         self.service = Service(self.base_url, **self.call_settings())
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, and for a secret in the config; makes no call."""
+        """Raise ConfigError for invalid values and for a secret in the config, without a call to the service."""
         super().check()
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks, and count the tokens of prompt and chunk. Raises like ``post_all`` of the service."""
+        """Return the vectors of chunks, and the number of tokens of each, including the prompt.
+
+        Raises the same errors as :meth:`ragsweep.services.http_client.Service.post_all`.
+        """
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
         return Embeddings(self._embed(prompted), tokens, tokens)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Return the vectors of queries, (queries, dimension). Raises like ``post_all`` of the service."""
+        """Return the vectors of queries, (queries, dimension). Raises the same errors as ``embed_documents``."""
         return self._embed([self.query_prompt + query for query in queries])
 
     def _embed(self, texts: Sequence[str]) -> Floats:
@@ -66,7 +69,7 @@ class ApiEmbedder(ServiceSettings):
 
     @cached_property
     def _dimension(self) -> int:
-        """The number of values of a vector: ``dimensions``, or if that is None, the number that one call returns."""
+        """The number of values per vector: ``dimensions`` or, if that is None, the length of a vector from one call."""
         return self.dimensions or len(self._call(["dimension"], None)[0])
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:

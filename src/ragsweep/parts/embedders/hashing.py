@@ -1,4 +1,4 @@
-"""Embed words and their character n-grams by hashing: a baseline for trained embedders, without a model."""
+"""Embed texts without a model, by hashing words and their character n-grams: a baseline for trained embedders."""
 
 import zlib
 from collections import Counter
@@ -17,11 +17,11 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class HashingEmbedder:
-    """Count words and their character n-grams in hashed dimensions (Weinberger et al., arXiv:0902.2206).
+    """Embed texts by the hashing trick (Weinberger et al., arXiv:0902.2206).
 
-    A word or n-gram adds the square root of its count to its dimension, with one bit of its hash as the sign, so that
-    collisions cancel on average. The result is a unit vector, or zero for a text without words. Texts are never
-    truncated.
+    Each word, and each n-gram of ``ngram`` characters in a word, is hashed to a dimension, and adds the square root of
+    its count in the text there. One bit of the hash is the sign, so that collisions cancel on average. The result is a
+    unit vector, or zero for a text without words. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -30,11 +30,11 @@ class HashingEmbedder:
     ngram: int = 4
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values."""
+        """Raise ConfigError unless ``dimensions`` and ``ngram`` are at least 1."""
         check_at_least("embedder", 1, dimensions=self.dimensions, ngram=self.ngram)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks, and count their tokens with the tokenizer of contexts."""
+        """Return the vectors of chunks, and the number of tokens of each, counted by :mod:`ragsweep.parts.tokens`."""
         tokens = np.array(list(map(count, texts)), dtype=np.int32)
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 

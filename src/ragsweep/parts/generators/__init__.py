@@ -1,4 +1,4 @@
-"""Generators answer questions from their context."""
+"""Generators: answer questions from the passages of their context."""
 
 from ragsweep.parts.generators.extractive import Extractive
 from ragsweep.parts.generators.gguf import Gguf

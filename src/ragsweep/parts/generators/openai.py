@@ -1,4 +1,4 @@
-"""Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many others implement."""
+"""Generate answers through OpenAI's protocol, which OpenAI, Mistral, Ollama, vLLM and many other services implement."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,16 +17,17 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Request keys that ``extra`` must not set: they are set elsewhere, or would change the form of the response."""
+"""Request fields that ``extra`` must not set: they have other settings, or change the form of the response."""
 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
-    """Answer each request with one call of ``POST {base_url}/chat/completions``.
+    """Answer each request by a call of ``POST {base_url}/chat/completions``.
 
-    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. A call that fails permanently, or whose reply is cut
-    at ``max_tokens``, is a failed answer; a wrong key, an unknown model or an unavailable endpoint fails the config.
-    Each of the ``replicates`` answers to a request has its own ``seed`` and ``extra.random_seed``, if these are set.
+    :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
+    at ``max_tokens``, the answer is failed. If the key is wrong, the model unknown or the endpoint unavailable, the
+    whole config fails. Each of the ``replicates`` answers to a request is generated with other values of ``seed`` and
+    ``extra.random_seed``, if they are set.
     """
 
     TRAITS = replace(
@@ -42,12 +43,12 @@ class OpenAI(EndpointSettings):
     replicates: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
+        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
         super().check()
         if not isinstance(self.extra or {}, dict):
             raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
-            if is_secret(name):  # the message omits its value
+            if is_secret(name):  # the message must not contain the value
                 raise ConfigError(
                     f"llm.extra.{name}: a secret in a config ends up in files; put it in an environment variable, and"
                     " the variable's name in llm.key_env"
@@ -60,19 +61,19 @@ class OpenAI(EndpointSettings):
         check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; a call that fails permanently is a failed answer.
+        """Answer every request; if a call fails permanently, its answer is failed.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed; requests
-        without an answer are then cancelled.
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed; all pending
+        requests are then cancelled.
         """
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate`` (the first is 0). Raises like ``generate``."""
+        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``."""
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one answer; output tokens are NaN if ``max_tokens`` is None."""
+        """Return an estimate of the highest cost of one answer; its output tokens are NaN if ``max_tokens`` is None."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

@@ -18,20 +18,21 @@ from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate
 
 ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
-"""Suffixes of the supported classes; a model of another class could get a randomly initialised head."""
+"""Suffixes of the supported model classes; a model of another class could get a randomly initialised output layer."""
 
 STEP = 64
-"""Number of tokens. If ``batch`` is more than 1, prompts are padded to a multiple of it, so that few widths occur."""
+"""If ``batch`` is more than 1, prompts are padded to a multiple of this number of tokens, so that few lengths occur."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Answer each request by completing its prompt, as plain text if the model has no chat template.
+    """Answer each request by completing its prompt, formatted by the model's chat template or, without one, as text.
 
-    Every batch has ``batch`` rows: an incomplete one repeats its last prompt. If ``batch`` is more than 1, prompts are
-    padded to a multiple of STEP tokens. The shapes of a computation, which determine its rounding, therefore depend on
-    the request and ``batch``, not on other requests. A prompt that leaves no room for ``max_new_tokens`` in the model's
-    window is a failed answer. Usage counts tokens but no calls, because nothing is paid.
+    Every batch has ``batch`` rows: an incomplete batch repeats its last prompt. If ``batch`` is more than 1, prompts
+    are padded to a multiple of STEP tokens. The shape of a batch, which determines rounding, therefore depends on the
+    request and on ``batch``, but not on other requests. If a prompt leaves fewer than ``max_new_tokens`` tokens of the
+    model's maximum length, the answer is failed. The usage of an answer counts tokens but no calls, because nothing is
+    paid.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -53,9 +54,9 @@ class Transformers(LocalModel):
     batch: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for an unsupported architecture; does not load the model.
+        """Raise ConfigError for invalid settings, unsuitable model files and an unsupported architecture.
 
-        If ``download`` is set, missing and outdated files of a hub model are downloaded.
+        The model is not loaded. If ``download`` is true, missing and outdated files of a hub model are downloaded.
         """
         self._check_device()
         self._resolved_dtype()
@@ -75,18 +76,18 @@ class Transformers(LocalModel):
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, ``batch`` at a time."""
+        """Answer every request, ``batch`` at a time. Raises ConfigError if the model or the device cannot be used."""
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of the repetition ``replicate`` (the first is 0).
+        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``.
 
-        The seconds of an answer are those of its whole batch.
+        The ``seconds`` of an answer are those of its whole batch.
         """
         if requests:
-            self._loaded  # noqa: B018 (loading does not count as a question's time)
+            self._loaded  # noqa: B018 (load the model before time is measured)
         prompts = [self._read(request) for request in requests]
-        widths: dict[int, list[int]] = {}  # only prompts of equal width are in one batch
+        widths: dict[int, list[int]] = {}  # padded length -> indices of prompts; a batch has prompts of equal length
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
                 done(number, Answer(failed=TOO_LONG))
@@ -102,15 +103,15 @@ class Transformers(LocalModel):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
 
     def _width(self, prompt: list[int]) -> int:
-        """Return the length to which a prompt is padded.
+        """Return the length, in tokens, to which a prompt is padded.
 
-        If ``batch`` is more than 1, every prompt gets padding, because transformers applies no mask to a batch without
-        padding.
+        If ``batch`` is more than 1, every prompt gets at least one token of padding, because the library transformers
+        applies no mask to a batch without padding.
         """
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP
 
     def _write(self, prompts: Sequence[list[int]], seed: int) -> list[list[int]]:
-        """Complete prompts of equal width in one batch, padded on the left; return the new tokens of each."""
+        """Complete prompts of equal padded length in one batch; return the new tokens of each, up to its end token."""
         import torch
 
         tokenizer, model = self._loaded
@@ -130,7 +131,7 @@ class Transformers(LocalModel):
 
     def _answer(self, read: list[int], written: list[int]) -> Answer:
         tokenizer = self._loaded[0]
-        # Of the special tokens, only the tags of thoughts are kept, such as Mistral's [THINK].
+        # Special tokens are removed, except for the tags of thoughts, such as [THINK] of Mistral's models.
         added = tokenizer.added_tokens_decoder.items()
         left_out = {n for n, token in added if token.special and not is_tag(token.content, self.thoughts)}
         said = str(tokenizer.decode([n for n in written if n not in left_out])).strip()
@@ -165,5 +166,5 @@ class Transformers(LocalModel):
 
 
 def _until(tokens: list[int], ends: Set[int]) -> list[int]:
-    """Cut tokens after the first end token: the rest of a row is padding."""
+    """Return tokens up to and including the first end token, after which a row has padding; all if there is none."""
     return tokens[: next((n for n, token in enumerate(tokens, 1) if token in ends), len(tokens))]

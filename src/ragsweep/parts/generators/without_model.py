@@ -1,4 +1,4 @@
-"""Generators without a model: no answers, or answers from fields of a task's case."""
+"""Generate no answers, or answers from the fields of a task's cases, without a model."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,12 @@ from ragsweep.parts.templates import fill
 
 @dataclass(eq=False)
 class Baseline:
-    """Answer with fields of the case, such as the input or the expected output.
+    """Answer with fields of the case, such as its input or its expected output: a baseline for tasks.
 
     Args:
         dataset: The dataset of the config.
-        answer: A template with ``{input}``, ``{expected}`` or other fields of the case in braces; or a mapping of such
-            templates, which is written as JSON.
+        answer: A template with ``{input}``, ``{expected}`` or other fields of the case in braces, or a mapping of such
+            templates; the answer is then the filled mapping as JSON.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -28,16 +28,16 @@ class Baseline:
     answer: str | Mapping[str, Any]
 
     def check(self) -> None:
-        """Raise ConfigError for an answer that is neither a template nor a mapping."""
+        """Raise ConfigError if ``answer`` is neither a string nor a mapping."""
         if not isinstance(self.answer, str | Mapping):
             raise ConfigError(f"llm.answer must be a template or a mapping of templates, got {self.answer!r}")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the digest of the cases, whose fields can change an answer without changing its request."""
+        """Return the hash of the cases, because their fields can change an answer without changing its request."""
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Fill in the template for every request. Raises InputError for a missing field and an invalid template."""
+        """Answer every request. Raises InputError for a field that its case lacks, and for an invalid template."""
         for number, request in enumerate(requests):
             question = self._questions[request.question]
             fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}
@@ -59,6 +59,6 @@ class NoGenerator:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report a failed answer for every request; never called, because the stage is omitted."""
+        """Report a failed answer for every request; a run omits this stage, and so does not call this method."""
         for number in range(len(requests)):
             done(number, Answer(failed=NO_ANSWERS))

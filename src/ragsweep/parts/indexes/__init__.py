@@ -1,4 +1,4 @@
-"""Indexes find the nearest vectors."""
+"""Indexes: find the vectors nearest to a query."""
 
 from ragsweep.parts.indexes.approximate import Hnsw, Ivf
 from ragsweep.parts.indexes.codes import Pq, Sq

@@ -1,4 +1,4 @@
-"""Approximate search with faiss: in a graph of neighbouring vectors, or in lists of similar vectors."""
+"""Search approximately with faiss: in a graph of neighbouring vectors, or in lists of similar vectors."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,11 +14,11 @@ from ragsweep.parts.limits import check_at_least
 
 @dataclass(eq=False)
 class Hnsw(FaissIndex):
-    """Walk from neighbour to neighbour towards the query, using faiss (Malkov and Yashunin, arXiv:1603.09320).
+    """Search a graph of neighbouring vectors (HNSW: Malkov and Yashunin, arXiv:1603.09320), using faiss.
 
-    ``m`` neighbours per vector (2m on layer 0) are chosen among ``ef_construction`` candidates; a search keeps the best
-    ``ef_search`` visited vectors and returns no more, even if ``depth`` is larger: the rest of a ranking is empty. Only
-    the graph is stored: a search reads the vectors themselves, and scores its candidates like the exact index.
+    Each vector has up to ``m`` neighbours (2m on layer 0), chosen among ``ef_construction`` candidates. A search keeps
+    the best ``ef_search`` vectors that it visits; if ``depth`` is larger, the rest of a ranking is padding. Only the
+    graph is stored; the candidates of a search are scored by the original vectors, as in the exact index.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", search_only=frozenset({"ef_search"}))
@@ -33,9 +33,9 @@ class Hnsw(FaissIndex):
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Add all vectors in one call, because vectors of a later call would be less well connected.
+        """Return the graph of the vectors, which does not depend on the number of threads.
 
-        The graph does not depend on the number of threads.
+        All vectors are added in one call of faiss, because vectors added later would be less well connected.
         """
         if not len(vectors):
             return {"graph": np.empty(0, dtype=np.uint8)}
@@ -53,26 +53,26 @@ class Hnsw(FaissIndex):
         return graph
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
-        number = min(self.ef_search, opened.ntotal)  # faiss searches at least as widely as the number of results
+        number = min(self.ef_search, opened.ntotal)  # for more results, faiss would raise efSearch
         effort = library().SearchParametersHNSW(efSearch=number)
         return np.asarray(opened.search(queries, number, params=effort)[1])
 
 
 LEAST = 39
-"""Minimum training vectors per list, on average; with fewer, faiss warns."""
+"""Minimum average number of training vectors per list; faiss warns if there are fewer."""
 
 SPARE = 32
-"""Candidates fetched beyond twice the depth, because one-byte codes misplace some."""
+"""Number of candidates fetched in addition to twice the depth, because one-byte codes misplace some vectors."""
 
 
 @dataclass(eq=False)
 class Ivf(FaissIndex):
-    """Divide the vectors into ``nlist`` lists around means, using faiss, and search the ``nprobe`` nearest lists.
+    """Divide the vectors into ``nlist`` lists by their nearest mean, and search the ``nprobe`` nearest lists (faiss).
 
-    The means are trained on a seeded sample of up to ``train_sample`` vectors. A small corpus has fewer lists: one
-    per 39 training vectors, but at least one, so that 400 vectors make 10 lists. A list stores one byte per value of a
-    vector; the candidates found by these codes are scored by the vectors themselves, as in the exact index. Fewer than
-    ``depth`` vectors are found if the searched lists contain fewer.
+    The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
+    per 39 training vectors, but at least one; for example, 400 vectors make 10 lists. A list stores one byte per value
+    of a vector. The candidates found by these codes are scored by the original vectors, as in the exact index. If
+    the searched lists contain fewer than ``depth`` vectors, the rest of a ranking is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))
@@ -86,10 +86,10 @@ class Ivf(FaissIndex):
         check_at_least("index", 1, nlist=self.nlist, nprobe=self.nprobe, train_sample=self.train_sample)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the lists and fill them; the result is independent of the number of threads."""
+        """Return the trained and filled lists, which do not depend on the number of threads."""
         if not len(vectors):
             return {"lists": np.empty(0, dtype=np.uint8)}
-        index = self._trained(vectors)  # frees the sample before the lists are filled
+        index = self._trained(vectors)  # a separate method, so that the sample is freed here
         for _, block in blocks(vectors):
             index.add(block)
         return {"lists": library().serialize_index(index)}
@@ -107,7 +107,7 @@ class Ivf(FaissIndex):
         return index
 
     def _open(self, index: Arrays, vectors: Floats) -> tuple[Any, Floats]:
-        """Return the lists and their means."""
+        """Return the faiss index that contains the lists, and the means of the lists (lists, dimension)."""
         lists = deserialise(index["lists"], vectors)
         return lists, library().downcast_index(lists.quantizer).reconstruct_n(0, lists.nlist)
 

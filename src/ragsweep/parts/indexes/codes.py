@@ -1,4 +1,4 @@
-"""Search compressed vectors: each value takes a few bits, or each piece is replaced by the nearest of many means."""
+"""Search compressed vectors with faiss: by scalar quantisation or product quantisation."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,20 +17,23 @@ from ragsweep.parts.limits import check_at_least
 BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
 
 LEAST = 4
-"""Minimum bits per piece; with 2 bits or fewer, faiss cannot search pieces of two values."""
+"""Minimum number of bits per piece; with 2 bits or fewer, faiss cannot search pieces of two values."""
 
 A_MEAN = 64
-"""Maximum training vectors per mean; 256 would take three times as long without better results."""
+"""Maximum number of training vectors per mean; 256 would take three times as long without better results."""
 
 
 class CodeIndex(FaissIndex):
-    """Base class: compare the query with every vector's code, and take ``oversampling * depth`` candidates."""
+    """Base class of indexes that compare the query with the codes of all vectors.
+
+    The nearest ``oversampling * depth`` vectors are the candidates.
+    """
 
     oversampling: int
 
     @abstractmethod
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Return a trained faiss index without codes."""
+        """Return a faiss index without codes, trained from the arrays in ``index``."""
 
     def _open(self, index: Arrays, vectors: Floats) -> Any:
         opened = self._trained(index, vectors.shape[1])
@@ -39,7 +42,7 @@ class CodeIndex(FaissIndex):
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.oversampling * depth, opened.ntotal)
-        # One query at a time: faiss sums in a different order for several, and rounds differently.
+        # One query at a time: for several queries, faiss sums in another order, and so rounds differently.
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 
@@ -47,9 +50,9 @@ class CodeIndex(FaissIndex):
 class Sq(CodeIndex):
     """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
 
-    4, 6 and 8 bits divide the range of each dimension evenly; 16 bits are a half-precision float. ``oversampling``
-    times ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index. With
-    an ``oversampling`` of 1, the codes alone select the vectors, and only their order is exact.
+    Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float.
+    The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
+    index. If ``oversampling`` is 1, the codes alone select the vectors, and only the order of these is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -64,7 +67,7 @@ class Sq(CodeIndex):
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return every vector's code, and the lowest and highest value of each dimension."""
+        """Return the codes (vectors, bytes), and the lowest and the highest value of each dimension (2, dimension)."""
         if not len(vectors):
             return {"codes": np.empty((0, 0), dtype=np.uint8), "ranges": np.empty((0, 0), dtype=np.float32)}
         ends = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
@@ -72,7 +75,7 @@ class Sq(CodeIndex):
         return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
 
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Train on the ends of the ranges: faiss would use nothing else of the vectors."""
+        """Return a faiss index trained from the ends of the ranges, the only values that faiss uses for training."""
         faiss = library()
         kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
         trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
@@ -84,11 +87,11 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
-    A vector is cut into ``m`` pieces of equal length. Each place has its own 2^``nbits`` means, and a piece is replaced
-    by the index of the nearest, so that with 8 bits a vector takes ``m`` bytes. The means are trained on a seeded
-    sample; a small corpus gets no more means per place than it has vectors, but at least 16. ``oversampling`` times
-    ``depth`` candidates, the nearest by code, are scored by the vectors themselves, as in the exact index. With an
-    ``oversampling`` of 1, the codes alone select the vectors, and only their order is exact.
+    A vector is cut into ``m`` pieces of equal length. Each of the ``m`` places has its own 2^``nbits`` means, and a
+    piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The means are trained
+    on a seeded sample. A small corpus has at most as many means per place as vectors, but at least 16. The nearest
+    ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index. If
+    ``oversampling`` is 1, the codes alone select the vectors, and only the order of these is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -104,7 +107,7 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Train the means, an array (m, means per piece, values per piece); return them with every vector's code.
+        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per place, values).
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """
@@ -132,7 +135,7 @@ class Pq(CodeIndex):
 
 
 def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
-    """Return the codes that a trained faiss index gives the vectors, (vectors, bytes)."""
+    """Return the codes of the vectors, (vectors, bytes), computed by a trained faiss index."""
     codes = np.empty((len(vectors), index.sa_code_size()), dtype=np.uint8)
     for part, block in blocks(vectors):
         codes[part] = index.sa_encode(block)

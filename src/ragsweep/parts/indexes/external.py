@@ -1,4 +1,4 @@
-"""Indexes in an external database; the store contains only the name of a table in the database."""
+"""Search vectors in a table of an external database; ragsweep itself stores only the name of the table."""
 
 import hashlib
 import json
@@ -19,20 +19,24 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 
 
 class ExternalIndex(ABC):
-    """Base class: fill a database table with the vectors, search it for candidates, and rank them by the vectors.
+    """Base class of indexes in a database: find candidates in a table, and score them by the original vectors.
 
-    Every set of vectors and build parameters has its own table, named after their hash. Before a search, a missing
-    table is created and filled, and an incomplete one is completed, rebuilt or rejected, depending on the database. A
-    complete table is reused, and never deleted.
+    Each combination of vectors and build parameters has its own table, whose name contains a hash of them. Before a
+    search, a missing table is created and filled; an incomplete table is completed, rebuilt or rejected, depending on
+    the database. A complete table is reused, and never deleted.
     """
 
     NAME: ClassVar[str] = "table"
-    """The key under which a table's name is stored, and the word for a table in messages."""
+    """The key under which the name of a table is stored, and the word for a table in messages."""
 
     TRAITS: ClassVar[PartTraits]
 
     def build(self, vectors: Floats) -> Arrays:
-        """Fill a table, unless a complete one exists; return its name as an index. Raises CallFailed or ConfigError."""
+        """Return the name of the table as an array of bytes, after filling the table unless it is complete.
+
+        If there are no vectors, no table is created. Raises CallFailed if the table cannot be filled, and ConfigError
+        if the key or the URL is not in the environment, or if a setting does not suit the vectors.
+        """
         name = self._name(vectors)
         if len(vectors):
             with self._readable_faults():
@@ -41,11 +45,11 @@ class ExternalIndex(ABC):
         return {self.NAME: np.frombuffer(name.encode(), dtype=np.uint8)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` nearby vectors for every query.
+        """Return rankings of at most ``depth`` vectors near each query, padded to ``depth``.
 
         Raises:
             CallFailed: The database did not answer, or rejected the request.
-            EndpointFailed: The table cannot be filled, or has a position beyond the vectors: no search can succeed.
+            EndpointFailed: No search can succeed: the table cannot be filled, or contains positions beyond the vectors.
             ConfigError: The key or the URL is not in the environment, or a setting does not suit the vectors.
         """
         if not len(vectors) or not len(queries):
@@ -62,7 +66,7 @@ class ExternalIndex(ABC):
         return rank_candidates(vectors, queries, candidates, depth)
 
     def _ensure(self, name: str, vectors: Floats) -> None:
-        """Fill the table unless it is complete. Raise EndpointFailed if that fails."""
+        """Fill the table unless it is complete. Raises EndpointFailed if it cannot be filled."""
         if name in self._complete:
             return
         try:
@@ -73,7 +77,7 @@ class ExternalIndex(ABC):
         self._complete.add(name)
 
     def check_ship(self) -> None:
-        """Raise InputError if the table is in a folder on this machine: a bundle contains only the table's name."""
+        """Raise InputError if the table is in a folder on this machine, because a bundle contains only its name."""
         if key := self._local():
             raise InputError(
                 f"the index's {key}: the {self.NAME} is in a folder on this machine, outside the bundle; evaluate the"
@@ -82,32 +86,38 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """Names of the tables that this process has filled or found complete."""
+        """The names of the tables that this object has filled or found complete."""
         return set()
 
     @abstractmethod
     def _name(self, vectors: Floats) -> str:
-        """Return a table's name; see :func:`name_by_content`."""
+        """Return the name of the table for these vectors; see :func:`name_by_content`."""
 
     @abstractmethod
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Fill a table with all vectors, keyed by position, and index it, unless it is already complete."""
+        """Create a table with all vectors and their positions, and index it, unless a complete table exists.
+
+        Raises CallFailed if the table remains incomplete.
+        """
 
     @abstractmethod
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        """Return the positions (queries, any number) of nearby vectors, in any order, padded with NO_CHUNK."""
+        """Return the positions of about ``number`` vectors near each query, in any order, padded with NO_CHUNK.
+
+        The array is (queries, any width).
+        """
 
     @abstractmethod
     def _local(self) -> str:
-        """Return the config key of the folder with the tables; empty if they are not in a folder on this machine."""
+        """Return the config key of the folder that contains the tables; empty if they are not on this machine."""
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Convert a client library's errors in the block to CallFailed, whose message is one line without secrets."""
+        """Convert errors of the client library in the block to CallFailed, with a one-line message without secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:
-    """Return a table's name: ``prefix``, and a hash of the table's vectors and of ``facts``, the build parameters."""
+    """Return ``prefix``, ``separator``, and a hash of the vectors and of ``facts`` (the build parameters)."""
     state = hashlib.blake2b(json.dumps(facts).encode(), digest_size=16)
     for _, block in blocks(vectors):
         state.update(block.data)

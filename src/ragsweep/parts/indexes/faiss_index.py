@@ -1,4 +1,4 @@
-"""Search with faiss: the exact index, and a base class of indexes that rank their candidates as it does."""
+"""Search exactly with faiss, and a base class of faiss indexes that score their candidates like the exact index."""
 
 import importlib.metadata
 from abc import ABC, abstractmethod
@@ -17,16 +17,19 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):
-    """Base class: find candidates with a faiss index, and rank them by the vectors themselves, like the exact index."""
+    """Base class of indexes that find candidates with faiss, and score them by the original vectors like Flat."""
 
     _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the indexing library."""
+        """Return the version of faiss."""
         return {"faiss-cpu": importlib.metadata.version("faiss-cpu")}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return at most ``depth`` nearby vectors for every query. Raises InputError if the index has a wrong shape."""
+        """Return rankings of at most ``depth`` vectors near each query, padded to ``depth``.
+
+        Raises InputError if the shape of the stored index does not match the vectors.
+        """
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -35,30 +38,33 @@ class FaissIndex(ABC):
 
     @abstractmethod
     def _open(self, index: Arrays, vectors: Floats) -> Any:
-        """Build, from the stored arrays, the object that ``_candidates`` searches."""
+        """Return the object that ``_candidates`` searches, built from the stored arrays and the vectors."""
 
     @abstractmethod
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
-        """Return positions (queries, number) in any order, padded with -1."""
+        """Return the positions of the candidates for each query, (queries, any width), in any order, padded with -1."""
 
     def _open_once(self, index: Arrays, vectors: Floats) -> Any:
-        """Open an index, and cache it for the next call: queries may come one by one."""
+        """Return ``_open(index, vectors)``; the last result is cached, because queries may be searched one by one."""
         arrays = (*index.values(), vectors)
         if self._opened is None or any(map(is_not, self._opened[0], arrays)):
-            self._opened = None  # free the previous one first
+            self._opened = None  # free the previous index before the next is opened
             self._opened = (arrays, self._open(index, vectors))
         return self._opened[1]
 
 
 def library() -> Any:
-    """Return the module faiss, untyped because its published types are incomplete."""
+    """Return the module faiss, with type Any because its type hints are incomplete."""
     import faiss
 
     return faiss
 
 
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
-    """Read a faiss index, whose arrays are views of ``data``. Raises InputError if ``vectors`` has another shape."""
+    """Return the faiss index serialised in ``data``, without a copy of its arrays.
+
+    Raises InputError if the index was built from vectors of another shape than ``vectors``.
+    """
     faiss = library()
     data = np.ascontiguousarray(data, dtype=np.uint8)
     index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(data), data.nbytes))
@@ -68,7 +74,7 @@ def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
 
 
 def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Raise InputError unless a stored index has the shape that its vectors imply."""
+    """Raise InputError unless ``shape``, of a stored index, equals the shape ``expected`` for its vectors."""
     if shape != expected:
         raise InputError(
             f"the stored index belongs to other vectors ({shape}, not {expected}); remove the"
@@ -77,7 +83,10 @@ def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 
 def lend(index: Any, rows: NDArray[Any]) -> Any:
-    """Make a flat faiss index read ``rows`` (contiguous, one per vector) in place, and return it."""
+    """Return ``index``, a flat faiss index, changed to read its vectors or codes from ``rows`` without a copy.
+
+    ``rows`` is contiguous, with one row per vector.
+    """
     codes, address = index.codes, library().swig_ptr(np.ndarray(rows.nbytes, np.uint8, rows))
     codes.is_owned = False
     codes.view_data = codes.c_ptr = address
@@ -88,29 +97,33 @@ def lend(index: Any, rows: NDArray[Any]) -> Any:
 
 
 SPARE = 32
-"""Candidates fetched beyond the depth; more are fetched only if rounding could lift others into the ranking."""
+"""Number of candidates fetched in addition to the depth.
+
+More are fetched only if, because of rounding errors, other vectors could belong to the ranking.
+"""
 
 ROUNDING = 2.0**-24
-"""Unit roundoff of float32."""
+"""Unit roundoff of float32 (half of the machine epsilon)."""
 
 
 class Flat:
-    """Compare the query with all vectors, using faiss, and return those with the largest inner products.
+    """Compare the query with all vectors, using faiss, and return the vectors with the largest inner products.
 
-    Sums in float32 have rounding errors that depend on the other queries of a batch. Such sums therefore only select
-    candidates: all vectors that the error bound does not exclude from the ranking. The candidates are rescored in
-    float64, so that a ranking never depends on the other queries, and equal vectors are in order of position.
+    The rounding errors of inner products in float32 depend on the other queries of a batch. These products therefore
+    only select candidates: all vectors that could belong to the ranking within the bound of the error. The candidates
+    are scored again in float64, so that a ranking never depends on other queries, and equal vectors are in order of
+    position.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the norm of the longest vector, which bounds rounding errors; the vectors are not copied."""
+        """Return the length of the longest vector (0 without vectors), from which rounding errors are bounded."""
         squares = (np.einsum("nd,nd->n", block, block).max() for _, block in blocks(vectors))
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
-        """Return the ``depth`` vectors nearest to every query, or all vectors if there are fewer."""
+        """Return rankings of the ``depth`` vectors nearest to each query; if there are fewer, the rest is padding."""
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         vectors, queries = (np.ascontiguousarray(given, dtype=np.float32) for given in (vectors, queries))
@@ -129,17 +142,18 @@ class Flat:
 
 
 def _margin(queries: Floats, longest: float) -> Floats:
-    """Return a margin (queries,): a vector whose float32 product is further below the last rank's cannot be ranked.
+    """Return the margin of each query, (queries,), for comparisons of float32 inner products.
 
-    In any order of summation, a float32 inner product of n terms is off by at most about n times the unit roundoff
-    times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). The
-    margin covers two such errors, and the rounding of two scores to float32.
+    If the product of a vector is below that of the last rank by more than the margin, the vector cannot belong to the
+    ranking. In any order of summation, the error of a float32 inner product of n terms is at most about n times the
+    unit roundoff times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+    section 3.1). The margin covers two such errors, and the rounding of two scores to float32.
     """
     return np.asarray(2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1))
 
 
 def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.int64]:
-    """Return the positions (1, number) of all vectors whose product with the query is ``least`` or more."""
+    """Return the positions (1, number) of all vectors whose inner product with ``query`` is at least ``least``."""
     below = np.nextafter(least, np.float32(-np.inf))
     index = lend(library().IndexFlatIP(vectors.shape[1]), vectors)
     return np.asarray(index.range_search(query, float(below))[2][None])
@@ -147,10 +161,11 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 
 @contextmanager
 def _matrix_products(dimension: int) -> Iterator[None]:
-    """Configure faiss to multiply matrices in large blocks for more than one query: see docs/measurements.md.
+    """In the block, make faiss compute the products of several queries by matrix products of large blocks.
 
-    By default it compares up to 128,000 / dimension queries one by one. With more queries, it multiplies blocks of
-    1,024 vectors, with a thread barrier after each block. The blocks here take 32 MiB.
+    By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies blocks
+    of 1,024 vectors, with a thread barrier after each block. The products of a block take 32 MiB here. See
+    docs/measurements.md for the speed. The default is restored at the end.
     """
     settings = library().cvar
     values = {

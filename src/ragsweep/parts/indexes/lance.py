@@ -1,4 +1,4 @@
-"""Search in tables of LanceDB, a vector store without a server, on disk or in object storage."""
+"""Search in tables of LanceDB, a vector database without a server, on disk or in object storage."""
 
 import importlib.metadata
 import importlib.util
@@ -24,13 +24,13 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
-"""Tag of the table version that contains all vectors and their index; it is written last."""
+"""The tag of the version of a table that contains all vectors and their index; it is written last."""
 
 LEAST = 256
-"""Minimum vectors of an indexed table, and per partition on average: LanceDB trains 256 means."""
+"""Minimum number of vectors in an indexed table, and average minimum per partition: LanceDB trains 256 means."""
 
 A_GRAPH = 2**20
-"""Maximum vectors per graph, on average; a larger table has several graphs."""
+"""Maximum average number of vectors per graph; a larger table has several graphs."""
 
 ALL = 10_000
 """An upper bound on the number of graphs of a table."""
@@ -41,13 +41,14 @@ MOST = 1_000_000
 
 @dataclass(eq=False)
 class LanceTable(ExternalIndex):
-    """Keep vectors in a LanceDB table, and score the candidates of its index like the exact index.
+    """Base class of indexes in a LanceDB table; candidates are scored by the original vectors, as in the exact index.
 
-    A table is filled and indexed, and then tagged; an interrupted table, which has no tag, is rebuilt by one process at
-    a time. Object storage has no locks: a table without a tag is rejected there, as another process may be filling it.
+    A table is filled, indexed and then tagged. A table without a tag, left by an interrupted process, is rebuilt in a
+    folder, by one process at a time. In object storage, which has no locks, it is rejected, because another process may
+    still be filling it.
 
-    LanceDB trains and builds with unseeded sampling and several threads: a rebuilt table may miss different neighbours.
-    Fewer than 256 vectors are not indexed but compared one by one.
+    LanceDB samples without a seed and builds with several threads; the approximate search of a rebuilt table may
+    therefore miss different neighbours. Fewer than 256 vectors are not indexed but compared one by one.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(operational=frozenset({"uri", "table"}), requires=("lancedb",))
@@ -56,7 +57,7 @@ class LanceTable(ExternalIndex):
     table: str = "ragsweep"
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library. No table is opened."""
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without a user, a key, ? or #; put keys"
@@ -68,20 +69,20 @@ class LanceTable(ExternalIndex):
             raise ConfigError("lancedb is not installed; pip install 'ragsweep[lancedb]'")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that builds the index."""
+        """Return the version of LanceDB, which builds the index."""
         return {"lancedb": importlib.metadata.version("lancedb")}
 
     @abstractmethod
     def _config(self, number: int, dimension: int) -> Any:
-        """Return LanceDB's configuration of an index of ``number`` vectors."""
+        """Return the configuration of a LanceDB index for ``number`` vectors with ``dimension`` values each."""
 
     @abstractmethod
     def _tuned(self, query: Any, depth: int) -> Any:
-        """Set the effort and the number of candidates of a query, and return the query."""
+        """Return a query with its search effort and its number of candidates set."""
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the build parameters; they and the vectors identify a table."""
+        """List the build parameters, which identify a table together with the vectors and the version of LanceDB."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"
@@ -114,7 +115,7 @@ class LanceTable(ExternalIndex):
         table.tags.create(COMPLETE, table.version)
 
     def _check(self, table: Any, name: str, number: int) -> None:
-        """Raise CallFailed unless a table has exactly ``number`` vectors, all indexed if there are at least 256."""
+        """Raise CallFailed unless a table has exactly ``number`` vectors, all of them indexed if ``number`` >= 256."""
         count = table.count_rows()
         indexed = [int(one.num_indexed_rows or 0) for one in table.list_indices()] if number >= LEAST else [number]
         if count != number or indexed != [number]:
@@ -135,7 +136,7 @@ class LanceTable(ExternalIndex):
         return positions
 
     def _open(self, name: str) -> Any:
-        """Open the complete version of a table once: later additions are not searched."""
+        """Return the complete version of a table, opened once; vectors that are added later are not searched."""
         if name not in self._opened:
             self._opened[name] = self._table(name)
             self._opened[name].checkout(COMPLETE)
@@ -163,7 +164,10 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert errors in the block to one-line CallFailed errors; LanceDB has no exception classes of its own."""
+        """Convert OSError, RuntimeError and ValueError in the block to CallFailed, with a message of one line.
+
+        LanceDB raises these classes, and has no exception classes of its own.
+        """
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
@@ -174,12 +178,12 @@ class LanceTable(ExternalIndex):
 
 @dataclass(eq=False)
 class LanceIvfPq(LanceTable):
-    """Search a LanceDB table by product quantisation, in the nearest of many partitions around means.
+    """Search the ``nprobes`` nearest partitions of a LanceDB table by product quantisation (IVF-PQ).
 
     There are ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per 256
-    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte.
-    ``oversampling`` times ``depth`` candidates are scored by the vectors themselves. A rebuilt table may miss different
-    neighbours: LanceDB draws its training sample without a seed.
+    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. The nearest
+    ``oversampling * depth`` vectors by these codes are scored by the original vectors. The search of a rebuilt table
+    may miss different neighbours, because LanceDB draws its training sample without a seed.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -192,7 +196,7 @@ class LanceIvfPq(LanceTable):
     oversampling: int = 4
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; nothing is opened."""
+        """Raise ConfigError for values out of range."""
         check_at_least("index", 1, num_partitions=self.num_partitions, num_sub_vectors=self.num_sub_vectors)
         check_at_least("index", 1, nprobes=self.nprobes, oversampling=self.oversampling)
 
@@ -213,11 +217,11 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table with a graph, in which a vector takes one byte per value.
+    """Search a LanceDB table by a graph (HNSW) in which each vector takes one byte per value.
 
-    A table of up to 2^20 vectors has one graph. A larger table has several, and all are searched. Candidates are scored
-    by the vectors themselves, and no ranking is longer than ``ef_search``. A rebuilt table may miss different
-    neighbours: several threads build the graph.
+    A table of at most 2^20 vectors has one graph; a larger table has several, which are all searched. The candidates
+    are scored by the original vectors. A ranking has at most ``ef_search`` vectors, and its rest is padding. The search
+    of a rebuilt table may miss different neighbours, because several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))
@@ -227,7 +231,7 @@ class LanceHnsw(LanceTable):
     ef_search: int = 128
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; nothing is opened."""
+        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_construction=self.ef_construction, ef_search=self.ef_search)
 
@@ -245,7 +249,7 @@ class LanceHnsw(LanceTable):
 
 
 def _batches(vectors: Floats) -> Any:
-    """Return the vectors with their positions as a stream of Arrow batches."""
+    """Return the vectors and their positions as a stream of Arrow batches."""
     import pyarrow as pa
 
     length = vectors.shape[1]

@@ -1,4 +1,4 @@
-"""Search in tables of a PostgreSQL database with the pgvector extension."""
+"""Search in tables of a PostgreSQL database that has the extension pgvector."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 LONGEST = 2000
-"""Maximum dimensions of a vector that pgvector indexes."""
+"""Maximum number of values in a vector that pgvector can index."""
 
 EXTENSION = 7_233_100
-"""Key of the advisory lock under which the extension is created, because concurrent attempts fail."""
+"""Key of the advisory lock for creating the extension; without a lock, concurrent attempts would fail."""
 
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
-    """Find nearby vectors with a graph (HNSW) in a PostgreSQL database, and score them like the exact index.
+    """Find candidates by a graph (HNSW) in a PostgreSQL database, and score them by the original vectors.
 
-    A table is created, filled and indexed in one transaction, under an advisory lock: a killed process leaves no
-    table, and concurrent processes wait. The database needs the extension ``vector``, which is created if permitted.
+    A table is created, filled and indexed in one transaction and under an advisory lock: a killed process leaves no
+    table, and concurrent processes wait. The database needs the extension ``vector``; if it is missing, it is created,
+    for which the user needs the permission.
 
-    pgvector draws the layers of its graph without a seed, and builds with several processes: a rebuilt table may miss
-    different neighbours. Vectors have at most 2,000 numbers, and no ranking is longer than ``ef_search``.
+    pgvector draws the layers of its graph without a seed, and builds with several processes; the search of a rebuilt
+    table may therefore miss different neighbours. Vectors may have at most 2,000 values. A ranking has at most
+    ``ef_search`` vectors, and its rest is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -60,7 +62,7 @@ class PgVector(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; makes no call."""
+        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 1, ef_search=self.ef_search, timeout=self.timeout)
         check_at_least("index", 2 * self.m, ef_construction=self.ef_construction)
@@ -70,7 +72,7 @@ class PgVector(ExternalIndex):
                 raise ConfigError(f"index.{key} is {getattr(self, key)}; pgvector accepts at most {most}")
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library, without connecting."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigError("index.url and index.url_env: set one of them, and the other to null")
         # Values are not quoted: they may contain the password.
@@ -93,7 +95,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("pgvector or psycopg is not installed; pip install 'ragsweep[pgvector]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError unless the variable that ``url_env`` names, if any, contains a URL; makes no call."""
+        """Raise ConfigError if ``url_env`` is set and the environment variable that it names contains no URL."""
         self._address()
 
     def _address(self) -> str:
@@ -124,7 +126,7 @@ class PgVector(ExternalIndex):
         run = session.run
         with session.alive().transaction():
             run("SELECT set_config('statement_timeout', '0', true)")
-            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for other processes that fill it
+            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for processes that fill it
             if run("SELECT to_regclass(%s)", name) == [(None,)]:
                 run(f"CREATE TABLE {name} (position integer NOT NULL, vector vector({vectors.shape[1]}) NOT NULL)")
                 session.copy(name, vectors)
@@ -157,7 +159,7 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert an error of PostgreSQL in the block to CallFailed, whose message is one line without the password."""
+        """Convert errors of psycopg in the block to CallFailed, with a message of one line without the password."""
         import psycopg
 
         try:
@@ -173,7 +175,7 @@ class PgVector(ExternalIndex):
 
 
 class _Session:
-    """A connection, reopened if lost, and its current search effort."""
+    """A connection to a database, which is opened when it is first used, and reopened if it was lost."""
 
     def __init__(self, address: str, timeout: int) -> None:
         self._address, self._timeout = address, timeout
@@ -184,7 +186,7 @@ class _Session:
         import psycopg
         from pgvector.psycopg import register_vector
 
-        # PostgreSQL would scan a small table, and the index would not be measured.
+        # By default, PostgreSQL would scan a small table instead of searching its index.
         options = f"-c enable_seqscan=off -c statement_timeout={1000 * self._timeout}"
         connection = psycopg.connect(self._address, autocommit=True, connect_timeout=self._timeout, options=options)
         try:
@@ -200,24 +202,24 @@ class _Session:
         return connection
 
     def close(self) -> None:
-        """Close the connection, if any."""
+        """Close the connection, if it was opened."""
         if "_connection" in self.__dict__:
             self._connection.close()
 
     def run(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement, and return its rows."""
+        """Run a statement with values for its placeholders, and return its rows; an empty list if there are none."""
         cursor = self.alive().execute(statement, values or None, binary=True)
         return list(cursor.fetchall()) if cursor.description else []
 
     def set_effort(self, effort: int) -> None:
-        """Set the number of candidates per question, unless the connection already has it."""
+        """Set the search effort of the connection (``hnsw.ef_search``), unless it already has this value."""
         self.alive()
         if effort != self._effort:
             self.run("SELECT set_config('hnsw.ef_search', %s, false)", str(effort))
             self._effort = effort
 
     def copy(self, table: str, vectors: Floats) -> None:
-        """Send vectors with their positions to a table."""
+        """Copy the vectors and their positions to a table."""
         statement = f"COPY {table} (position, vector) FROM STDIN WITH (FORMAT BINARY)"
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int4", "vector"])
@@ -226,7 +228,7 @@ class _Session:
                     copy.write_row((position, vector))
 
     def alive(self) -> Any:
-        """Return the connection, reopened if it was lost."""
+        """Return the connection; open it at the first call, and reopen it if it was lost."""
         if self._connection.closed:
             del self._connection
         return self._connection
@@ -234,7 +236,10 @@ class _Session:
 
 @cache
 def _session(address: str, timeout: int) -> _Session:
-    """Return this process's connection for an address and timeout: configs share it, as servers limit connections."""
+    """Return the session for an address and a timeout, one per process.
+
+    All configs of a process share it, because servers limit the number of connections.
+    """
     session = _Session(address, timeout)
     atexit.register(session.close)
     return session
@@ -245,10 +250,10 @@ def _is_url(text: str) -> bool:
 
 
 def _secrets(url: str) -> set[str]:
-    """Return the password in a URL, both as written and decoded; empty if there is none.
+    """Return the passwords in a URL (before the host, and in the parameters), as written and decoded; may be empty.
 
-    It may be before the host or among the parameters. The pieces of an unescaped password are included, because a ``/``
-    or ``@`` in it makes libraries quote parts of the password as port or host.
+    The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries take
+    such a piece for a port or a host, and quote it in their messages.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

@@ -1,4 +1,4 @@
-"""Search in a collection of the vector store Qdrant."""
+"""Search in collections of the vector database Qdrant."""
 
 import atexit
 import importlib.util
@@ -27,16 +27,17 @@ QUERIES = 64
 """Number of queries sent at a time."""
 
 PAUSE = 0.2
-"""Seconds between polls of a server that is building its index."""
+"""Seconds between two requests for the status of a collection whose index is being built."""
 
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find nearby vectors with the index of a Qdrant server, and score them like the exact index.
+    """Find candidates by the index of a Qdrant server, and score them by the original vectors.
 
-    A search waits until the server has built its index. The server builds with several threads: a rebuilt collection
-    may miss different neighbours. No ranking is longer than ``ef_search``. With ``path`` instead of ``base_url`` there
-    is no server: the client searches the vectors in that folder exactly, to any depth.
+    A search waits until the server has built the index. The server builds with several threads; the search of a
+    rebuilt collection may therefore miss different neighbours. A ranking has at most ``ef_search`` vectors, and its
+    rest is padding. If ``path`` is set instead of ``base_url``, no server is used: the client library stores the
+    vectors in the folder ``path``, and searches them exactly and to any depth.
     """
 
     NAME: ClassVar[str] = "collection"
@@ -57,14 +58,14 @@ class Qdrant(ExternalIndex):
     timeout: int = 60
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range; makes no call."""
+        """Raise ConfigError for values out of range."""
         check_at_least("index", 2, m=self.m)
         check_at_least("index", 4, ef_construct=self.ef_construct)
         check_at_least("index", 1, ef_search=self.ef_search)
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, a secret in the config, or a missing library; makes no call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library, without a call."""
         if (self.base_url is None) == (self.path is None):
             given = "null; set one of them" if self.path is None else "set; make one of them null"
             raise ConfigError(f"index.base_url and index.path are both {given}")
@@ -76,7 +77,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the key for the server is not in the environment; makes no call."""
+        """Raise ConfigError if ``key_env`` is set, a server is used, and the environment lacks its key."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
@@ -89,7 +90,10 @@ class Qdrant(ExternalIndex):
         return "path" if self.path is not None else ""
 
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Fill a collection, unless it is complete, and wait for its index."""
+        """Fill a collection unless it is complete, and wait until its index is built.
+
+        Raises CallFailed if the collection then does not contain one point per vector.
+        """
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -112,14 +116,14 @@ class Qdrant(ExternalIndex):
         if count != len(vectors):
             fact = f"the collection {name} contains {count} points, instead of {len(vectors)}"
             raise CallFailed(f"{fact}; delete the collection")
-        while self._client.get_collection(name).status == "yellow":  # it builds its index
+        while self._client.get_collection(name).status == "yellow":  # the index is being built
             time.sleep(PAUSE)
 
     def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
         from qdrant_client import models
 
-        # The client's local store searches exactly, and warns of settings without effect. A server raises hnsw_ef to
-        # the number of results if that is larger, so the number is limited to ef_search.
+        # Without a server, the search is exact, and the client warns of settings without effect. A server raises
+        # hnsw_ef to the number of results if this number is larger; it is therefore limited to ef_search.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
         positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
@@ -143,7 +147,7 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert the client's API errors in the block to CallFailed, whose message is one line without the key."""
+        """Convert the client's ApiException in the block to CallFailed, with a message of one line without the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
@@ -162,7 +166,10 @@ class Qdrant(ExternalIndex):
 
 @cache
 def _embedded(path: str) -> Any:
-    """Open the client's local store once, because a folder cannot be opened twice. Raises CallFailed if that fails."""
+    """Return a client for the folder ``path``, one per process, because a folder cannot be opened twice.
+
+    Raises CallFailed if the folder cannot be opened.
+    """
     from qdrant_client import QdrantClient
 
     try:

@@ -1,4 +1,4 @@
-"""Functions that several indexes share: read vectors in blocks, draw samples, rank candidates, check a setting."""
+"""Functions shared by the indexes: read vectors in blocks, draw samples, rank candidates, and check a setting."""
 
 from collections.abc import Iterator
 
@@ -10,16 +10,19 @@ from ragsweep.core.types import Floats, Rankings
 from ragsweep.parts.ranking import arrange_ascending
 
 BLOCK = 65_536
-"""Number of vectors read at a time: they may be mapped from a file, and are never copied as a whole."""
+"""Number of vectors read at a time; vectors may be mapped from a file, and are never copied all at once."""
 
 PAIRS = 512
-"""Number of pairs scored at a time: few enough for the processor's cache."""
+"""Number of pairs of a query and a vector scored at a time; their vectors fit into the cache of the CPU."""
 
 SEED = 0
 
 
 def check_pieces(key: str, number: int, dimension: int) -> None:
-    """Raise ConfigError unless vectors can be cut into ``number`` equal pieces; ``key`` is the setting's name."""
+    """Raise ConfigError unless vectors of ``dimension`` values can be cut into ``number`` pieces of equal length.
+
+    ``key`` is the name of the setting, for the message.
+    """
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
         way = f"for vectors of {dimension} numbers it must be one of {divisors}"
@@ -27,14 +30,14 @@ def check_pieces(key: str, number: int, dimension: int) -> None:
 
 
 def blocks(vectors: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield the rows (a slice) and the vectors of each block, contiguous and in float32."""
+    """Yield blocks of at most BLOCK vectors, each as a slice of rows and the vectors, contiguous and in float32."""
     for start in range(0, len(vectors), BLOCK):
         part = slice(start, start + BLOCK)
         yield part, np.ascontiguousarray(vectors[part], dtype=np.float32)
 
 
 def sample(vectors: Floats, size: int) -> Floats:
-    """Draw at most ``size`` vectors with a fixed seed, in order of position."""
+    """Return ``size`` vectors drawn with a fixed seed, in order of position, or all vectors if there are fewer."""
     chosen = np.arange(len(vectors))
     if size < len(vectors):
         chosen = np.sort(np.random.default_rng(SEED).choice(len(vectors), size, replace=False))
@@ -42,10 +45,11 @@ def sample(vectors: Floats, size: int) -> Floats:
 
 
 def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int64], depth: int) -> Rankings:
-    """Rank candidates by inner product in float64, rounded to float32; ties are in order of position.
+    """Return rankings of the candidates by inner product, cut or padded to ``depth``; ties are in order of position.
 
-    ``candidates`` (queries, number) are positions in any order, each once per row; negative ones are padding. The score
-    of a pair depends only on its two vectors, not on other queries or the index that found it.
+    ``candidates`` (queries, number) has positions in any order, each once per row; negative positions are padding.
+    Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on these
+    two, and not on other queries or on the index that found the vector.
     """
     positions = np.sort(candidates, axis=1)
     scores = np.full(positions.shape, -np.inf, dtype=np.float32)

@@ -1,3 +1,3 @@
-"""Readers of answers: parse a model's text into the output that a task's metrics score."""
+"""Output readers: parse the text of an answer into the output that the metrics of a task score."""
 
 from ragsweep.parts.outputs.readers import FencedBlock, JsonObject, WholeText

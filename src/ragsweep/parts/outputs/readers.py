@@ -1,4 +1,4 @@
-"""Read the output in an answer: the whole text, a fenced block, or a JSON object validated by a schema."""
+"""Read the output from an answer: the whole text, a fenced block, or a JSON object validated by a schema."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*$", re.MU
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
-    """List the fenced blocks of a text as pairs of the word after the opening fence (may be empty) and the content."""
+    """List the fenced blocks of a text as pairs: the word after the opening fence (may be empty), and the content."""
     return [(match[2], match[3]) for match in _BLOCK.finditer(text)]
 
 
@@ -26,7 +26,7 @@ class WholeText:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
     def read(self, text: str) -> str:
-        """Return the text; raises ValueError for a blank one."""
+        """Return the text unchanged. Raises ValueError if it is blank."""
         if not text.strip():
             raise ValueError("blank")
         return text
@@ -34,9 +34,9 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block fenced by three or more backticks in an answer.
+    """Read the last block in an answer that is fenced by three or more backticks.
 
-    If ``language`` is set, only blocks marked with it count.
+    If ``language`` is set, only blocks with this word after the opening fence count.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -44,7 +44,7 @@ class FencedBlock:
     language: str | None = None
 
     def read(self, text: str) -> str:
-        """Return the block's content; raises ValueError if there is none."""
+        """Return the content of the last block. Raises ValueError if there is no such block."""
         blocks = [block for language, block in code_blocks(text) if self.language in (None, language)]
         if not blocks:
             raise ValueError(f"no fenced block of {self.language}" if self.language else "no fenced block")
@@ -53,9 +53,9 @@ class FencedBlock:
 
 @dataclass(eq=False)
 class JsonObject:
-    """Read the JSON object that an answer consists of, or that its last fenced block contains.
+    """Read the JSON object in the last fenced block of an answer or, without a block, in the whole answer.
 
-    ``schema`` is a JSON schema or the path of its file; None accepts every object.
+    ``schema`` is a JSON schema, or the path of a file that contains one; None accepts every object.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -63,7 +63,7 @@ class JsonObject:
     schema: Mapping[str, Any] | str | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for an unreadable or invalid schema."""
+        """Raise ConfigError if the schema is invalid, or if its file cannot be read."""
         from jsonschema import SchemaError
 
         try:
@@ -72,11 +72,11 @@ class JsonObject:
             raise ConfigError(f"output.schema: {fault.message}; correct {fault.json_path} in the schema") from None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the schema: its file may change while its name does not."""
+        """Return the content of the schema, because its file may change without its path."""
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object. Raises ValueError, whose message says why, if there is none or it violates the schema."""
+        """Return the object. Raises ValueError, with the reason, if there is no object that fits the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]

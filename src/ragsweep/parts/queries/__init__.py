@@ -1,3 +1,3 @@
-"""Queries: the question alone, the conversation, or a model's rewrite of the question."""
+"""Queries: search with the question alone, with the conversation, or with a question rewritten by a model."""
 
 from ragsweep.parts.queries.writers import History, Last, Rewrite

@@ -1,4 +1,4 @@
-"""Write search queries: the question alone, the conversation, or a model's rewrite of the question."""
+"""Write search queries: the question alone, the conversation, or the question rewritten by a model."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -18,14 +18,17 @@ class Last:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report the question of each request as its query."""
+        """Report the question of each request as its query, by ``done(index, answer)``."""
         for number, request in enumerate(requests):
             done(number, Answer(request.question))
 
 
 @dataclass(eq=False)
 class History:
-    """Search with the last ``turns`` turns (None: all) of the given ``roles``, and then the question, one per line."""
+    """Search with earlier turns of the conversation and the question, joined by line breaks.
+
+    The turns are the last ``turns`` (None: all) among the turns whose role is in ``roles``.
+    """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -33,14 +36,14 @@ class History:
     roles: Sequence[str] = ("user", "assistant")
 
     def check(self) -> None:
-        """Raise ConfigError for ``turns`` below 1, for an unknown role, and if there are no roles."""
+        """Raise ConfigError if ``turns`` is below 1, or if ``roles`` is empty or contains an unknown role."""
         if self.turns is not None and self.turns < 1:
             raise ConfigError(f"query.turns must be at least 1, or null for all, got {self.turns}")
         if not self.roles or not set(self.roles) <= {"user", "assistant"}:
             raise ConfigError(f"query.roles must be [user], [assistant] or [user, assistant], got {self.roles!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report the joined texts of each request as its query."""
+        """Report the joined turns and question of each request as its query, by ``done(index, answer)``."""
         for number, request in enumerate(requests):
             texts = [turn.text for turn in request.history if turn.role in self.roles]
             kept = texts if self.turns is None else texts[-self.turns :]
@@ -48,10 +51,10 @@ class History:
 
 
 class Rewrite:
-    """Rewrite the question with the config's model into a standalone query.
+    """Search with a standalone query, into which the config's model rewrites the last question of the conversation.
 
-    The conversation is enclosed in fences that it cannot contain, and the model is told not to follow instructions
-    between them. A blank query counts as a failure.
+    In the prompt, the conversation is enclosed in tags that it cannot imitate, and the model is instructed not to
+    follow instructions between them. A blank query counts as failed.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
@@ -64,7 +67,7 @@ class Rewrite:
             self.llm.prompt = _Prompt(instruction)
 
     def check(self) -> None:
-        """Raise ConfigError if the config has no model, or if the instruction is empty; makes no call."""
+        """Raise ConfigError if the config has no model, or if the instruction is blank, without a call to the model."""
         if not self._can_write:
             raise ConfigError(
                 "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama,"
@@ -74,12 +77,12 @@ class Rewrite:
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
 
     def check_key(self) -> None:
-        """Raise ConfigError if the model's key is not in the environment; makes no call."""
+        """Raise ConfigError if the model needs a key that is not in the environment."""
         if check := key_check(self.llm):
             check()
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Write the query of each request. Raises EndpointFailed or ConfigError if no call can succeed."""
+        """Report the query of each request by ``done(index, answer)``. Raises the same as ``generate`` of the model."""
 
         def take(number: int, answer: Answer) -> None:
             text = " ".join(answer.text.split())
@@ -88,21 +91,21 @@ class Rewrite:
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one query; 0 for a local model."""
+        """Return an estimate of the highest cost of one query: that of the model, or 0 if the model is local."""
         return self.llm.estimate_cost(size) if isinstance(self.llm, CostEstimator) else CostEstimate(0, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Prompt:
-    """The prompt for a query, instead of the prompt for an answer."""
+    """The prompt for a query, which replaces the model's prompt for answers."""
 
     instruction: str
     citations: ClassVar[bool] = False
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return the instruction and the fenced conversation, without passages."""
+        """Return two chat messages: the instruction, and the conversation between tags, without passages."""
         return fenced_messages(self.instruction, request)
 
     def is_refusal(self, text: str) -> bool:
-        """Return False: every text is a query."""
+        """Return False, because every text is a query."""
         return False

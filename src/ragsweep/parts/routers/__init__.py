@@ -1,4 +1,4 @@
-"""Routers decide which questions need the corpus."""
+"""Routers: decide which questions need a search of the corpus."""
 
 from ragsweep.parts.routers.llm import Llm
 from ragsweep.parts.routers.rules import NoRouter, Rule, Similarity

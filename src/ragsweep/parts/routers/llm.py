@@ -1,4 +1,4 @@
-"""Route by the decision of a language model."""
+"""Let a language model decide whether a question needs a search of the corpus."""
 
 import json
 import math
@@ -24,10 +24,11 @@ SCHEMA = {
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
-    """Route by the reply of a model behind OpenAI's protocol: a JSON object in which ``search`` is true or false.
+    """Let a model, called through OpenAI's protocol, decide whether a question needs a search of the corpus.
 
-    Any other reply is a failed decision. The conversation is enclosed in tags that contain its hash, so that it cannot
-    contain the tags, and the model is told not to follow instructions between them.
+    The model must reply with a JSON object in which ``search`` is true or false; after any other reply, the decision
+    counts as failed. In the prompt, the conversation is enclosed in tags that contain its hash, so that the
+    conversation cannot imitate the tags, and the model is instructed not to follow instructions between them.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")
@@ -39,17 +40,20 @@ class Llm(EndpointSettings):
     seed: int | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
+        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
         super().check()
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; describe which messages need the corpus")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Route every request by its conversation and question. Raises EndpointFailed if no call can succeed."""
+        """Report a decision for every request, by its conversation and question; a failed call is a failed decision.
+
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed.
+        """
         self.service.each(requests, self._decide, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the highest possible cost of one decision; output tokens are NaN if ``max_tokens`` is None."""
+        """Return an estimate of the highest cost of one decision; output tokens are NaN if ``max_tokens`` is None."""
         messages = fenced_messages(self.instruction, Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.service.model)

@@ -1,4 +1,4 @@
-"""Route without a language model: by patterns at the beginning of a question, by similarity to examples, or not."""
+"""Decide without a language model whether to search: always, by patterns, or by similarity to examples."""
 
 import re
 import unicodedata
@@ -16,23 +16,23 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class NoRouter:
-    """Stand for the absence of a router; it is never called."""
+    """Represent a config without a router: every question leads to a search, and this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """For every request, decide to search."""
+        """Report the decision to search for every request."""
         for number in range(len(requests)):
             done(number, Route())
 
 
 @dataclass(eq=False)
 class Rule:
-    """Classify short texts that begin with one of the patterns as conversation; any other text leads to a search.
+    """Search for every question, except for short conversation, such as a greeting, that begins with a pattern.
 
-    Patterns are regular expressions; a match begins at the start of the text and stops at the end of a word, ignoring
-    case and accents. A text of more than ``most_words`` words always leads to a search, because a question may follow a
-    greeting; a character of a script without spaces counts as half a word.
+    The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
+    at the end of a word; case and accents are ignored. A question of more than ``most_words`` words always leads to a
+    search, because a question may follow a greeting. In scripts without spaces, a character counts as half a word.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
@@ -41,7 +41,7 @@ class Rule:
     most_words: int = 6
 
     def check(self) -> None:
-        """Raise ConfigError for missing or invalid patterns, and for ``most_words`` below 1."""
+        """Raise ConfigError if there are no patterns, if a pattern is invalid, or if ``most_words`` is below 1."""
         if not isinstance(self.conversation, list) or not self.conversation:
             raise ConfigError(f"router.conversation must be a list of one or more patterns, got {self.conversation!r}")
         for number, pattern in enumerate(self.conversation):
@@ -57,7 +57,7 @@ class Rule:
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Route every request by its question alone."""
+        """Report a decision for every request, by its question alone; the score is 1 for conversation, else 0."""
         begins = re.compile("(?:" + "|".join(map(_folded, self.conversation)) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
@@ -66,24 +66,27 @@ class Rule:
 
 
 def _folded(pattern: str) -> str:
-    r"""Return a pattern as a group, folded like a text; escapes are unchanged, because ``\W`` differs from ``\w``."""
+    r"""Return a pattern as a group, without accents and in lower case, like the text that it is compared with.
+
+    Escapes are unchanged, because ``\W`` and ``\w`` have different meanings.
+    """
     parts = re.split(r"(\\.|\(\?P?)", pattern)
     return f"(?:{''.join(part if n % 2 else _bare(part) for n, part in enumerate(parts))})"
 
 
 def _bare(text: str) -> str:
-    """Remove accents and case."""
+    """Return a text without accents and in lower case."""
     characters = unicodedata.normalize("NFD", text)
     return "".join(character for character in characters if not unicodedata.combining(character)).casefold()
 
 
 @dataclass(eq=False)
 class Similarity:
-    """Classify texts as conversation by their similarity to examples of conversation and of questions.
+    """Search for every text, except for texts that are more similar to examples of conversation than of questions.
 
-    A text is conversation if its cosine to the nearest example of conversation is at least ``threshold`` and exceeds
-    its cosine to the nearest example of a question. If there are no examples of questions, ``threshold`` replaces the
-    second cosine. The score is the first cosine minus the second.
+    A text is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold``, and
+    greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the
+    place of the second cosine. The score is the first cosine minus the second.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -94,7 +97,7 @@ class Similarity:
     threshold: float = 0.5
 
     def check(self) -> None:
-        """Raise ConfigError for invalid examples, and for a threshold outside -1 to 1."""
+        """Raise ConfigError for invalid examples, and for a threshold that is not between -1 and 1."""
         for name, least in (("conversation", 1), ("questions", 0)):
             examples = getattr(self, name)
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
@@ -104,7 +107,7 @@ class Similarity:
             raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Route every request by its question alone."""
+        """Report a decision for every request, by its question alone, by ``done(index, route)``."""
         if not requests:
             return
         texts = unit(self.embedder.embed_queries([request.question for request in requests]))
@@ -114,7 +117,7 @@ class Similarity:
             done(number, Route(not (chat >= self.threshold and chat > question), chat - question))
 
     def _nearest(self, texts: Floats, examples: Sequence[str]) -> Floats:
-        """Return each text's cosine to the most similar example, (texts,)."""
+        """Return the cosine of each text to the most similar example, (texts,); ``texts`` are unit vectors."""
         return np.asarray((texts @ unit(self.embedder.embed_queries(examples)).T).max(axis=1))
 
 

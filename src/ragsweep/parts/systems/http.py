@@ -1,4 +1,4 @@
-"""A system behind HTTP: POST a question, and extract the answer and the context at configured paths."""
+"""Evaluate a system by HTTP: POST each question, and extract answer and context from the response."""
 
 import json
 import math
@@ -23,21 +23,21 @@ from ragsweep.services.thoughts import TAGS, check_tags
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
 FURTHER = ("key_header", "deadline", "requests_per_minute")
-"""Settings of calls in addition to those of every service."""
+"""Settings for calls to the system, in addition to those for calls to any service."""
 SIGNED = ("code", *SIGNATURES)
-"""Names of query parameters that contain a secret, in addition to the general names of secrets."""
+"""Names of query parameters whose value is a secret, in addition to the names that ``is_secret`` recognises."""
 
 
 @dataclass(eq=False)
 class Http(ServiceSettings):
-    """POST each question as JSON to ``url``.
+    """Evaluate a system by HTTP: POST each question as JSON to ``url``.
 
-    In the values of ``body`` (a mapping, or JSON) every ``{question}`` is replaced by the question. A value
-    ``{history}`` is replaced by the earlier turns, a list of objects with ``role`` and ``content``. An item
-    ``{history}`` of a list is replaced by one item per turn. ``answer``, ``contexts``, ``ids``, ``scores``,
-    ``tokens_in`` and ``tokens_out`` are paths into the response (see :mod:`ragsweep.parts.systems.responses`), or null;
-    without ``answer`` the system only searches. If the response is a stream of events, the texts at ``answer`` are
-    joined.
+    ``body`` is a mapping, or a text in JSON. In its values, every ``{question}`` is replaced by the question. A value
+    ``{history}`` is replaced by a list of the earlier turns, each an object with ``role`` and ``content``; if
+    ``{history}`` is an item of a list, the turns become items of this list. ``answer``, ``contexts``, ``ids``,
+    ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
+    :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
+    a stream of events, the texts at a path are joined.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
@@ -59,7 +59,7 @@ class Http(ServiceSettings):
     requests_per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        """Set up the service; makes no call."""
+        """Parse ``url`` and ``body``, and create the service; nothing is sent."""
         address, _, self.query = self.url.partition("?")
         base, _, self.path = address.rpartition("/")
         self.service = Service(base, **self.call_settings(*FURTHER))
@@ -69,11 +69,11 @@ class Http(ServiceSettings):
 
     @property
     def answers(self) -> bool:
-        """Whether the system answers; otherwise it only searches."""
+        """Whether the system answers questions; if false, it only searches."""
         return self.answer is not None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config; makes no call."""
+        """Raise ConfigError for invalid values and for secrets in the config, without a call to the system."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
             raise ConfigError(
                 "system.url must have a scheme, a host and a path, such as http://localhost:8080/ask, and contain"
@@ -98,11 +98,14 @@ class Http(ServiceSettings):
                 raise ConfigError(f"system.{name}: {fault}") from None
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request. Raises EndpointFailed as soon as no call can succeed."""
+        """Send every request, and report its response by ``done(index, response)``; a failed call is a failed answer.
+
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed.
+        """
         self.service.each(requests, self._respond, done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return one call with an unknown number of tokens."""
+        """Return the cost of one request: one call, with NaN for the unknown numbers of tokens."""
         return CostEstimate(1, math.nan, math.nan, self.url)
 
     async def _respond(self, request: Request) -> Response:
@@ -130,7 +133,7 @@ class Http(ServiceSettings):
 
 
 def _fill(value: Any, request: Request) -> Any:
-    """Insert a request into the body."""
+    """Return a value of the body with the question and the history of a request inserted, at any depth."""
     if isinstance(value, Mapping):
         return {key: _fill(item, request) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Systems in this process: the config's own pipeline, or a Python function."""
+"""Evaluate a system in this process: a Python function, or the pipeline that the config describes."""
 
 import importlib
 import inspect
@@ -28,13 +28,14 @@ KEYS = ("answer", "contexts", "ids", "scores", "tokens_in", "tokens_out")
 
 @dataclass(eq=False)
 class Python:
-    """Call ``function`` ("package.module.function") with each question.
+    """Evaluate a Python function, named as "package.module.function", by calling it with each question.
 
-    The function takes the question and, if it has a second positional parameter, the earlier turns (a list of mappings
-    with ``role`` and ``content``). It returns the answer (None: an abstention), or a mapping with ``answer`` (optional
-    if ``answers`` is false) and optionally ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. An
-    exception counts as a failed answer. The function's module must be trusted. The address of a result contains a hash
-    of the source of that module, and of the modules that it imports from its own package.
+    If the function has a second positional parameter, it also gets the earlier turns, a list of mappings with ``role``
+    and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
+    if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. If the
+    function raises an exception or returns another value, the answer is failed. The module of the function must be
+    trusted. The address of a result contains a hash of the source of this module, and of the modules that it imports
+    from its own package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -47,7 +48,10 @@ class Python:
     concurrency: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and for a function that is not trusted or cannot be imported."""
+        """Raise ConfigError for invalid settings, and if the function is not trusted or cannot be imported.
+
+        The module of the function is imported.
+        """
         module, _, name = str(self.function).rpartition(".")
         if not module or not name.isidentifier():
             raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")
@@ -62,7 +66,10 @@ class Python:
             raise ConfigError(f"system.function: {self.function} is not callable; name a function")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of the function's module and its imports from the same package; empty if there is no file."""
+        """Return a hash of the source of the function's module and of its imports from the same package.
+
+        The result is empty if there is no source file.
+        """
         names = {self.function.rpartition(".")[0], str(getattr(inspect.unwrap(self._function), "__module__", ""))}
         trusted = [name for name in names if name in sys.modules and is_trusted(name)]
         digests = {name: digest for name in trusted if (digest := source_digest(name))}
@@ -93,8 +100,8 @@ class Python:
         return sum(parameter.kind in kinds for parameter in parameters) > 1
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Call the function for every request, ``concurrency`` at a time."""
-        if self.concurrency == 1:  # in the caller's thread, as the function may expect
+        """Call the function for every request, ``concurrency`` at a time, and report by ``done(index, response)``."""
+        if self.concurrency == 1:  # in the thread of the caller, because a function may require one thread
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return
@@ -131,11 +138,11 @@ class Python:
 
 
 class Pipeline:
-    """Represent the pipeline described by the rest of the config; this part is never called."""
+    """Represent the pipeline that the other parts of the config describe; this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Report an empty response to every request."""
+        """Report an empty response for every request."""
         for number in range(len(requests)):
             done(number, Response())

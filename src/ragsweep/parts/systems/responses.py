@@ -1,4 +1,4 @@
-"""Read the values that an external system returns, at paths such as ``data.sources[*].text``, and validate them."""
+"""Extract values from the response of a system, at paths such as ``data.sources[*].text``, and validate them."""
 
 import math
 import re
@@ -16,11 +16,11 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
 KINDS = {"ids": ("a text", str | int), "contexts": ("a text", str | int), "scores": ("a finite number", int | float)}
-"""Each list that a system may return -> the type of its items, in words and in Python."""
+"""The name of each list that a system may return -> the type of its items, in words and as a Python type."""
 
 
 class Returned(NamedTuple):
-    """The raw response of a system; None for missing fields."""
+    """The values that a system returned, not yet validated; None for a missing value."""
 
     answer: Any = None
     contexts: Any = None
@@ -29,14 +29,15 @@ class Returned(NamedTuple):
 
 
 def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Sequence[str] | None = TAGS) -> Response:
-    """Create a response; contexts, ids and scores are lists of equal length, or None.
+    """Return a response with the validated values. Raises ValueError if a value has the wrong type or length.
 
-    Nested lists of chunks (one list per document) become one list; the id or score of a nested list applies to each of
-    its chunks. Chunks with neither id nor text are dropped.
+    ``contexts``, ``ids`` and ``scores`` are lists of equal length, or None. Nested lists of chunks (one list per
+    document) become one list; if a document has a single id or score, it applies to all chunks of the document. Chunks
+    with neither an id nor a text are dropped.
 
-    The answer is a text or the parts of a chat message. Thoughts, which are parts of their own or enclosed in ``tags``,
-    are removed from it. An answer that is null or blank, or begins with one of the refusals, is an abstention; an
-    answer that ends within thoughts is a failure. Raises ValueError if a value has the wrong type or length.
+    The answer is a text, or the parts of a chat message. Thoughts, which are separate parts or enclosed in ``tags``,
+    are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is an
+    abstention. An answer that ends within thoughts is failed.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
@@ -53,7 +54,10 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
 
 def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
-    """Return ids, contexts and scores as flat lists, of equal length except that a missing one is empty."""
+    """Return ids, contexts and scores as flat lists of equal length; a missing list is empty.
+
+    Raises ValueError if the lengths differ, or if a value has the wrong type.
+    """
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
@@ -73,7 +77,11 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
 
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
-    """Flatten nested lists; a value whose counterpart in ``shape`` is a list is repeated for each item of that list."""
+    """Return the items of nested lists as one list.
+
+    ``shape`` is the list of contexts or ids, item by item next to ``values``. A single value next to a nested list is
+    repeated for each item of that list.
+    """
     flat: list[Any] = []
     for value, beside in zip_longest(values, shape[: len(values)]):
         if isinstance(value, list | tuple):
@@ -84,11 +92,14 @@ def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
 
 
 class PathNotFound(ValueError):
-    """Raised for a path that does not exist in a value."""
+    """A path that does not exist in a value."""
 
 
 def parse_path(path: str) -> list[str | int]:
-    """Split a path into names, indices, and "*" for all items of a list. Raises ValueError for an invalid path."""
+    """Return the steps of a path: names, indices, and "*" for all items of a list; an empty path has no steps.
+
+    Raises ValueError for an invalid path.
+    """
     steps: list[str | int] = []
     position = 0
     while position < len(path):
@@ -104,18 +115,19 @@ def parse_path(path: str) -> list[str | int]:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return the value at a path; after a ``[*]``, a list of the values at the rest of the path in each item.
+    """Return the value at a path in ``value``; the empty path returns ``value`` itself.
 
-    Raises PathNotFound, whose message names the first missing part of the path, and ValueError for an invalid path.
+    ``[*]`` returns a list: for each item of the list at this point, the value at the rest of the path. Raises
+    PathNotFound, whose message names the first missing part of the path, and ValueError for an invalid path.
     """
     return _value(value, parse_path(path), "")
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the joined texts at a path in a stream's events.
+    """Return the texts at a path in the events of a stream, joined; events without the path are ignored.
 
-    If there are no texts, returns the last value there that is not null; None if all are null. Raises PathNotFound if
-    the path exists in no event.
+    If no value at the path is a text, return the last value that is not null, or None if all are null. Raises
+    PathNotFound if the path exists in no event, and ValueError for an invalid path.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:
