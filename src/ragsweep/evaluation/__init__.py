@@ -1,1 +1,1 @@
-"""Turns a config into its graph of stages, and the results into a score for every question."""
+"""Turn a config into its graph of stages, and the results of the stages into a score for every question."""

@@ -1,4 +1,4 @@
-"""Makes keys of questions, requests and cases; asks parts for results; and packs the results as rows to store."""
+"""Make keys of questions, requests and cases, request results from parts, and pack the results as rows to store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Results that needed no call are stored once this many wait, or when one arrives after this many seconds."""
+"""Limits for storing results that took no call together with others: their number, and seconds since the last storing.
+
+A limit is checked when a result arrives.
+"""
 
 
 # --- keys --------------------------------------------------------------------------------------------------------
@@ -36,9 +39,9 @@ KEPT_WITHIN = 1.0
 class QuestionKey(str):
     """The identity of a question in one config: all that its answer and verdicts depend on, except the config.
 
-    As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set, ``searched``
-    from the router (without one, from the golden set); only judges use ``reference``; ``query`` is empty if it would be
-    the question's own text, or if there is no search.
+    As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
+    from the router or, without a router, from the golden set. ``reference`` is set only for judges. ``query`` is the
+    search query; it is empty if the query is the question's own text, or if nothing is searched.
     """
 
     text: str
@@ -57,7 +60,7 @@ class QuestionKey(str):
         searched: bool = True,
         query: str = "",
     ) -> QuestionKey:
-        """Make a key, by default for the wording alone."""
+        """Make a key from these facts; without the optional ones, it is the key of a text alone."""
         turns, written = [vars(turn) for turn in history], [query] if query else []
         key = super().__new__(cls, json.dumps([text, turns, needs_retrieval, reference, searched, *written]))
         key.text, key.history, key.needs_retrieval = text, tuple(history), needs_retrieval
@@ -71,29 +74,29 @@ class QuestionKey(str):
 
     @property
     def unjudged(self) -> QuestionKey:
-        """The key without the reference."""
+        """The same key without the reference."""
         return QuestionKey(self.text, self.history, self.needs_retrieval, "", self.searched, self.query)
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Return a question's key; with ``reference``, it includes the first correct answer, for judges."""
+    """Return the key of a question; with ``reference``, for judges, it includes the first correct answer, if any."""
     answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
 
 
 def question_keys(rows: Rows) -> Sequence[QuestionKey]:
-    """Return a node's rows, typed as question keys."""
+    """Return a node's rows unchanged, with the type of question keys."""
     return cast(Sequence[QuestionKey], rows)
 
 
 def request_key(request: Request) -> str:
-    """Hash a request: equal requests of different configs share one answer."""
+    """Return the hash of a request; equal requests, even of different configs, share one answer."""
     return content_hash([request.question, request.passages, [[turn.role, turn.text] for turn in request.history]])
 
 
 def case_key(case: Case) -> str:
-    """Hash a case: equal cases share one judgement."""
+    """Return the hash of a case; equal cases share one judgement."""
     return content_hash(case._asdict())
 
 
@@ -101,23 +104,23 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack results as rows of JSON, omitting values that are NaN, infinite or the default of their field."""
+    """Pack results as JSON, one per row; fields that are NaN, infinite or equal to their default are omitted."""
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Read results of one kind from rows that :func:`packed` wrote."""
+    """Return the results in rows that :func:`packed` wrote; ``kind`` is their type."""
     return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 
 def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
-    """Return answers or judgements with the price of their usage."""
+    """Return answers or judgements with ``money`` set to the price of their usage."""
     return [item._replace(money=price(item.model, item.usage)) for item in items]
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags the rows of a kind that may be stored: those whose results did not fail."""
+    """Return a function that flags which packed rows of a kind of result may be stored: those that did not fail."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -156,10 +159,11 @@ def ask_all(
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
 ) -> Packed:
-    """Request the results of all rows; a result that took a call is stored as it arrives, so that it is paid for once.
+    """Request the results of all rows, and return them packed, in the order of the rows.
 
-    ``contents`` maps the keys of rows to requests; ``ask`` is the part's method, such as ``generate``. Raises
-    AssertionError unless ``ask`` reports exactly one result for each request.
+    A result that took a call is stored as it arrives, so that it is paid for only once. ``contents`` maps the keys of
+    rows to requests. ``ask`` is the part's method, such as ``generate``; it gets the requests and a function to report
+    each result by the number of its request. Raises AssertionError unless it reports one result for each request.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -199,14 +203,14 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node of packed results of one kind; failed rows are not stored. ``further`` are other Node fields."""
+    """Make a rows node of packed results of one kind; failed rows are not stored. ``further``: other fields of Node."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 
 def wording_node(
     stage: str, spec: Spec, part: Any, ask: Callable[[list[Any], Callable[[int, Any], None]], None], kind: type[Any]
 ) -> Node:
-    """Make the node of a part's results for questions, keyed by wording.
+    """Make the node of a part's results for questions; its rows are keyed by `QuestionKey.wording`.
 
     ``ask`` is the part's method, such as ``route``, and ``kind`` the type of its results.
     """

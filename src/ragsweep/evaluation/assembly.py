@@ -1,4 +1,4 @@
-"""Builds the graph of stages that a config describes, part by part."""
+"""Build the graph of stages that a config describes, part by part."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,18 +31,18 @@ PROTOCOLS: Mapping[str, Sequence[type]] = {
     "query": (QueryWriter,),
     "system": (System,),
 }
-"""The protocols that each group accepts."""
+"""The protocols of each group of a config; a part of the group must satisfy one of them."""
 
 
 def checked_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart:
-    """Build the part of a group; raise ConfigError if it satisfies none of the group's protocols."""
+    """Build the part of a group; raises ConfigError if the part satisfies none of the group's protocols."""
     built = builder.build(plain[group], group)
     check_members(built.value, PROTOCOLS[group], group)
     return built
 
 
 def optional_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart | None:
-    """Build an optional part; None if it is disabled."""
+    """Build the part of an optional group; return None if the group is disabled."""
     built = checked_part(builder, plain, group)
     return None if traits_of(built.value).silent else built
 
@@ -57,8 +57,9 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``exact``: also search exactly where indexes are approximate; ``excluded``: search text -> documents not to find.
-    Raises ConfigError, whose message names the key, for incompatible parts.
+    ``judged`` has the judged metrics by name. With ``exact``, every approximate index is compared with an exact search.
+    ``excluded`` maps search texts to the ids of documents to remove from their rankings. Raises ConfigError, whose
+    message names the key, for incompatible parts.
     """
     chunker, retriever, reranker = (
         checked_part(builder, plain, group) for group in ("chunker", "retriever", "reranker")

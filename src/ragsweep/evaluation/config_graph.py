@@ -1,4 +1,4 @@
-"""The parts of one config, and its nodes for evaluation, plan and signature."""
+"""The parts of one config, and the nodes that its evaluation, its plan and its signature use."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ragsweep.stages.graph import SOURCE
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of one config."""
+    """The parts that are built from one config, and the settings that its stages use."""
 
     corpus: Corpus
     chunker: BuiltPart
@@ -19,7 +19,7 @@ class Parts:
     reranker: BuiltPart
     depth: int  # length of the rankings
     top_k: int  # maximum chunks of the context
-    compared: bool = False  # also search exactly where indexes are approximate
+    compared: bool = False  # whether approximate indexes are compared with exact search
     context_budget: int | None = None  # maximum tokens of the context
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
@@ -29,7 +29,7 @@ class Parts:
 
 
 class ApproximateLeg(NamedTuple):
-    """A leg with an approximate index, and the exact search that it is compared with."""
+    """The ranking that a retriever finds with an approximate index, and the exact ranking that it is compared with."""
 
     found: Node
     exact: Node
@@ -58,16 +58,16 @@ class ConfigGraph:
     corpus: Node
     chunks: Node  # the chunks of the context, which cover evidence; usually also searched
     counts: Node  # token counts of the chunks
-    embeddings: tuple[Node, ...]  # of the searched chunks
+    embeddings: tuple[Node, ...]  # of the searched chunks; one per embedder
     first_stage: Node  # after fusion, before reranking
     candidates: int  # the number of reranked candidates; 0 without a reranker
-    reranked: Node  # the final ranking, of the searched chunks
-    ranking: Node  # the same, of the chunks of the context
+    reranked: Node  # the final ranking of searched chunks
+    ranking: Node  # the final ranking of chunks of the context; the same node unless chunks are nested
     context: Node
-    latency: Mapping[str, Node]  # probes by stage
+    latency: Mapping[str, Node]  # the probes of each stage
     approximate: Mapping[str, ApproximateLeg]  # by leg
-    legs: Mapping[str, Node] = field(default_factory=dict)  # of a hybrid, by name
-    answer: Node | None = None  # None where the config names no generator
+    legs: Mapping[str, Node] = field(default_factory=dict)  # the legs of a hybrid retriever, by name
+    answer: Node | None = None  # None if the config has no answers
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None if the golden set decides which questions need the corpus
@@ -77,13 +77,13 @@ class ConfigGraph:
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """The nodes of the config itself, without the exact searches for comparison."""
+        """The nodes that the config itself needs, without the exact searches for comparison."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The address of each node that leads to an answer, by name; "" for a node that does not exist."""
+        """The addresses of the chunks, ranking, context, query, route and answer, by name; "" for a missing node."""
         names = ("chunk", "ranking", "context", "query", "route", "answer")
         nodes = (self.chunks, self.ranking, self.context, self.query, self.route, self.answer)
         return {name: node.address if node else "" for name, node in zip(names, nodes, strict=True)}
@@ -96,18 +96,18 @@ class ConfigGraph:
 
     @property
     def asked(self) -> tuple[Node, ...]:
-        """The nodes of the route, the answers and the verdicts, with repetitions."""
+        """The nodes of the routes, the answers and the verdicts, including repetitions."""
         repeated = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
         return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values(), *repeated)
 
     @property
     def wanted(self) -> tuple[Node, ...]:
-        """The nodes that an evaluation needs, including exact searches."""
+        """The nodes that an evaluation needs, including the exact searches for comparison."""
         return (*self.own, *(leg.exact for leg in self.approximate.values()))
 
 
 def corpus_node(corpus: Corpus) -> Node:
-    """Make the source node of a corpus, which is not computed."""
+    """Make the source node of a corpus, whose value is the corpus itself."""
     spec = Spec("ragsweep.types.Corpus", "1", files={"content": corpus.digest})
     return Node(SOURCE, spec, (), lambda work, rows: corpus, stored=False)
 

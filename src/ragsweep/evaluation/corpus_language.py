@@ -1,4 +1,4 @@
-"""Detects the language of a corpus, substitutes it for ``language: auto``, and notes settings that do not fit it."""
+"""Detect the language of a corpus, substitute it for ``language: auto``, and note settings that do not fit it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ SAMPLE = 200
 """Maximum number of documents, or questions, sampled to detect their language."""
 
 HEAD = 1000
-"""Number of characters read from each document or question."""
+"""Maximum number of characters read from each document or question."""
 
 MIXED = 0.9
-"""A corpus is mixed if less than this share of its texts with a detected language is in the most frequent one."""
+"""A corpus is mixed if its most frequent language has less than this share of the texts with a detected language."""
 
 LEAST_STOP_WORDS = 0.25
 """The minimum mean share of a language's stop words among the words of the texts detected as that language.
 
-Unknown languages share words with known ones (``a``, ``to``, ``do``): in Polish, Danish, Hungarian, Latin, Vietnamese
-and Indonesian texts, 7 to 21 % of the words are stop words of the detected language; in the English and French
-collections, 29 to 41 % are.
+If the share is lower, the detection is discarded, because unsupported languages share words with supported ones
+(``a``, ``to``, ``do``). In Polish, Danish, Hungarian, Latin, Vietnamese and Indonesian texts, 7 to 21 % of the words
+are stop words of the detected language; in English and French collections, 29 to 41 % are.
 """
 
 PARTS_IN_USE = ("chunker", "retriever", "reranker", "llm")
@@ -38,26 +38,26 @@ Build = Callable[[Any, str], BuiltPart]
 
 
 class SampledLanguage(NamedTuple):
-    """The most frequent language of some texts; ``shares`` maps each language's name to its share of all texts."""
+    """The most frequent language of texts; ``shares`` maps each detected language to its share of the sampled texts."""
 
     name: str  # empty if none is detected
     shares: Mapping[str, float]
-    texts: int
+    texts: int  # number of sampled texts
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the most frequent language has less than the share ``MIXED`` of texts with a detected language."""
+        """Whether the most frequent language has less than the share MIXED of the texts with a detected language."""
         return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect a corpus's language from evenly spaced documents, which are the same in every process."""
+    """Detect the most frequent language of a corpus from evenly spaced documents, the same ones in every process."""
     return sample_language(corpus.texts)
 
 
 def sample_language(texts: Sequence[str]) -> SampledLanguage:
-    """Detect the most frequent language of texts by script and stop words."""
+    """Detect the most frequent language of texts by script and stop words, from at most SAMPLE evenly spaced texts."""
     count = min(SAMPLE, len(texts))
     heads = [texts[n * len(texts) // count][:HEAD] for n in range(count)]
     codes = [script_language(head) or detect_language(head) for head in heads]
@@ -74,7 +74,7 @@ def sample_language(texts: Sequence[str]) -> SampledLanguage:
 
 
 def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of stop words in a text; 1 for a language identified by its script."""
+    """Return the share of a language's stop words in a text; 1 for a language that is identified by its script."""
     if code not in STOP_WORDS:
         return 1.0
     found = words(fold(text))
@@ -82,11 +82,12 @@ def _stop_word_share(text: str, code: str) -> float:
 
 
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
-    """Substitute the corpus's language for ``language: auto`` of parts in a tree of plain values.
+    """Return a tree of plain values, in which the corpus's language replaces ``language: auto`` of parts.
 
     A part's class lists the languages that it accepts in its traits; a part without a list is unchanged. If the
     corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. If no language
-    is detected, English is substituted. Raises ConfigError for a class that is not trusted or does not exist.
+    is detected, English is substituted. ``where`` is the key of ``node``, for messages. Raises ConfigError for a class
+    that is not trusted or does not exist.
     """
     if isinstance(node, list):
         return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]
@@ -129,14 +130,14 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Describe the share of the language and, in a mixed corpus, of every other language with at least 5 %."""
+    """Return a text with the share of the main language and, in a mixed corpus, of each other one of at least 5 %."""
     first, *others = found.shares.items()
     named = [f"{percentage(share)} {name}" for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
 
 
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
-    """Yield notes on questions and parts whose language is not the corpus's; a note on a part names an override."""
+    """Yield notes on questions and parts that do not fit the corpus's language; a note on a part names a remedy."""
     named = language.capitalize()
     asked = sample_language([question.text for question in experiment.dataset.golden.questions])
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
@@ -161,7 +162,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
 
 
 def _parts(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key and the node of every part in a tree."""
+    """Yield the key and the mapping of every part in a tree of mappings."""
     if isinstance(node, Mapping):
         if "_target_" in node:
             yield where, node

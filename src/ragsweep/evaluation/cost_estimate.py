@@ -1,4 +1,4 @@
-"""Estimates the cost of a plan's calls from measured usage or, without any, from the part's own estimate."""
+"""Estimate the cost of a plan's calls to services from measured usage or, without any, from the part's own estimate."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ SAMPLED = 500
 """Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""The part's own estimate of input tokens is used if a request has more than this many times the measured mean."""
+"""Above this ratio of a request's tokens to the measured mean, the part's own estimate of input tokens is used."""
 
 
 KINDS: dict[str, type[Any]] = {
@@ -29,14 +29,14 @@ KINDS: dict[str, type[Any]] = {
     "route": Route,
     "respond": Response,
 }
-"""The type of the rows of each stage that may have a cost."""
+"""The type of the results of each stage that may call services."""
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
-    """Add the expected and the highest cost of calls to the stages of a plan; stages without calls cost nothing."""
+    """Set the plan's currency, and add the expected and the highest cost of calls to services to its stages."""
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
-    # Rows with unknown keys are counted by the address of their reader, which precedes each row.
+    # Rows whose keys are unknown are texts "ADDRESS ROW" (see Plan.missing); count them by the address of their reader.
     counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:
@@ -69,7 +69,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Average the usage of stored rows of the same spec, else of the same class and model; None without rows."""
+        """Return the mean usage of stored rows of the node, else of its part's class and model; None without rows."""
         address = stage.node.address
         if address not in self._measurements:
             own = _own_estimate(stage, RequestSize())
@@ -86,7 +86,7 @@ class _Estimator:
         return [one.answer for one in items] if kind is Response else items
 
     def _size(self, stage: PaidStage, experiment: Experiment) -> RequestSize:
-        """Return the mean size of one request or case; an upper estimate if the chunks are not known yet."""
+        """Return the mean size of one request or case; an external system's contexts have the size NaN (unknown)."""
         questions = experiment.dataset.golden.questions
         rest = 0.0
         if "question" in stage.uses:
@@ -103,7 +103,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return an answer's mean tokens, measured or else estimated by the part; 0 without answers, NaN if unknown."""
+        """Return the mean tokens of an answer, measured or estimated; NaN if unknown, 0 if there are no answers."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())
@@ -111,7 +111,10 @@ class _Estimator:
         return 0.0
 
     def _context(self, experiment: Experiment) -> float:
-        """Return the expected tokens of the context, at most its budget."""
+        """Return the expected tokens of the ``top_k`` chunks of a context, at most its budget.
+
+        If the tokens of the chunks are not counted yet, the size of the chunks or documents gives an upper estimate.
+        """
         graph = experiment.graph
         if self._executor.known(graph.counts):
             chunk = _mean(self._executor.get(graph.counts)["tokens"])
@@ -126,7 +129,7 @@ class _Estimator:
 
 
 def _cost(one: CostEstimate, rows: int, experiment: Experiment) -> tuple[float, float]:
-    """Return the tokens and the money of a number of rows."""
+    """Return the tokens and the price of ``rows`` results, each of which costs ``one``; NaN if unknown."""
     calls, tokens_in, tokens_out = (rows * value for value in one[:3])
     if math.isnan(calls + tokens_in + tokens_out):
         return tokens_in + tokens_out, math.nan
@@ -143,7 +146,7 @@ def _model(item: Any) -> str:
 
 
 def _is(served: str, model: str) -> bool:
-    """Return whether a model name from a service is the requested one, possibly with a date appended."""
+    """Return whether ``served``, a model's name from a service, is ``model``, possibly with a date appended."""
     return served == model or (served.startswith(f"{model}-") and served[len(model) + 1 :][:1].isdigit())
 
 

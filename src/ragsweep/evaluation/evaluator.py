@@ -1,4 +1,4 @@
-"""Evaluates one config: runs its graph for all questions, scores every question, and summarises the scores."""
+"""Evaluate one config: run its graph for all questions, score every question, and summarise the scores."""
 
 import time
 from collections.abc import Mapping
@@ -67,18 +67,21 @@ from ragsweep.stats.summaries import collect_scores
 
 @dataclass
 class Evaluator:
-    """Evaluates configs one after another; shared results are computed once."""
+    """Evaluates configs one after another; results that several configs share are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # latency measured after this time is not measured again
+    began: float = field(default_factory=time.time)  # Unix time; latency measured later is kept
     _coverage: dict[tuple[str, str, float], tuple[ChunkNames, Coverage]] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
-        """Run the config and score it."""
+        """Run and score a config, and return its result."""
         return self.evaluate_with_artifacts(experiment).result
 
     def evaluate_with_artifacts(self, experiment: Experiment) -> Evaluation:
-        """Run the config, score it, and prepare a tracker's artifacts; latency is measured when all caches are warm."""
+        """Run and score a config, and return its result with the artifacts for a tracker.
+
+        Latency is measured after the searches, when caches are warm. Raises CallFailed if all searches failed.
+        """
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, experiment.table
@@ -145,14 +148,14 @@ class Evaluator:
         )
 
     def _routed(self, graph: ConfigGraph, table: QuestionTable) -> tuple[list[Route] | None, QuestionTable]:
-        """Return each question's route, and the table with the routing; without a router, None and ``table``."""
+        """Return the route of each question, and the table with the routes; without a router, None and ``table``."""
         if not graph.route:
             return None, table
         routes = unpacked(self.executor.get(graph.route, table.wordings), Route)
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Collect the input of metrics, except routes, queries and latency."""
+        """Return the input of metrics, still without routes, queries and latency."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -176,7 +179,7 @@ class Evaluator:
     def _reranked(
         self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures
     ) -> dict[str, Any]:
-        """Score the ranking before reranking, and describe the changes; empty without a reranker."""
+        """Return the scores before reranking, and the effect of reranking; empty without a reranker."""
         graph = experiment.graph
         if not graph.candidates:
             return {}
@@ -197,7 +200,7 @@ class Evaluator:
         )
 
     def _traced(self, experiment: Experiment, view: EvaluationView, stages: TracedStages) -> EvidenceRanks:
-        """Trace the evidence; legs are scored by the objectives and headline metrics that need only evidence."""
+        """Trace the evidence; score legs by those objectives and headline metrics that need only evidence."""
         config = experiment.config
         known = {one.name: one for one in experiment.metrics if tuple(one.needs) == ("evidence",)}
         chosen = dict.fromkeys([*objectives(config), *config.get("headline", ())])
@@ -206,7 +209,7 @@ class Evaluator:
         return trace_evidence(view, coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Return a ranking for every question, empty if it is not searched; raise CallFailed if all searches failed."""
+        """Return a ranking of every question, empty for unsearched ones; raises CallFailed if all searches failed."""
         found: Rankings = self.executor.get(node, table.queries)
         if len(table.rows) and found.failed.all():
             raise self.executor.failure(node, table.queries[-1])
@@ -231,7 +234,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return this config's work by stage.
+        """Return the work of each stage since ``before``, and the time in which the config's nodes were first computed.
 
         For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut.
         """
@@ -250,9 +253,9 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the size of each index in bytes, and how many seconds its build took, in this run or an earlier one.
+        """Return the size in bytes and the build time in seconds of each index, by "index/LEG"; NaN where unknown.
 
-        Either is NaN if unknown.
+        The index may have been built in this run or in an earlier one.
         """
         indexes = {}
         for node in walk(graph.own):
@@ -271,7 +274,7 @@ def _lengths(rankings: Rankings) -> NDArray[np.int64]:
 
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
-    """Return the digests, counts and peculiarities of the questions and the corpus."""
+    """Return the name, the digests, the counts and the notes of a dataset."""
     questions, division = dataset.golden.questions, dataset.division
     divided: dict[str, Any] = {}
     if division is not None:

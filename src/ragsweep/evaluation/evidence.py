@@ -1,6 +1,7 @@
-"""Resolves labels under any chunking: maps anchors to spans of the text, and spans to the chunks that cover them.
+"""Find the chunks of any chunking that cover the labelled evidence, and the ranks at which the evidence is found.
 
-Each piece of evidence is credited once, however many chunks cover it, and the ideal ranking contains all pieces. So no
+A label names a document and, unless the whole document is the evidence, an anchor, which quotes the evidence. Each
+piece of evidence is credited once, however many chunks cover it, and the ideal ranking contains all pieces. So no
 metric has a denominator that depends on the chunking. With one chunk per document and document-level evidence, metrics
 equal their counterparts in trec_eval.
 """
@@ -29,11 +30,11 @@ from ragsweep.evaluation.evidence_places import Numbers, Places, find_places, re
 from ragsweep.parts import tokens
 
 BLOCK = 2**22
-"""Number of ranking entries compared at once, with 20 MB of memory."""
+"""Number of ranking entries that are compared at once, which takes 20 MB of memory."""
 
 
 class Overlaps(NamedTuple):
-    """The overlaps of places and chunks: one row per pair, with the shared span, sorted by place."""
+    """The pairs of a place (an index into `Places`) and an overlapping chunk, with the shared span, sorted by place."""
 
     place: Numbers
     chunk: Numbers
@@ -42,7 +43,7 @@ class Overlaps(NamedTuple):
 
 
 class EvidenceTokens(NamedTuple):
-    """Pairs of a question and a chunk that overlaps its evidence, with the number of tokens in the overlap."""
+    """The pairs of a question and a chunk that overlaps its evidence, with the number of tokens in the overlap."""
 
     question: Numbers
     chunk: Numbers
@@ -51,9 +52,10 @@ class EvidenceTokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The chunks of one chunking that cover each relevant piece of evidence (grade > 0).
+    """The chunks of one chunking that cover each relevant piece of evidence (grade > 0); see :func:`cover`.
 
-    In the covering pair n, the chunk ``chunk[n]`` covers the piece ``evidence[n]``.
+    There are two kinds of pairs. In the covering pair n (of a piece and a chunk), the chunk ``chunk[n]`` covers the
+    piece ``evidence[n]``. A marked pair (of a question and a chunk) is a row of ``marked``.
     """
 
     questions: Sequence[Question]
@@ -72,7 +74,7 @@ class Coverage:
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Return, for each marked pair (marked pairs,), the chunk's rank, from 1, for its question; 0 if absent.
+        """Return, for each marked pair, the rank, from 1, of its chunk for its question (marked pairs,); 0 if unranked.
 
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
         if the rankings are of another chunking (checked only if both addresses are known).
@@ -92,7 +94,7 @@ class Coverage:
         return ranks
 
     def first(self, ranks: Numbers) -> Numbers:
-        """Return the first rank that covers each piece of evidence, from the result of :meth:`ranks`; 0 if none."""
+        """Return the result of :meth:`first_ranks` (pieces,), given the result of :meth:`ranks`."""
         covering = ranks[self.covering]
         never = np.iinfo(np.int64).max
         first = np.full(len(self.question), never)
@@ -101,12 +103,12 @@ class Coverage:
 
     @cached_property
     def covering(self) -> Numbers:
-        """The index of each covering pair among the marked pairs (pairs,)."""
+        """For each covering pair, the index of the marked pair with the same question and chunk (covering pairs,)."""
         return self._among_marked(self.question[self.evidence], self.chunk)
 
     @cached_property
     def touching(self) -> Numbers:
-        """The index of each overlap's pair among the marked pairs (touches,)."""
+        """For each overlap in ``touches``, the index of the marked pair with the same question and chunk (touches,)."""
         return self._among_marked(self.question[self.places.evidence[self.touches.place]], self.touches.chunk)
 
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
@@ -117,15 +119,16 @@ class Coverage:
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:
     """Find the chunks that cover each relevant piece of evidence.
 
-    A chunk covers a passage when it has at least ``threshold`` (above 0, at most 1) of the passage's characters. If no
-    chunk has that many, the chunks with the most cover it, so that small chunks lose no label. Evidence that is a whole
-    document is covered by any of its chunks. ``counts`` are the numbers of tokens of the chunks (None: count them).
+    A chunk covers a passage if it contains at least ``threshold`` (above 0, at most 1) of the passage's characters. If
+    no chunk contains that many, the chunks that contain the most cover the passage, so that small chunks lose no label.
+    Evidence that is a whole document is covered by any chunk of the document, and by none if it has no chunks.
+    ``counts`` (chunks,) are the numbers of tokens of the chunks; None: they are counted.
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Labels name unknown documents or have anchors that do not occur (see :func:`find_places`); or, if
-        there are none of these, no chunk contains any part of the passages that an anchor marks. The error lists all
-        such labels.
+        InputError: A label names an unknown document, or its anchor does not occur there (see :func:`find_places`). If
+            no label has these faults, no chunk contains any part of a passage that a label's anchor marks. The message
+            lists all such labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -138,7 +141,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     faults = Faults()
     for n in np.flatnonzero(~is_touched).tolist():
         evidence = labels[n].evidence
-        if evidence.anchor is not None:  # a document without chunks is always missed
+        if evidence.anchor is not None:  # a whole document without chunks just counts as not found
             fact = f'no chunk contains any part of "{evidence.anchor}" in "{evidence.document}"'
             fact = f"{fact}; the chunker's split must cover all text"
             faults.add(labels[n].where, fact)
@@ -157,7 +160,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:
-    """Pair every place with the chunks that overlap it, by binary search in the sorted spans."""
+    """Return the pairs of every place and the chunks that overlap it, by binary search in the sorted spans."""
     stride = int(max(spans.end.max(initial=0), places.end.max(initial=0))) + 1
     begin = spans.document.astype(np.int64) * stride + spans.start
     reach = np.maximum.accumulate(spans.document.astype(np.int64) * stride + spans.end)
@@ -176,7 +179,7 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
 
 
 def count_tokens(chunks: Chunks) -> Numbers:
-    """Count the tokens (chunks,) of every chunk's text, including its title; reads each text once."""
+    """Return the number of tokens of every chunk's text and title together (chunks,)."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
     for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):
@@ -191,8 +194,9 @@ def _mark(
 ) -> EvidenceTokens:
     """Count, for every question and every chunk that overlaps its evidence, the chunk's tokens inside the evidence.
 
-    A token inside several pieces of evidence is counted once. ``question`` and ``whole`` are (touches,). Only the texts
-    of documents with anchors are read.
+    A token inside several pieces of evidence is counted once. ``question`` is the question of each overlap (touches,),
+    and ``whole`` (touches,) flags overlaps with evidence that is a whole document. ``counts`` (chunks,) are the numbers
+    of tokens of the chunks.
     """
     first, last = np.zeros_like(touches.chunk), np.where(whole, counts[touches.chunk], 0)
     anchored = np.flatnonzero(~whole)
@@ -209,7 +213,7 @@ def _mark(
 
 
 def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
-    """Return, for each group (groups,), the length of the union of its half-open intervals; no start is below 0."""
+    """Return the length that the half-open intervals of each group cover together (groups,); no start is negative."""
     order = np.lexsort((start, group))
     stride = int(end.max(initial=0)) + 1
     low, high = (group * stride + start)[order], (group * stride + end)[order]
@@ -227,16 +231,17 @@ def view(
     approximate: Mapping[str, IndexComparison] | None = None,
     length: Numbers | None = None,
 ) -> EvaluationView:
-    """Build the input of metrics from the final rankings at full depth, which have one row per question.
+    """Return the input of metrics for rankings at full depth, which have one row per question.
 
-    ``latency``: seconds per question by stage, NaN if not probed; ``approximate``: results of approximate indexes and
-    of exact search; ``length`` (questions,): the number of chunks in each context, if there is a budget.
+    ``latency`` maps stages to the seconds of each question (NaN if not measured). ``approximate`` has the results of
+    approximate indexes and of exact search by leg. ``length`` (questions,) is the number of chunks in each context;
+    None without a token budget.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
     shape = (len(coverage.questions), top_k)
     owner = coverage.question[coverage.evidence]
-    if length is not None:  # below, only chunks in the context count
+    if length is not None:  # from here on, only chunks in the context count
         ranks = np.where(ranks <= length[coverage.marked.question], ranks, 0)
     relevant = _spread(shape, owner, ranks[coverage.covering], np.ones(len(owner)))
     marked, places, touches = coverage.marked, coverage.places, coverage.touches
@@ -268,18 +273,18 @@ def view(
 
 
 def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -> Numbers:
-    """Spread the evidence covered by one chunk over following ranks, one per rank, so that no list beats the ideal one.
+    """Return the rank at which each piece is credited: one piece per rank, so that no ranking beats the ideal one.
 
-    The pieces of a question's evidence are taken in order of first rank, the higher grade first on a tie. Each is
-    credited at its first rank, or at the rank after the previous piece: ``max(first_rank, previous credited + 1)``. As
-    no two pieces share a rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces
-    counts like two chunks, at its own rank and the next. If no two pieces share a first rank, the ranks are unchanged.
-    All arrays are (pieces,); rank 0 means not found.
+    The pieces of a question's evidence are taken in the order of their first ranks, on a tie the higher grade first.
+    Each is credited at ``max(first_rank, previous credited + 1)``: at its first rank or, if the previous piece is
+    credited at this or a later rank, one rank after that piece. As no two pieces share a rank, nDCG, average precision
+    and precision are at most 1. A chunk that covers two pieces counts like two chunks, at its own rank and the next. If
+    no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,); rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]
     step = np.arange(len(order))
-    stride = int(first_rank.max(initial=0)) + len(order) + 1  # keeps ranks of earlier questions below
+    stride = int(first_rank.max(initial=0)) + len(order) + 1  # so that later questions have larger keys
     lifted = np.maximum.accumulate(question[order] * stride + first_rank[order] - step) + step
     credited = np.zeros_like(first_rank)
     credited[order] = lifted - question[order] * stride
@@ -287,7 +292,7 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
-    """Arrange values in a table (questions, top_k) by question and rank; 0 where there is none."""
+    """Return a table of the given shape (questions, top_k) with each value at its question and rank, else 0."""
     inside = (rank > 0) & (rank <= shape[1])
     table = np.zeros(shape, dtype=np.int64)
     table[question[inside], rank[inside] - 1] = values[inside]

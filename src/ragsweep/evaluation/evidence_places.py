@@ -1,4 +1,4 @@
-"""Maps labels to the passages that they mark: spans of the corpus, independent of its chunks."""
+"""Map labels to the passages that they mark: spans of documents, independent of any chunking."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,21 +16,21 @@ Row = tuple[int, int, int, int, bool]
 
 
 class Label(NamedTuple):
-    """A relevant piece of evidence, and its question."""
+    """A piece of evidence with a grade above 0, and its question."""
 
     n: int  # the question's index
     evidence: Evidence
-    where: str  # "file:line", or the question, for messages
+    where: str  # "file:line", or the id of the question, for messages
 
 
 class Places(NamedTuple):
-    """The passages of the evidence; a piece with a repeated anchor has several, any of which counts.
+    """The passages of the evidence, as columns; a piece with a repeated anchor has several, any of which counts.
 
     A whole document counts as a passage of one character, so that any of its chunks covers it.
     """
 
-    evidence: Numbers  # the index of the piece
-    document: Numbers
+    evidence: Numbers  # the index of the piece, in the order of `relevant_labels`
+    document: Numbers  # the position of the document in the corpus
     start: Numbers
     end: Numbers
     whole: NDArray[np.bool_]
@@ -48,10 +48,10 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
 
 @memoize_by_identity
 def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
-    """Find the passages of all relevant labels, sorted by label, document and start; cached for all chunkings.
+    """Find the passages of all relevant labels, sorted by label, document and start; the result is cached.
 
-    If passages may be repeated, an anchor also marks its occurrences in all other documents. Raises one InputError that
-    lists all labels that name unknown documents and all anchors that do not occur.
+    If ``golden.repeated_passages`` is set, an anchor also marks its occurrences in all other documents. Raises one
+    InputError, which lists the labels that name unknown documents, and those whose anchors do not occur in theirs.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(
@@ -82,7 +82,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # Searching for the longest word, then for all words, is much cheaper than `resolve`.
+    # Searching first for the longest word, then for all words, is much cheaper than calling `resolve` at once.
     anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
     rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
     longest = [max(words, key=len, default="") for *_, words in rows]

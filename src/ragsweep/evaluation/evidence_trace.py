@@ -1,4 +1,4 @@
-"""Finds the rank of each piece of evidence after each stage of a config, and scores each leg of a hybrid separately."""
+"""Find the rank of each piece of evidence after each stage of a config, and score each leg of a hybrid separately."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,25 +15,25 @@ from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.ranking import cut_to_budget
 
 DIGITS = 6
-"""Significant digits of scores; shares of passages have three decimals."""
+"""Number of significant digits of scores; shares of passages are rounded to three decimals."""
 
 
 @dataclass(frozen=True, eq=False)
 class TracedStages:
-    """The rankings that precede a config's final ranking, with a row per question, and the config's token budget."""
+    """The rankings that precede a config's final ranking, with one row per question, and the config's token budget."""
 
-    legs: Mapping[str, Rankings]  # of a hybrid; empty without one
+    legs: Mapping[str, Rankings]  # by leg of a hybrid retriever; empty without one
     first_stage: Rankings | None  # before reranking; None without a reranker
-    budget: int | None  # maximum tokens of the context
+    budget: int | None  # maximum tokens of the context; None without a limit
 
 
 def trace_evidence(
     view: EvaluationView, coverage: Coverage, threshold: float, stages: TracedStages, metrics: Sequence[Metric]
 ) -> EvidenceRanks:
-    """Find the rank of every piece of evidence after each stage, and score every leg of a hybrid alone by ``metrics``.
+    """Find the rank of every piece of evidence after each stage, and score each leg of a hybrid alone by ``metrics``.
 
-    Legs are scored with the config's ``top_k`` and budget. A fused ranking that is reranked is scored, too, as leg "".
-    ``threshold`` is the threshold of :func:`cover`.
+    A leg is scored as if its ranking were the final one, with the config's ``top_k`` and budget. If the fused ranking
+    is reranked, it is scored before reranking, too, under the name "". ``threshold`` is that of :func:`cover`.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0
@@ -65,7 +65,7 @@ def trace_evidence(
 
 
 def _rounded(values: Doubles, lacking: NDArray[np.bool_] | None = None) -> Doubles:
-    """Round to DIGITS significant digits; NaN for infinite values and for questions without evidence (``lacking``)."""
+    """Return values rounded to DIGITS significant digits; NaN for infinite ones and where ``lacking`` is True."""
     rounded = np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()], dtype=np.float64)
     return np.where(~np.isfinite(rounded) | (False if lacking is None else lacking), math.nan, rounded)
 
@@ -81,7 +81,7 @@ def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
 def _scores(
     ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None, metrics: Sequence[Metric]
 ) -> dict[str, NDArray[np.float64]]:
-    """Score a ranking as if it were the final one."""
+    """Return the scores of every question by metric, as if ``ranking`` were the final one."""
     length = None
     if budget is not None:
         context = cut_to_budget(ranking.first(top_k), coverage.tokens, budget)

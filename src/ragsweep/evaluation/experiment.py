@@ -15,7 +15,7 @@ from ragsweep.stages.graph import Wanted
 
 @dataclass(frozen=True)
 class Experiment:
-    """One config, built and checked; nothing is computed yet."""
+    """One config whose parts are built and checked, but whose stages are not computed yet."""
 
     name: str
     overrides: tuple[str, ...]
@@ -35,13 +35,13 @@ class Experiment:
 
     @property
     def table(self) -> QuestionTable:
-        """The table of questions; for an external system, each search text begins with any earlier turns."""
+        """The table of questions; for an external system, search texts begin with earlier turns of the conversation."""
         questions = self.dataset.golden.questions
         return tabulate_conversations(questions) if self.graph.located else tabulate(questions)
 
     @property
     def wanted(self) -> list[Wanted]:
-        """The nodes that the evaluation needs, with their rows."""
+        """The nodes that the evaluation needs, with the rows of each."""
         table, graph = self.table, self.graph
         wanted = [Wanted(graph.context, table.queries)]
         wanted += [Wanted(node, ()) for node in (graph.chunks, graph.counts, *graph.embeddings)]
@@ -60,9 +60,9 @@ class Experiment:
 
 
 def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
-    """Return the table of questions whose search texts begin with their earlier turns.
+    """Return the table of questions, with the earlier turns of a conversation before each search text, one per line.
 
-    An external system reads these turns, so its contexts for equal questions of different conversations may differ.
+    An external system reads these turns, so its contexts for equal questions in different conversations may differ.
     """
     own = tabulate(questions).texts
     turns = ([turn.text for turn in question.history] for question in questions)
@@ -73,7 +73,8 @@ def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
     """Return the lines (label, text) that a plan shows for embedders that do not compute in float32.
 
-    With ``dtype=auto``, the processor determines the dtype, and different dtypes give different vectors.
+    The lines matter because ``dtype=auto`` chooses a dtype that depends on the processor, and other dtypes give other
+    vectors.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:

@@ -1,4 +1,4 @@
-"""The stages of an external system: its responses, aligned with the corpus, and the verdicts on them."""
+"""Build the stages of an external system: its responses, their contexts located in the corpus, and the verdicts."""
 
 import re
 from bisect import bisect_right
@@ -33,11 +33,11 @@ _SPAN = re.compile(r"(.+):(\d+)-(\d+)", re.DOTALL)
 _BLANK = re.compile(r"\s+")
 
 UNKNOWN = "unknown:"
-"""Prefix of the id of a document created for a context outside the corpus."""
+"""Prefix of the id of a document that is created for a context outside the corpus."""
 
 
 class ContextPlace(NamedTuple):
-    """The location of a context: the position of its document in the corpus, and its range of characters there."""
+    """The location of a context: the position of a document in the corpus, and a range of characters in its text."""
 
     document: int
     start: int
@@ -49,19 +49,19 @@ class AlignedContext:
     """The contexts that a system used for each question, in the system's order, as chunks of a corpus.
 
     ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts these
-    documents. ``scores`` are the system's scores, in the shape of ``positions``; None if the system returned none, or
-    if the scores of any question increase along its list, as distances do (``rising`` counts these questions).
+    documents. ``scores`` are the system's scores, in the shape of ``positions``. They are None if the system returned
+    none, or if they increase along the list of any question, as distances do; ``rising`` counts such questions.
     """
 
     corpus: Corpus
     spans: Spans
-    positions: np.ndarray  # (questions, most contexts), padded
+    positions: np.ndarray  # (questions, largest number of contexts), padded with NO_CHUNK
     unknown: int
     scores: np.ndarray | None = None
     rising: int = 0
 
     def rankings(self, rows: Sequence[int], depth: int, address: str) -> Rankings:
-        """Return the rankings of the questions at indices ``rows``; a chunk without a score gets 1 / rank."""
+        """Return the rankings of the questions at indices ``rows``; a chunk without a score gets the score 1 / rank."""
         found = np.full((len(rows), depth), NO_CHUNK, dtype=np.int32)
         width = min(depth, self.positions.shape[1])
         found[:, :width] = self.positions[list(rows), :width]
@@ -80,15 +80,17 @@ def align_contexts(
 ) -> AlignedContext:
     """Locate every context of a system in the corpus; ``contexts`` and ``scores`` have one list per question.
 
-    A name of the form ``document:start-end`` is a span. The text of a context named by a document's id is located in
-    that document like an anchor (``resolve``), if necessary without the title that it begins with. A text under any
-    other name is located in the first document that contains it, ignoring differences in white space, ligatures and
-    soft hyphens. A context that has a document's id, but no text, is the whole document. A context that is not found
-    becomes an additional document, which covers no evidence. A context that occurs twice in a question's list counts at
-    its first place.
+    The name of a context determines how the context is located:
 
-    ``whole`` names documents that become one chunk each, even if the system did not use them, because evidence that the
-    system missed must be in a chunk, too.
+    - ``document:start-end``, with the id of a document: the context is this span; its text is ignored.
+    - The id of a document: the text is located in this document like an anchor (see ``resolve``), if necessary without
+      the document's title at its beginning. Without a text, the context is the whole document.
+    - Any other name: the text is located in the first document that contains it, ignoring differences in white space,
+      ligatures and soft hyphens.
+
+    A context that is not found becomes an additional document, which covers no evidence. A context that occurs twice in
+    the list of a question counts only at its first place. The documents with the ids ``whole`` become one chunk each,
+    even if the system did not use them, because evidence that the system missed must be in a chunk, too.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -119,7 +121,10 @@ def align_contexts(
 def _scores(
     rows: Sequence[Sequence[int]], numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray | None, int]:
-    """Return `AlignedContext.scores`, with NaN for missing ones, and `AlignedContext.rising`."""
+    """Return `AlignedContext.scores`, with NaN for missing scores, and `AlignedContext.rising`.
+
+    ``numbers`` has the chunk positions of each question's contexts, ``rows`` the same without repetitions.
+    """
     if not any(scores):
         return None, 0
     kept = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=np.float32)
@@ -137,7 +142,7 @@ class _Search:
     corpus: Corpus
 
     def place(self, passage: Passage) -> ContextPlace | None:
-        """Return the location of a context; None if it is not found."""
+        """Return the location of a context; None if the context is not found."""
         corpus, name, text = self.corpus, passage.name, passage.text
         span = _SPAN.fullmatch(name)
         if span and name not in corpus.position and span[1] in corpus.position:
@@ -150,7 +155,7 @@ class _Search:
             return ContextPlace(document, 0, len(corpus.texts[document]))
         title, untitled = corpus.titles[document], text.strip()
         place = self._within(document, text)
-        if place is None and title and untitled.startswith(title):  # many systems prepend the title
+        if place is None and title and untitled.startswith(title):  # many systems put the title before the text
             place = self._within(document, untitled[len(title) :])
         return place
 
@@ -172,21 +177,21 @@ class _Search:
 
     @cached_property
     def _joined(self) -> tuple[str, list[int]]:
-        """All texts, normalised and joined by a separator that none of them contains, and the start of each."""
+        """All normalised texts, joined by a separator that none of them contains, and the start of each text."""
         plain = [_BLANK.sub(" ", composed(text)) for text in self.corpus.texts]
         return "\n".join(plain), list(accumulate((len(text) + 1 for text in plain[:-1]), initial=0))
 
 
 @dataclass(frozen=True)
 class ExternalSystem:
-    """A system, its corpus, its questions (keyed by wording), and the judged metrics of its answers."""
+    """A system, its corpus, the wording keys of its questions, and the judged metrics of its answers."""
 
     corpus: Corpus
     system: BuiltPart
     questions: Sequence[QuestionKey]
-    searches: Sequence[str]  # each question's search text, the key of its ranking
+    searches: Sequence[str]  # the search text of each question, which is the key of its ranking
     depth: int  # length of the rankings
-    documents: Sequence[str] = ()  # ids of the documents with evidence, each of which is a chunk as a whole
+    documents: Sequence[str] = ()  # ids of the documents with evidence; each becomes a chunk as a whole
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
@@ -247,7 +252,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Make the node of all contexts' locations; not stored, because recomputing is faster than reading."""
+    """Make the node of the located contexts; it is not stored, because computing is faster than reading."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:
@@ -260,7 +265,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings, keyed by search text; of questions with equal texts, the first counts."""
+    """Make the node of the system's rankings, keyed by search text; for equal texts, the first one is used."""
     place: dict[str, int] = {}
     for number, text in enumerate(parts.searches):
         place.setdefault(text, number)
@@ -269,7 +274,7 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
         contexts: AlignedContext = work.get(aligned)
         return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    # Until 0.2.0 the text alone was the key, so results of conversations must have another address.
+    # Version 0.2.0 keyed rankings of conversations by the question alone, so they need another address.
     joined = {"history": True} if any(key.history for key in parts.questions) else {}
     spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth, **joined})
     return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)

@@ -1,4 +1,4 @@
-"""The stages before and after the context: queries, answers, verdicts. Parts are used only through their protocols."""
+"""Build the nodes of queries, answers and verdicts. Parts are used only through their protocols."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 def query_node(query: BuiltPart) -> Node:
-    """Make the node of the written queries, keyed by the questions' wording."""
+    """Make the node of the written queries; its rows are keyed by `QuestionKey.wording`."""
     parameters = dict(query.spec.parameters)
-    for name, unread in traits_of(query.value).unread.items():  # nested part -> parameters without effect
+    for name, unread in traits_of(query.value).unread.items():  # name of a nested part -> its parameters without effect
         if isinstance(parameters.get(name), Spec):
             parameters[name] = parameters[name].without(*unread)
     return wording_node("query", replace(query.spec, parameters=parameters), query.value, query.value.write, Answer)
@@ -61,8 +61,9 @@ def write_queries(
 ) -> tuple[list[Answer] | None, QuestionTable]:
     """Write the query of every searched question that has a history.
 
-    Returns the queries (one per question, empty where unwritten; None without a query writer), and the table of
-    questions with the new search texts. A question whose query failed or is empty keeps its search text.
+    Return one query per question (an empty Answer if none was written), and the table of questions with the new search
+    texts. A question whose query failed or is empty keeps its search text. Without a query writer, return None and
+    ``table``.
     """
     if graph.query is None:
         return None, table
@@ -76,20 +77,21 @@ def write_queries(
 
 
 LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": NO_REFERENCE}
-"""The reason for skipping a case that lacks a field, by the name of the field."""
+"""The reason for not judging a case in which a field is empty, by the name of the field."""
 
 
 class Context(NamedTuple):
-    """The nodes of the corpus, of its chunks and of the context, in the order in which other nodes read them."""
+    """The nodes of the corpus, of its chunks and of the context, in their order among the inputs of other nodes."""
 
     corpus: Node
     chunks: Node
     context: Node
 
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
-        """Assemble the passages that the generator and the judges read for each question.
+        """Return the passages that the generator and the judges read for each question.
 
-        A question that is not searched has no passages. A question whose search failed has the reason instead.
+        A question that is not searched has no passages. For a question whose search failed, the item is the reason of
+        the failure, a text.
         """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         queries = _queries(questions)
@@ -102,7 +104,7 @@ class Context(NamedTuple):
 
 
 def passages(names: ChunkNames, context: Rankings) -> list[tuple[Passage, ...]]:
-    """Return the chunks of each context as passages, without the padding."""
+    """Return the chunks of each context as passages, best first."""
     positions = [row[row != NO_CHUNK].tolist() for row in context.positions]
     return [
         tuple(Passage(name, names.chunks.text(position)) for name, position in zip(*one, strict=True))
@@ -117,13 +119,13 @@ class Answering:
     context: Context
     generator: BuiltPart | None = None
     system_answer: Node | None = None  # the answers of an external system
-    replicate: int = 0  # the index of this repetition; 0 for the first answers
+    replicate: int = 0  # the index of the repetition; 0 for the first answers
     contents: dict[str, Any] = field(default_factory=dict)
-    """Requests and cases by hash, the key of their row; filled before the rows are requested, in the same process."""
+    """Requests and cases by row key, which is their hash; each is added by this process before its row is computed."""
 
     @cached_property
     def generate(self) -> Node | None:
-        """The node of the generator's answers to requests; None without a generator."""
+        """The node of the generator's answers, keyed by the hash of the request; None without a generator."""
         if self.generator is None:
             return None
         part, contents, spec = self.generator.value, self.contents, self.generator.spec
@@ -139,7 +141,7 @@ class Answering:
 
     @cached_property
     def answer(self) -> Node | None:
-        """The node of this config's answers, by question; None if the config has no answers."""
+        """The node of this config's answers, keyed by question; None if the config has no answers."""
         generate = self.generate
         if generate is None:
             return self.system_answer
@@ -164,7 +166,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build all repetitions but the first, with the verdicts that read their answers; empty without repetition."""
+        """Build the repetitions of the first answers, with the verdicts that read them; empty without repetitions."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -175,7 +177,7 @@ class Answering:
     def paid_stages(
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
-        """List the paid stages: the generator, if any, and the judges, with the fields that their requests contain."""
+        """List the stages that may call services: those of the generator, if any, and of judges, with repetitions."""
         judged = [
             (metrics[name].value, node)
             for some in (verdicts, *(one.verdicts for one in repeated))
@@ -189,11 +191,11 @@ class Answering:
         return stages
 
     def verdicts(self, metrics: Mapping[str, BuiltPart]) -> dict[str, Node]:
-        """Build the nodes of the verdicts of judged metrics, by name."""
+        """Build the nodes of the verdicts of judged metrics, by the names of the metrics."""
         return {name: self.verdict(metric) for name, metric in metrics.items()}
 
     def verdict(self, metric: BuiltPart) -> Node:
-        """Build the node of a judged metric's verdicts on this config, by question."""
+        """Build the node of a judged metric's verdicts on this config, keyed by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None
         context = self.context if "contexts" in uses else ()
@@ -226,7 +228,10 @@ class Answering:
 def _case(
     part: Any, question: QuestionKey, answer: Answer | None, context: tuple[Passage, ...] | str
 ) -> Case | Judgement:
-    """Build a metric's case for a question or, if there is nothing to judge, a verdict with the reason."""
+    """Return a metric's case for a question or, if there is nothing to judge, a verdict with the reason.
+
+    ``context`` has the passages for the question or, if the search failed, the reason of the failure.
+    """
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
     if isinstance(context, str):
@@ -252,7 +257,7 @@ def _queries(questions: Sequence[QuestionKey]) -> list[str]:
 
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
-    """Convert the keys of verdicts to the keys of answers, which have no reference."""
+    """Return the keys of the answers for the keys of verdicts; the former have no reference."""
     return [key.unjudged for key in question_keys(rows)]
 
 
@@ -262,7 +267,7 @@ def _query_keys(rows: Rows) -> Rows:
 
 
 def _input_rows(node: Node, rows: Rows) -> Rows | None:
-    """Return the rows to read from an input; None if they are unknown until requests or cases are assembled."""
+    """Return the rows to read from the input ``node``; None if they are unknown before requests are assembled."""
     if node.stage in ("generate", "judge"):
         return None
     return _answer_keys(rows) if node.stage == "answer" else _query_keys(rows)

@@ -1,4 +1,4 @@
-"""Tries third-party metrics on one question, before any computation or paid call."""
+"""Try third-party metrics on one question, before any stage is computed and any service is called."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,14 +26,15 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Maximum characters of the excerpt from a document, which is its beginning."""
+"""Maximum number of characters of an excerpt, which is the beginning of a document."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question that is perfectly retrieved and answered; return the errors of failing metrics, by name.
+    """Score one question with perfect retrieval and answer; return the errors of the metrics that fail, by name.
 
-    No stage runs, and no service or judge is called. ``answered`` and ``routed``: whether the config has answers or
-    routes. Built-in metrics are not tried.
+    No stage is computed, and no service or judge is called. ``answered`` and ``routed`` are whether the config has
+    answers and routes. Built-in metrics are not tried. The result is empty if there are no questions. Raises
+    RagsweepError if a metric does.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:
@@ -47,7 +48,7 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
 
 
 def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
-    """Make a view of one question over excerpts of its evidence documents or, without evidence, of one document."""
+    """Return a view of one question, with excerpts of its evidence or, without evidence, of the first document."""
     questions, documents = dataset.golden.questions, dataset.corpus
     question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
     texts = _excerpts(question, documents) or {documents.ids[0]: documents.texts[0][:EXCERPT]}
@@ -65,7 +66,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return, by document id, the anchors of a question's evidence; without an anchor, the document's beginning."""
+    """Return an excerpt of each evidence document by id: its anchors or, without an anchor, its beginning."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

@@ -1,4 +1,4 @@
-"""Builds the stages of one config as a graph. Parts are used only through their protocols."""
+"""Build the stages of one config as a graph. Parts are used only through their protocols."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunk
 
 
 def graph(parts: Parts) -> ConfigGraph:
-    """Build the stages of a config; equal parts give equal addresses."""
+    """Return the graph of a config's stages; equal parts over equal inputs give equal addresses."""
     stages = _Stages(parts)
     first = stages.retriever(parts.retriever, "")
     reranked = stages.reranked(first)
@@ -95,7 +95,7 @@ def _extend(spec: Spec, **parameters: Any) -> Spec:
 
 
 class _Stages:
-    """Makes the nodes of one config, bottom up, and collects the nodes that probe latency."""
+    """Makes the nodes of one config, inputs first; collects those of embeddings, latency, legs and comparisons."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -109,7 +109,7 @@ class _Stages:
         self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
-        """Build the nodes of the context's chunks, and of the searched chunks."""
+        """Return the nodes of the context's chunks and of the searched chunks; they differ for a nested chunker."""
         chunker = built.value
         if not isinstance(chunker, NestedChunker):
             whole = self._whole(
@@ -147,7 +147,7 @@ class _Stages:
             self.latency[name] = latency_node(node)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
-        """Build a retriever of any kind; its ranking omits excluded documents and chunks scored below ``min_score``."""
+        """Return the node of a retriever's rankings, without excluded documents and chunks below its ``min_score``."""
         filtering = traits_of(built.value).filtering
         unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
         if isinstance(built.value, HybridRetriever):
@@ -158,7 +158,7 @@ class _Stages:
         return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
 
     def map_to_parents(self, ranking: Node) -> Node:
-        """Replace each chunk of a ranking with its parent, if the chunker is nested."""
+        """Return the node that replaces ranked chunks with their parents; ``ranking`` itself without parents."""
         if self.context_chunks is self.chunks:
             return ranking
         return widen_to_parents(ranking, self.chunks, self.context_chunks)
@@ -203,7 +203,7 @@ class _Stages:
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:
-        """Build the search with the index under ``key`` ("index" or "exact"); equal indexes give equal addresses."""
+        """Return the node of a vector search, with the retriever's index under ``key``: "index" or "exact"."""
         (embeddings, queries), search, spec = inputs, getattr(built.value, key), built.spec.parameters[key]
 
         def build(work: StageContext) -> Any:
@@ -215,7 +215,7 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            # A query without words has no direction, so no chunk is near it.
+            # A query without words has the vector 0, which is near no chunk, so it finds nothing.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)
@@ -227,7 +227,7 @@ class _Stages:
         return self._searching(ranking_node("retrieve", _extend(spec, depth=self.parts.depth), inputs, compute, label))
 
     def _searching(self, node: Node) -> Node:
-        """Return the node with a value for queries whose calls to services fail: an empty ranking, marked as failed."""
+        """Return ``node`` with an empty ranking, marked as failed, for each query whose call to a service fails."""
 
         def failed(rows: Rows) -> Rankings:
             empty = empty_rankings(len(rows), self.parts.depth)._replace(chunks=self.chunks.address)
@@ -268,7 +268,10 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Reorder the first candidates by the reranker's scores; return ``first`` itself if the reranker reads none."""
+        """Return the node that reorders the first candidates of rankings by the reranker's scores.
+
+        Without candidates (``reranker.candidates=0``), return ``first`` itself.
+        """
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first
@@ -279,7 +282,7 @@ class _Stages:
         return self._searching(reorder_node(first, pairs, how))
 
     def _pairs(self) -> Node:
-        """Build the node of pair scores, whose address does not depend on how the scores are used."""
+        """Return the node of the reranker's pair scores, whose address does not depend on how the scores are used."""
         part = self.parts.reranker.value
         spec = self.parts.reranker.spec.without("candidates", *traits_of(part).reordering)
         inputs = (self.corpus, self.chunks)

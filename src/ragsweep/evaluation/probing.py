@@ -1,4 +1,4 @@
-"""Measures the latency of a config's stages, measures it again if it is stale, and summarises it."""
+"""Measure the latency of a config's stages, measure it again if it is stale, and summarise it."""
 
 import math
 from collections.abc import Mapping
@@ -20,13 +20,14 @@ def probe_stages(
 ) -> dict[str, Probes]:
     """Return the probes of each stage: stored ones, or new ones where these are missing or stale.
 
-    Probes that were all made after ``since`` (seconds since the epoch), or that call a service, are never repeated. Any
-    others are repeated if ``again`` is set, or if the machine was busy then and is idle now.
+    A stage's probes are never repeated if all of them were made after ``since`` (a Unix time), or if the stage calls a
+    service. Otherwise they are repeated if ``again`` is set, or if the machine was busy when they were made and is idle
+    during this call.
     """
     stages: dict[str, Probes] = {}
     for stage, node in graph.latency.items():
         stages[stage] = executor.get(node, table.probed)
-        if node.check or not (stages[stage].at < since).any():  # calls of a service cost money
+        if node.check or not (stages[stage].at < since).any():  # calls to a service cost money
             continue
         quiet = quiet_seconds(executor.notes(speed_node()))
         if again or (is_busy(stages[stage].work, quiet) and is_quiet_now(quiet)):
@@ -38,10 +39,10 @@ def probe_stages(
 def seconds_by_question(
     probes: Mapping[str, Probes], view: EvaluationView, table: QuestionTable
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the seconds of each probed question by stage; NaN for other questions.
+    """Return the seconds of each question by stage (questions,); NaN for questions that are not probed.
 
-    The seconds of written queries and answers are the durations of the original calls; in all other stages, a question
-    whose search failed also has NaN.
+    In the stages of queries and answers, the seconds are the durations of the original calls; a query that was not
+    written took 0 seconds. In the other stages, a question whose search failed has NaN, too.
     """
     failed = view.rankings.failed
     latency = {
@@ -59,7 +60,10 @@ def seconds_by_question(
 def summarise_latency(
     view: EvaluationView, probes: Mapping[str, Probes], executor: Executor
 ) -> dict[str, dict[str, float]]:
-    """Summarise each measured stage: number of questions, mean and quantiles in ms and, if probed, machine state."""
+    """Return the number of questions, and the mean and quantiles in ms, of each measured stage.
+
+    For a probed stage, the state of the machine during the measurement is added.
+    """
     quiet = quiet_seconds(executor.notes(speed_node())) if probes else math.nan
     stages = {}
     for stage, seconds in view.latency.items():

@@ -1,4 +1,4 @@
-"""The questions of a golden set as columns, a config's outcomes by question, and the names of chunks."""
+"""The questions of a golden set as columns, the results of a config by question, and the names of chunks."""
 
 import json
 import re
@@ -26,41 +26,41 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
            "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
            "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
            "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
-"""The fixed columns of the flat table of results, whose other columns are labels and metrics."""
+"""The fixed columns of the table of results; its other columns are labels and metrics."""
 
 MOST_GROUPS = 40
-"""Maximum number of values of a label that groups results; a label with more values is treated as an identifier."""
+"""Maximum number of values of a label by which results are grouped; a label with more counts as an identifier."""
 
 Numbers = NDArray[np.int64]
 
 
 def has_evidence(question: Question) -> bool:
-    """Return whether a question has relevant evidence."""
+    """Return whether a question has relevant evidence (a grade above 0)."""
     return any(evidence.grade > 0 for evidence in question.evidence)
 
 
 SPAN = re.compile(r"\d+-\d+")
-"""The form of the span, START-END, after the last colon of a chunk's name."""
+"""Matches START-END, the span after the last colon of a chunk's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTable:
-    """The questions of one golden set as columns; each is computed on first access."""
+    """The questions of one golden set as columns; each column is computed when it is first read."""
 
     questions: Sequence[Question]
-    routed: bytes = b""  # one byte per question, 1 if routed to search; empty without a router
+    routed: bytes = b""  # one byte per question, 1 if the router chose to search, else 0; empty without a router
     written: str = ""  # a JSON list of all search texts; empty if no queries were written
 
     @cached_property
     def searched(self) -> NDArray[np.bool_]:
-        """Flags of the questions that need retrieval: from the router, else from the golden set."""
+        """Flags of the questions that are searched (questions,): from the router, else from the golden set."""
         if self.routed:
             return np.frombuffer(self.routed, dtype=np.bool_)
         return np.array([question.needs_retrieval for question in self.questions], dtype=np.bool_)
 
     @cached_property
     def rows(self) -> Numbers:
-        """The indices of the questions that need retrieval."""
+        """The indices of the questions that are searched."""
         return np.flatnonzero(self.searched)
 
     @cached_property
@@ -71,38 +71,38 @@ class QuestionTable:
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        """The search texts of the questions that need retrieval."""
+        """The search texts of the questions that are searched."""
         return tuple(self.texts[n] for n in self.rows.tolist())
 
     @cached_property
     def probed(self) -> tuple[str, ...]:
-        """The search texts whose latency is measured."""
+        """The distinct search texts for which latency is measured (see ``sample``)."""
         return sample(self.queries)
 
     @cached_property
     def probe(self) -> Numbers:
-        """The index of each question's search text in ``probed`` (questions,); the length of ``probed`` if absent."""
+        """The index in ``probed`` of each question's search text (questions,); if absent, the length of ``probed``."""
         place = {text: n for n, text in enumerate(self.probed)}
         return np.array([place.get(text, len(place)) for text in self.texts], dtype=np.int64)
 
     @cached_property
     def answered(self) -> tuple[QuestionKey, ...]:
-        """The questions to answer, including conversational ones, as keys."""
+        """The keys of the questions to answer: of all questions, including those that need no retrieval."""
         return tuple(question_key(*one) for one in self._rows())
 
     @cached_property
     def judged(self) -> tuple[QuestionKey, ...]:
-        """The keys of ``answered``, each with the question's first correct answer, if any, for judges."""
+        """The keys in ``answered``, each with the question's first correct answer, if any, for judges."""
         return tuple(question_key(*one, reference=True) for one in self._rows())
 
     @cached_property
     def wordings(self) -> tuple[QuestionKey, ...]:
-        """The keys of all questions by wording: text and history only."""
+        """The wording keys of all questions, which contain only text and history."""
         return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property
     def conversations(self) -> Numbers:
-        """The indices of the questions that need retrieval and have a history."""
+        """The indices of the questions that are searched and have a history."""
         return np.array([n for n in self.rows.tolist() if self.questions[n].history], dtype=np.int64)
 
     def _rows(self) -> Iterator[tuple[Question, bool, str]]:
@@ -116,9 +116,9 @@ class QuestionTable:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of the question table that describe the questions.
+        """The columns of the table of results that describe the questions.
 
-        They are the same for every config, except ``query``: a query writer replaces the golden set's queries.
+        They are the same for every config, except ``query`` if a query writer replaces the golden set's queries.
         """
         needed = [question.needs_retrieval for question in self.questions]
         fields = [dict(question.fields) for question in self.questions]
@@ -137,7 +137,7 @@ class QuestionTable:
 
     @cached_property
     def labels(self) -> dict[str, list[str]]:
-        """Each label, category first, with the questions' values; "" where a question has none."""
+        """The value of every question by label, first the category; "" for a question without the label."""
         others = sorted({label for question in self.questions for label in question.labels} - {"category"})
         return {
             "category": [question.category for question in self.questions],
@@ -146,7 +146,7 @@ class QuestionTable:
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Numbers]]:
-        """The labels with 2 to ``MOST_GROUPS`` values: label -> value -> indices of its questions."""
+        """The labels with 2 to MOST_GROUPS values: label -> value -> indices of the questions with this value."""
         grouped = {}
         for label, values in self.labels.items():
             names = in_order(sorted({value for value in values if value}))
@@ -156,22 +156,22 @@ class QuestionTable:
 
 
 tabulate = memoize_by_identity(QuestionTable)
-"""Return the table of these questions; the same arguments return the same object while it is cached."""
+"""Return the table of these questions; calls with the same arguments return the same object while it is cached."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkNames:
-    """The names of one chunking's chunks in tables and files; each is computed on first use.
+    """The names of a chunking's chunks in tables and files; each name is computed when it is first needed.
 
-    A name is the document's id, with the span if the chunk is not the whole document, or if the id alone could be the
-    name of another document's chunk.
+    A name is DOCUMENT:START-END, with the id of the document and the span of the chunk. It is only DOCUMENT if the
+    chunk is the whole document, and if the id alone cannot be mistaken for the name of another document's chunk.
     """
 
     chunks: Chunks
     _names: dict[int, str] = field(default_factory=dict)
 
     def of(self, positions: NDArray[np.int32]) -> list[list[str]]:
-        """Return the names of the chunks in rankings (questions, depth); padding has no name."""
+        """Return the names of the chunks in each row of ``positions`` (questions, depth), without the padding."""
         is_chunk = positions != NO_CHUNK
         numbers = positions[is_chunk].tolist()
         for position in set(numbers).difference(self._names):
@@ -190,9 +190,9 @@ class ChunkNames:
 
 
 def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
-    """Find a chunk by its name (see :class:`ChunkNames`): the document's position, start, end.
+    """Return the location of a chunk by its name (see `ChunkNames`): position of the document, start and end.
 
-    Returns None if the name matches no document, or its span is malformed.
+    Return None if the name matches no document, or if its span is malformed.
     """
     identifier, _, span = name.rpartition(":")
     if identifier not in corpus.position:  # the name of a whole document
@@ -205,7 +205,7 @@ def chunk_place(corpus: Corpus, name: str) -> tuple[int, int, int] | None:
 
 
 def chunk_text(corpus: Corpus, name: str) -> str:
-    """Return the indexed text of a chunk by its name; "" if the corpus does not contain it."""
+    """Return the title and text of a chunk, as indexed, by its name; "" if `chunk_place` does not find the chunk."""
     if (place := chunk_place(corpus, name)) is None:
         return ""
     document, start, end = place
@@ -213,13 +213,13 @@ def chunk_text(corpus: Corpus, name: str) -> str:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return at most ``most`` characters of a text, on one line, followed by an ellipsis if the text is longer."""
+    """Return the first ``most`` characters of a text, on one line; " ..." is added if the text is longer."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[:most].rstrip()} ..."
 
 
 def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
-    """Raise InputError for labels that have the same name as a metric or a fixed column."""
+    """Raise InputError if labels have the same name as a metric or as a fixed column of the table of results."""
     faults = Faults()
     first = {label: question.where for question in reversed(table.questions) for label in question.labels}
     for label, where in first.items():
@@ -236,10 +236,10 @@ def tabulate_results(
     names: ChunkNames,
     failed: NDArray[np.bool_],
 ) -> dict[str, list[Any]]:
-    """Return the columns of a config's results: labels, retrieved evidence, the answer, and every score.
+    """Return the columns of the table of results: the questions, labels, retrieval, answers and scores.
 
-    ``failed`` (questions,) flags questions whose search, or a stage before it, failed: their first rank, and their
-    numbers of chunks retrieved and cut, are NaN.
+    ``failed`` (questions,) flags questions whose search, or a stage before it, failed. Their first rank of evidence,
+    and their numbers of retrieved chunks and of chunks cut from the context, are NaN.
     """
     count, positions = len(view.questions), view.rankings.positions
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
@@ -268,20 +268,20 @@ def tabulate_results(
 
 
 def _context_scores(view: EvaluationView) -> list[list[float]]:
-    """Return the score of each chunk of the contexts, rounded to six digits to keep records small."""
+    """Return the scores of the chunks in each context, rounded to six significant digits to keep records small."""
     inside = view.context != NO_CHUNK
     scores = view.rankings.scores[:, : inside.shape[1]]
     return [[float(f"{score:.6g}") for score in row[kept].tolist()] for row, kept in zip(scores, inside, strict=True)]
 
 
 def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
-    """Return counts as Python numbers, with NaN for the questions flagged by ``failed``."""
+    """Return counts as a list of Python numbers, with NaN for the questions flagged by ``failed``."""
     values: list[Any] = (np.where(failed, np.nan, counts) if failed.any() else counts).tolist()
     return values
 
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
-    """Return metric -> reason for each question's unscored metrics; equal mappings are one object."""
+    """Return, for each question, a mapping from its unscored metrics to the reasons; equal mappings are one object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Traces a config's questions for a tracker: the inputs, the outputs and the duration of each stage."""
+"""Trace a config's questions for a tracker: the inputs, the outputs and the duration of each stage."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,18 +16,18 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""A sample has the questions whose search text is among the first ones probed for latency, up to this many texts."""
+"""A sample has the questions whose search text is among the first SAMPLED texts that are probed for latency."""
 
 LISTED = 10
-"""Maximum number of chunks listed in a span, unless ``top_k`` is larger."""
+"""Maximum number of chunks that a span (a traced stage) lists, unless ``top_k`` is larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuestionTracer:
-    """Traces questions as plain values, so that secrets in them can be masked.
+    """Traces questions as dictionaries and lists, so that secrets in them can be masked.
 
-    A span has a ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured). Retrieved chunks have the form
-    in which trace viewers expect documents.
+    A trace has one span per stage, with a ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured).
+    Retrieved chunks have the form in which trace viewers expect documents.
     """
 
     config: Mapping[str, Any]
@@ -39,7 +39,7 @@ class QuestionTracer:
     summaries: Mapping[str, Summary]
 
     def trace(self, table: QuestionTable) -> list[dict[str, Any]]:
-        """Trace the questions that ``tracking.traces`` selects; none by default."""
+        """Return the traces of the questions that ``tracking.traces`` selects; none by default."""
         which = (self.config.get("tracking") or {}).get("traces")
         return [self._trace(n, table) for n in self._chosen(which, table)]
 
@@ -51,7 +51,7 @@ class QuestionTracer:
         return list(range(len(self.view.questions))) if which == EVERY else []
 
     def _missed(self, n: int) -> bool:
-        """Return whether the answer or an objective's score failed, or an objective with ``higher_is_better`` is 0."""
+        """Return whether the answer or an objective's score failed, or an objective to be maximised scored 0."""
         scores = {name: self.scores[name] for name in objectives(self.config)}
         reasons = [str(one.reasons[n]) for one in scores.values()]
         reasons += [self.view.answers.answers[n].failed] if self.view.answers else []
@@ -118,7 +118,7 @@ class QuestionTracer:
             yield _span(f"judge {name}", given, {key: value for key, value in got.items() if value != ""}, math.nan)
 
     def _judge(self, metric: str, n: int) -> dict[str, str]:
-        """Return the judge's model and reasons; both empty for a metric without a judge."""
+        """Return the judge's model and its reasons for a score; both are empty for a metric without a judge."""
         one = self.view.judgements[metric][n] if metric in self.view.judgements else Judgement()
         return {"model": one.model, "reasons": one.words}
 
@@ -136,7 +136,7 @@ class QuestionTracer:
         return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return a question's seconds in these stages of ``leg`` ("": outside any leg); NaN if not measured."""
+        """Return a question's total seconds in these stages of ``leg`` ("": outside any leg); NaN if not measured."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

@@ -1,4 +1,4 @@
-"""Nodes that change rankings: exclude documents, drop low scores, rerank, widen to parents, cut to the context."""
+"""Make the nodes that change rankings: exclude documents, drop low scores, rerank, widen to parents, cut to context."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,16 +14,16 @@ from ragsweep.parts.reordering import Reordering, reorder
 Compute = Callable[[StageContext, Rows], Any]
 
 Pair = tuple[str, int]
-"""A query and the position of a chunk."""
+"""A query, and the position of a chunk that is scored for it."""
 
 PAIRS = 256
-"""Number of pairs that are scored and stored together."""
+"""Maximum number of pairs that are scored and stored together."""
 
 
 def ranking_node(
     stage: str, spec: Spec, inputs: tuple[Node, ...], compute: Compute, label: str = "", stored: bool = True
 ) -> Node:
-    """Make a rows node of rankings; a ranking whose search failed is not stored."""
+    """Make a node with one ranking per query; a ranking whose search failed is not stored."""
     return Node(
         stage, spec, inputs, compute, "rows", label, Rankings, stored=stored, cacheable=lambda found: ~found.failed
     )
@@ -32,14 +32,15 @@ def ranking_node(
 def step_node(
     stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
 ) -> Node:
-    """Make a rows node of a pipeline step; not stored by default, as most steps are faster to compute than to read."""
+    """Make the node of a step that changes rankings; by default it is not stored, as reading takes longer."""
     return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
 
 
 def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, chunks: Node) -> Node:
-    """Make the node that removes documents from rankings; return ``found`` itself if there are none to remove.
+    """Make the node that removes documents from the rankings of the node ``found``.
 
-    ``excluded``: search text -> the ids of the documents to remove from its ranking.
+    ``excluded`` maps a search text to the ids of the documents to remove from its ranking; if the mapping is empty,
+    return ``found`` itself.
     """
     if not excluded:
         return found
@@ -54,7 +55,7 @@ def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, ch
 
 
 def drop_scores(found: Node, least: float | None) -> Node:
-    """Make the node that drops chunks that score below ``least``; if that is None, return ``found`` itself."""
+    """Make the node that drops chunks with scores below ``least``; if ``least`` is None, return ``found`` itself."""
     if least is None:
         return found
 
@@ -65,7 +66,7 @@ def drop_scores(found: Node, least: float | None) -> Node:
 
 
 def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]:
-    """Return, for each query, the row keys of its pairs with its first ``candidates`` chunks."""
+    """Return the row keys of each query's pairs with the first ``candidates`` chunks of its ranking."""
     found = zip(rows, ranking.positions[:, :candidates], strict=True)
     return [[f"{position}\t{query}" for position in row[row != NO_CHUNK]] for query, row in found]
 
@@ -73,7 +74,7 @@ def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]
 def pair_node(
     part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
 ) -> Node:
-    """Make the node of a reranker's pair scores; each call of ``score`` gets at most PAIRS pairs."""
+    """Make the node of a reranker's scores of pairs; each call of ``score`` gets at most PAIRS pairs."""
 
     def compute(work: StageContext, keys: Rows) -> Floats:
         scores = [np.empty(0, np.float32)]
@@ -89,7 +90,7 @@ def pair_node(
 
 
 def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
-    """Make the node that reorders rankings by their candidates' pair scores (see `reorder`)."""
+    """Make the node that reorders the rankings of ``first`` by the scores in ``pairs`` (see `reorder`)."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         ranking: Rankings = work.get(first, rows)
@@ -100,7 +101,7 @@ def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
 
 
 def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
-    """Make the node that replaces ranked chunks by the parents that contain them."""
+    """Make the node that replaces each ranked chunk with the parent that contains it (see `widen`)."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         narrow: Rankings = work.get(ranking, rows)
@@ -112,7 +113,7 @@ def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
 
 
 def cut_to_context(ranking: Node, counts: Node, top_k: int, budget: int | None) -> Node:
-    """Make the node that cuts rankings to the first ``top_k`` chunks, and to a token budget, if there is one."""
+    """Make the node that cuts rankings to the first ``top_k`` chunks and, if ``budget`` is set, to so many tokens."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         first = work.get(ranking, rows).first(top_k)

@@ -1,4 +1,4 @@
-"""Scores of repeated answers: the mean over a question's repetitions, and the score of each repetition."""
+"""Score repeated answers: compute the mean over a question's repetitions, and the score of each repetition."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from ragsweep.parts.answer_outputs import mark_cut
 from ragsweep.services.usage import Pricing
 
 _OF_FIRST = {"latency", "exact"}
-"""Needs of metrics that are measured once, on the first answer or without answers."""
+"""Metrics with one of these needs are scored only once, with the first answers."""
 
 
 def repeated_views(
     get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
 ) -> list[EvaluationView]:
-    """Return the view of every repetition; the first is ``first``, the view of the first answers."""
+    """Return one view per repetition of the answers, beginning with ``first``, the view of the first answers."""
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
@@ -42,7 +42,7 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question: for a repeated metric, the mean over the repetitions.
 
-    ``repetitions``: the score of each repetition; None if neither answers nor judgements are repeated.
+    ``repetitions`` has the scores of the single repetitions; it is None if neither answers nor judgements are repeated.
     """
 
     scores: Mapping[str, Scores]
@@ -53,8 +53,9 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is that of the first failed repetition or, if none failed, of
-    the first repetition. Metrics of latency or exact search, and quantiles, use only the first answers.
+    If no repetition of a question has a score, the reason is that of the first failed repetition or, if none failed,
+    that of the first repetition. Metrics that need latency or exact search, and metrics that are quantiles, are scored
+    only with the first view.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -74,7 +75,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
-    """Average the repetitions, and count the questions that have a score although a repetition failed."""
+    """Return the mean scores, and the number of questions that have a score although a repetition failed."""
     values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
@@ -101,7 +102,7 @@ def _samples(metric: Metric) -> int:
 
 
 def _judged(metric: Any, views: Sequence[EvaluationView]) -> JudgedCases:
-    """Return the hash of every judged case, and the standard error of its judgement."""
+    """Return the hash of every judged case, and the standard error of its judgement (questions, repetitions)."""
     errors = [[one.spread / math.sqrt(metric.samples) for one in view.judgements[metric.name]] for view in views]
     cases = [[_case(metric, view, n) for n in range(len(view.questions))] for view in views]
     return JudgedCases(np.array(cases, dtype=np.str_).T, np.array(errors, dtype=np.float64).T)
@@ -114,7 +115,7 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield a warning that counts, by metric, the questions scored despite failed repetitions, if there are any."""
+    """Yield one warning with the number of questions, by metric, that are scored despite failed repetitions, if any."""
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (

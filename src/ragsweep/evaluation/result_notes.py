@@ -1,4 +1,4 @@
-"""Warnings about a result, and the usage and cost of its calls."""
+"""Find what to warn about in a result, and sum up the usage and cost of its calls to services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragsweep.evaluation.external_system import AlignedContext
 
 CUT_WARNING = 0.01
-"""A warning is given if at least this share of the tokens is beyond the embedder's window."""
+"""Minimum share of tokens beyond the embedder's window for which a warning is given."""
 
 
 def result_warnings(
@@ -30,7 +30,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views``: one per repetition of the answers; ``lost``: as in ``RepeatedScores``.
+    ``views`` has one view per repetition of the answers; ``lost`` is `RepeatedScores.lost`.
     """
     if located := experiment.graph.located:
         aligned: AlignedContext = executor.get(located)
@@ -74,7 +74,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
             " metrics=[retrieval,answers]"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
-    if len(models) > 1:  # the config names one
+    if len(models) > 1:  # although the config names only one
         yield (
             f"the answers come from several models ({', '.join(models)}): the service changed its model; name a fixed"
             " version of the model, for an llm in llm.model"
@@ -82,7 +82,7 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest a setting with which the chunks of the node ``chunks`` fit into the window; if possible, a size."""
+    """Return a text that suggests a setting, if possible a size, with which chunks fit into the embedder's window."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:
@@ -94,14 +94,15 @@ def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
 
 
 def cut_share(embeddings: Embeddings) -> float:
-    """Return the share of tokens beyond the embedder's window."""
+    """Return the share of the chunks' tokens that are beyond the embedder's window; 1 if there are no tokens."""
     return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
-    """Sum the usage and cost of the original calls by stage.
+    """Return the usage and the cost (``money``) of the original calls, summed by stage.
 
-    A result that several questions share (by their key in ``table``) counts once.
+    A result that several questions share (by their keys in ``table``) counts once. ``money`` is absent for
+    routes, and if there were no calls or a price is unknown.
     """
     view, items = views[0], list[tuple[str, Sequence[QuestionKey], Sequence[Any]]]()
     for n, one in enumerate(views):
@@ -116,7 +117,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
         for one in distinct:
             for name, amount in one.usage._asdict().items():
                 total[name] = max(total[name], float(amount)) if name == "estimated" else total[name] + amount
-        if stage != "route":  # a Route has no price; the sum is NaN if a model has none
+        if stage != "route":  # a Route has no price; the sum is NaN if the price of a model is unknown
             total["money"] = total.get("money", 0.0) + sum(one.money for one in distinct if one.usage.calls)
     for total in usage.values():
         if not total["calls"] or np.isnan(total.get("money", 0.0)):
@@ -125,11 +126,10 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 
 
 def _new_verdicts(before: Sequence[EvaluationView], view: EvaluationView) -> Iterator[list[Judgement]]:
-    """Yield each metric's verdicts of ``view``; a verdict already paid for in one of the views ``before`` is blank.
+    """Yield each metric's verdicts in ``view``, with an empty Judgement for a verdict that was already paid for.
 
-    That is the case if the question has the same answer there.
-
-    Metrics that read no answers have the same verdicts in all views, and are skipped after the first.
+    A verdict was paid for if the question has the same answer in one of the views ``before``. Metrics that read no
+    answers have the same verdicts in all views; they are skipped after the first view.
     """
     earlier = [one.answers.answers for one in before if one.answers]
     for name, verdicts in view.judgements.items():

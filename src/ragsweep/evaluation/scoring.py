@@ -1,4 +1,4 @@
-"""Scores questions by metrics, finds the failures behind missing scores, and measures the effect of reranking."""
+"""Score questions by metrics, find the failures behind missing scores, and measure the effect of reranking."""
 
 from __future__ import annotations
 
@@ -28,12 +28,19 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
-    ``scored``: the candidates in their new order, as the chunks that were searched; those of the context may be others.
+    ``scored`` has the reranked candidates with their scores; these are the searched chunks, which may be smaller than
+    the chunks in ``before`` and ``after``.
 
-    Returns the number of pieces of evidence (``evidences``) covered by either list; the shares of these that moved
-    ``up`` (or are covered only after reranking) or ``down``, were ``kept`` at their rank, or were ``lost`` (covered
-    only before); the ``mean_change`` in rank of the pieces covered by both lists, positive towards the top; and
-    quantiles of the candidates' scores, ``score_p0`` to ``score_p100``. NaN where undefined.
+    The returned mapping contains:
+
+    - ``evidences``: the number of pieces of evidence that either ranking covers;
+    - ``up``, ``down``, ``kept``: the shares of these pieces whose rank is better after reranking (or that are covered
+      only then), worse, or the same;
+    - ``lost``: the share of these pieces that are covered only before reranking;
+    - ``mean_change``: by how many ranks the pieces that both rankings cover moved up on average;
+    - ``score_p0`` to ``score_p100``: quantiles of the candidates' scores.
+
+    A value is NaN if there are no pieces, or no candidates, to compute it from.
     """
     first, last = coverage.first_ranks(before), coverage.first_ranks(after)
     first, last = (np.where((before.failed | after.failed)[coverage.question], 0, ranks) for ranks in (first, last))
@@ -56,7 +63,7 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
 
 LONGEST = 200
-"""Maximum characters of an exception's message in a reason."""
+"""Maximum number of characters of an exception's message in a reason."""
 
 Done = Callable[[int, Judgement], None]
 
@@ -66,16 +73,16 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question as `try_metric` does; after an error, every score is NaN, with the error as the reason."""
+    """Score every question like `try_metric`; if the metric fails, every score is NaN, with the error as the reason."""
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; if the metric raises or returns invalid scores, return the exception and its place as text.
+    """Score every question; if the metric raises an exception or returns invalid scores, return the error as a text.
 
-    Raises the metric's RagsweepError, because it would recur in every config, and any exception after the deadline. The
-    scores of built-in metrics are not checked.
+    The text contains the exception and its place. A RagsweepError of the metric is raised, because it would recur in
+    every config, and so is any exception after the deadline. The scores of built-in metrics are not checked.
     """
     try:
         scores = metric.score(view)
@@ -85,22 +92,22 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 
 
 class Failures(NamedTuple):
-    """For each question (questions,): why a stage failed, "" if none did, and whether its latency is measured."""
+    """For each question (questions,), the reason why a stage failed, "" if none did; and whether it is probed."""
 
-    upstream: NDArray[np.str_]  # of route, query, search or system: the config has no result for the question
-    answer: NDArray[np.str_]
+    upstream: NDArray[np.str_]  # of the route, query, search or external system, so that the question has no result
+    answer: NDArray[np.str_]  # of the answer
     probed: NDArray[np.bool_]  # whether the question's latency is measured
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
-        """Flags of the questions (questions,) that have no answer because a stage failed."""
+        """Flags of the questions for which a stage, or the answer, failed (questions,)."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
-        """Replace the scores of questions with an upstream failure by NaN and the reason of the failure.
+        """Return the scores with NaN, and the reason of the failure, for questions with an upstream failure.
 
-        Scores that are missing because the metric does not apply keep their reason. A missing latency of a probed
-        question gets the reason of any failed stage, including the answer's.
+        Scores that are missing because the metric does not apply keep their reason. A missing latency of a
+        probed question gets the reason of the stage that failed, which may be the answer.
         """
         if not self.unanswered.any():
             return scores
@@ -113,7 +120,7 @@ class Failures(NamedTuple):
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
 ) -> dict[int, str]:
-    """Return the reasons of failed searches by question index, including reranking and exact searches."""
+    """Return the reasons of failed searches, including reranking and exact searches, by the index of the question."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
@@ -127,9 +134,10 @@ def find_search_failures(
 def find_failures(
     view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
 ) -> Failures:
-    """Collect the failures of the stages before scoring, including an external system's.
+    """Collect the failures of the stages before scoring.
 
-    ``searches`` is the result of :func:`find_search_failures`; ``probed`` (questions,): whether latency is measured.
+    ``searches`` is the result of :func:`find_search_failures`. With ``is_system``, the answers are those of an external
+    system, whose failures are upstream ones. ``probed`` (questions,) flags questions whose latency is measured.
     """
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
@@ -146,9 +154,9 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Wrap a judge: after an error, each case without a verdict gets one with the reason.
+    """Return a function that calls ``judge``; after an exception, it gives each open case a verdict with the reason.
 
-    A RagsweepError, and any exception after the deadline, is raised instead.
+    A RagsweepError, and any exception after the deadline, is not caught.
     """
 
     def ask(cases: Sequence[Case], done: Done) -> None:
@@ -184,12 +192,15 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
-        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct either of them")
+        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct the score or bounds")
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return the exception and its place: the last executed line of the metric's package, else the method's first."""
+    """Return a text with the exception and its place; raise it again if it is a RagsweepError or the deadline is over.
+
+    The place is the last executed line in the package of the metric's class, else the first line of the method.
+    """
     if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault
     _log.error("the metric %s failed", metric.name, exc_info=fault)

@@ -1,4 +1,4 @@
-"""The duration and cost of each step of each question, and the judges' reasons."""
+"""Collect the duration and cost of each step of each question, and the judges' reasons."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,9 @@ from ragsweep.core.types import EvaluationView
 
 
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
-    """Return the steps by name: stages with measured time, ``query``, ``generate`` and ``judge/METRIC``.
+    """Return the facts of each step by name: a stage with latency, ``query``, ``generate`` or ``judge/METRIC``.
 
-    Of repeated answers, only the first repetition counts. Steps without a known fact are omitted.
+    If answers are repeated, these are the facts of the first ones. Steps without a known fact are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):

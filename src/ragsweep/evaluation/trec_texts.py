@@ -1,7 +1,8 @@
-"""Rankings and labels as TREC run and qrels files, by chunk and by evidence, for other evaluation tools.
+"""Write rankings and labels as TREC run and qrels files, by chunk and by evidence, for other evaluation tools.
 
-A run has lines ``question Q0 document rank score tag``, qrels have ``question iteration document grade``. Tools such as
-trec_eval (https://github.com/usnistgov/trec_eval) order a run by score, kept in single precision, and ignore the rank.
+A run has lines ``question Q0 document rank score tag``, and qrels have lines ``question iteration document grade``.
+Tools such as trec_eval (https://github.com/usnistgov/trec_eval) order a run by the score, which they read in single
+precision, and ignore the rank.
 """
 
 import re
@@ -19,7 +20,7 @@ from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTabl
 
 
 class LazyTexts(Mapping[str, str]):
-    """Texts of runs or qrels by address; a text is made when it is read."""
+    """The texts of runs or qrels by address; a text is made each time it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -35,26 +36,24 @@ class LazyTexts(Mapping[str, str]):
 
 
 def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
-    """Format rankings as a TREC run, best chunks first: question id, chunk name, rank, score and tag."""
+    """Return rankings as a TREC run, best chunks first: question id, Q0, chunk name, rank, score and tag."""
     rows = zip(view.questions, names.of(view.rankings.positions), view.rankings.scores.tolist(), strict=True)
     run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
     return write_run(run, tag=tag)
 
 
 def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run's texts: ``address``, hashed with any written queries and failed questions."""
+    """Return the address of a run: ``address``, hashed with the written queries and failed questions, if any."""
     written = content_hash([address, table.written]) if table.written else address
     return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
 
 
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
-    """Format the relevant chunks as TREC qrels: the chunks that cover evidence, each with its highest grade.
+    """Return TREC qrels of the chunks that cover evidence, each with the highest grade that it covers.
 
-    Questions at the indices ``failed``, whose search failed, are omitted: tools score 0 for a question that is in the
-    qrels but not in the run.
-
-    Chunks have the same names as in runs. If several chunks cover one piece of evidence, all are relevant,
-    and other tools count each of them; our metrics credit the first.
+    Questions at the indices ``failed``, whose search failed, are omitted, because tools score 0 for a question that is
+    in the qrels but not in the run. Chunks have the same names as in runs. If several chunks cover one piece of
+    evidence, all are relevant, and other tools count each of them, whereas our metrics credit only the first.
     """
     found: dict[str, dict[str, float]] = {}
     named = names.of(coverage.chunk.astype(np.int32)[:, None])
@@ -67,7 +66,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return the runs by evidence at the addresses of the ranking and, with a token budget, of the context."""
+    """Return the runs by evidence, by address: that of the ranking and, with a token budget, that of the context."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -75,18 +74,18 @@ def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: st
 
 
 def evidence_run_text(view: EvaluationView, tag: str) -> str:
-    """Format rankings as a TREC run by evidence, best ranks first: question id, evidence, chunk's rank, score and tag.
+    """Return rankings as a TREC run by evidence, best ranks first.
 
-    Each line represents a rank: ``evidence:N`` if our metrics credit the question's N-th piece of evidence there, else
-    ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The rank field, which tools ignore,
-    has the rank of the covering chunk: several pieces of evidence in one chunk are credited at successive ranks. With a
-    token budget, evidence counts as found only in chunks within the budget. Questions without evidence, or whose search
-    failed, are omitted.
+    Each line represents a rank. Its document is ``evidence:N`` if our metrics credit the question's N-th piece of
+    evidence at this rank, else ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The
+    rank field, which tools ignore, has the rank of the covering chunk. This may be smaller, because several pieces of
+    evidence in one chunk are credited at successive ranks. With a token budget, evidence counts as found only in chunks
+    within the budget. Questions without evidence, or whose search failed, are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
         length = view.context_length[view.evidence_question]
-        credited = np.where(credited > length, view.top_k + credited - length, credited)  # below the context
+        credited = np.where(credited > length, view.top_k + credited - length, credited)  # ranks after the context
         first = np.where(first > length, 0, first)
     failed = view.rankings.failed
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
@@ -103,7 +102,7 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
-    """Format evidence as TREC qrels that fit a run by evidence; questions at the indices ``failed`` are omitted."""
+    """Return TREC qrels for runs by evidence; questions at the indices ``failed`` are omitted."""
     found: dict[str, dict[str, float]] = {}
     numbers = _number_evidences(coverage.question).tolist()
     for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):
@@ -113,7 +112,7 @@ def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str
 
 
 def _number_evidences(question: Numbers) -> Numbers:
-    """Return each piece's number within its question, from 1; ``question`` (pieces,) is sorted."""
+    """Return the number, from 1, of each piece of evidence within its question; ``question`` (pieces,) is sorted."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
 
@@ -127,12 +126,12 @@ _SIGN = np.int64(1 << 31)
 
 
 def write_run(run: Run, tag: str = "ragsweep") -> str:
-    """Write rankings in TREC run format.
+    """Return rankings as a text in TREC run format.
 
-    Scores are rounded to six significant digits. Then each score that is not below the previous one is lowered to the
-    single-precision number just below that one, so that every tool keeps our order of ties. White space in ids
-    is percent-encoded, and so are existing percent codes: ``urllib.parse.unquote`` restores every id. The last field,
-    ``tag``, names the system.
+    Scores are rounded to six significant digits. A score that is then not below the previous one is lowered to the
+    largest single-precision number below the previous one, so that every tool keeps our order of ties. White space in
+    ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every id. The
+    last field, ``tag``, names the system.
     """
     lines: list[str] = []
     end = f" {encode_id(tag)}\n"
@@ -148,13 +147,13 @@ def write_run(run: Run, tag: str = "ragsweep") -> str:
 
 
 def write_qrels(qrels: Qrels) -> str:
-    """Write grades in qrels format, fractions as they are; trec_eval reads whole numbers only."""
+    """Return grades as a text in qrels format; fractions are kept, although trec_eval reads only whole numbers."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
     return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Return labels as qrels; a document's grade is the highest grade of the question's evidence in it."""
+    """Return labels as qrels; a document has the highest grade of the question's evidence in it."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})
@@ -164,16 +163,16 @@ def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
 
 
 def six_digits(scores: Floats) -> Floats:
-    """Round scores to six significant digits."""
+    """Return scores, which must be finite, rounded to six significant digits in single precision."""
     magnitude = np.where(scores == 0, 1, np.abs(scores.astype(np.float64)))
     scale = 10.0 ** (5 - np.floor(np.log10(magnitude)))
     return (np.round(scores * scale) / scale).astype(np.float32)
 
 
 def strictly_falling(scores: Floats) -> Floats:
-    """Lower the scores of a ranking just enough that they strictly decrease in single precision."""
-    # As integers in the order of the floats, neighbours differ by 1. Each becomes min(itself, preceding result - 1),
-    # which is a running minimum after adding each position.
+    """Return the scores of a ranking, lowered just enough that they strictly decrease in single precision."""
+    # Map the floats to integers in the same order, so that neighbouring floats differ by 1. Each integer then becomes
+    # min(itself, preceding result - 1), which is a running minimum after adding its position.
     step = np.arange(len(scores))
     bits = scores.view(np.uint32).astype(np.int64)
     numbers = np.where(bits & _SIGN, -(bits & ~_SIGN), bits)
@@ -183,5 +182,5 @@ def strictly_falling(scores: Floats) -> Floats:
 
 @lru_cache(maxsize=65_536)
 def encode_id(identifier: str) -> str:
-    """Percent-encode white space and existing percent codes."""
+    """Return an id with white space and existing percent codes percent-encoded."""
     return re.sub(r"\s|%(?=[0-9a-fA-F]{2})", lambda match: quote(match[0]), identifier)

@@ -1,10 +1,10 @@
-"""Serialise named arrays with their checksums and their address.
+"""Convert named arrays to bytes and back, with checksums and the address under which they are stored.
 
     magic · length and hash of the header · header (JSON) · arrays, each zero-padded to 64 bytes
 
-The header contains the hash of every array, and the address, so that an entry under another address is invalid. Only
-numbers and strings are read: no pickle, no object arrays. The checks detect damage, not forgery; but even a forged
-entry cannot run code or allocate more memory than its size.
+The header contains the address and the hash of every array. An entry that is read under another address is invalid. An
+array contains booleans, numbers or fixed-width strings; pickle and object arrays are not used. The checks detect
+damage, not forgery. But even a forged entry cannot run code, and its arrays are views of its bytes, without copies.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
 PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
-"""Matches the types of arrays that can be stored: booleans, numbers and fixed-width strings."""
+"""Matches the dtypes of arrays that can be stored: booleans, numbers and fixed-width strings."""
 
 _LENGTH = 8
 _DIGEST = 32
@@ -29,33 +29,33 @@ _FIRST = len(MAGIC) + _LENGTH + _DIGEST
 
 
 class Damaged(ValueError):
-    """The bytes differ from those written under this address."""
+    """The bytes differ from those that were written under the address."""
 
 
 class OtherFormat(ValueError):
-    """The bytes were written by another version of ragsweep."""
+    """The data was written by another version of ragsweep."""
 
 
 STORABLE = "use numbers, or strings of fixed width (dtype=str)"
-"""The remedy for an array that cannot be stored."""
+"""The remedy that an error message gives for an array that cannot be stored."""
 
 
 class NotPlain(TypeError):
-    """The value contains something that cannot be stored."""
+    """The value, or an item of it, has a type that cannot be stored."""
 
 
 class StoredPiece(NamedTuple):
-    """A value with the keys of its rows, if it has rows."""
+    """A value and the keys of its rows; ``keys`` is None for a value without rows."""
 
     keys: tuple[str, ...] | None
     value: Any
 
 
 def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Iterator[memoryview | bytes]:
-    """Yield the bytes of a value in order, without copying its arrays.
+    """Yield the bytes of a value in order; contiguous arrays are not copied.
 
-    Raises NotPlain for a value that contains anything but arrays of booleans, numbers or strings; only a NamedTuple may
-    also contain single strings.
+    Raises NotPlain unless the value is an array, a mapping of names to arrays, or a NamedTuple of arrays and strings.
+    The arrays must contain booleans, numbers or fixed-width strings.
     """
     arrays, words = _split(value)
     listed = [[name, array.dtype.str, list(array.shape), _digest(_bytes(array))] for name, array in arrays.items()]
@@ -69,10 +69,10 @@ def pack(address: str, value: Any, keys: tuple[str, ...] | None = None) -> Itera
 
 
 def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
-    """Return the value in these bytes, with its arrays as read-only views.
+    """Return the value in ``data`` and the keys of its rows; its arrays are read-only views of ``data``.
 
-    Raises OtherFormat if another version of ragsweep wrote the bytes, and Damaged for any other difference from the
-    bytes written under this address; no other errors.
+    ``result`` is the type of the value: dict, np.ndarray or a NamedTuple. Raises OtherFormat if another version of
+    ragsweep wrote the bytes, and Damaged if they differ in any other way from those written under ``address``.
     """
     try:
         return _unpack(memoryview(data), address, result)
@@ -83,7 +83,7 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
 
 
 def size(data: mmap | bytes) -> int:
-    """Return the total size of a value's arrays in bytes, as its header states it; the arrays are not read or checked.
+    """Return the total size of a value's arrays in bytes, from the header; the arrays are neither read nor checked.
 
     Raises Damaged if there is no valid header.
     """
@@ -131,7 +131,10 @@ def _header(view: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def _size(kind: Any, shape: Any) -> int:
-    """Return an array's size in bytes, as a Python integer, which no shape in a header can overflow."""
+    """Return the size of an array in bytes, as a Python integer, which cannot overflow.
+
+    Raises Damaged for a dtype or a shape that :func:`pack` never writes.
+    """
     if not (isinstance(kind, str) and PLAIN.fullmatch(kind)):
         raise Damaged(f"arrays of {kind} are never written")
     if not all(type(length) is int and length >= 0 for length in shape):
@@ -140,7 +143,10 @@ def _size(kind: Any, shape: Any) -> int:
 
 
 def _hash(data: memoryview | bytes) -> hashlib.blake2b:
-    """Start a BLAKE2b hash with ``data``. 100 MB take 0.3 s; SHA-256 without hardware support would take 0.5 s."""
+    """Return the BLAKE2b hash object of ``data``.
+
+    BLAKE2b takes 0.3 s per 100 MB; SHA-256 takes 0.5 s without hardware support.
+    """
     return hashlib.blake2b(data, digest_size=_DIGEST)
 
 
@@ -160,7 +166,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Separate a value's arrays from its strings."""
+    """Return the arrays and the strings of a value, by name; a value that is one array has the name ""."""
     if isinstance(value, np.ndarray):
         fields: Mapping[str, Any] = {"": value}
     elif isinstance(value, Mapping):

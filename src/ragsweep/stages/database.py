@@ -1,6 +1,7 @@
-"""The SQLite file of a store: descriptions, costs and users of entries, and segments of rows.
+"""The SQLite database of a store: its entries with their costs, the results that use them, and segments of rows.
 
-It is a cache: a database that is damaged, or from another version, is moved to quarantine and replaced by an empty one.
+The database is a cache. If it is damaged or was written by another version, it is moved to quarantine, and an empty
+database replaces it.
 """
 
 import os
@@ -32,7 +33,7 @@ CREATE INDEX segments_by_address ON segments (address);
 CREATE TABLE uses (address TEXT, user TEXT, at REAL NOT NULL, PRIMARY KEY (address, user));
 """
 FILES = ("", "-wal", "-shm")
-"""Suffixes of a database's file and of its companion files."""
+"""Suffixes of a database's file and of the companion files that SQLite creates next to it."""
 
 _PASSING = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL,
@@ -43,17 +44,17 @@ _PASSING = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of computing a value: amount of work, and seconds."""
+    """The cost of computing a whole value or some rows: the amount of work, and the time in seconds."""
 
-    amount: float  # `Node.amount` of a whole value (characters of the corpus), else the number of rows
+    amount: float  # `Node.amount` of a whole value (characters of the corpus); for rows, their number
     seconds: float
 
 
 class Database:
-    """One SQLite file; every process opens its own connection.
+    """One SQLite file, to which every process opens its own connection.
 
-    ``put_aside`` is called, by one process at a time, for a file that is damaged or from another version, and must move
-    it away. ``warn`` is called for all other failures of ``rows``.
+    ``put_aside(path, error)`` is called, by one process at a time, if the file is damaged or was written by another
+    version; it must move the file away. ``warn(error)`` is called if ``rows`` fails for any other reason.
     """
 
     def __init__(
@@ -63,10 +64,13 @@ class Database:
         self._move = put_aside
         self._warn = warn
         self._connections: dict[int, sqlite3.Connection] = {}
-        self._number = 0  # inode of the opened file, so that a file which replaced it is not moved
+        self._number = 0  # inode of the opened file, so that a file that has replaced it is not moved
 
     def open(self) -> sqlite3.Connection:
-        """Return this process's connection; raises OSError or sqlite3.Error if it cannot be opened."""
+        """Return this process's connection, which the first call opens; a damaged file is moved away first.
+
+        Raises OSError or sqlite3.Error if the database cannot be opened.
+        """
         process = os.getpid()
         if process not in self._connections:
             with self._lock():
@@ -81,7 +85,7 @@ class Database:
         return self._connections[process]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows of a query; empty if the database cannot be read."""
+        """Return the rows that a query finds; an empty list if the database cannot be read."""
         try:
             return self.open().execute(query, values).fetchall()
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
@@ -90,7 +94,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in one transaction; raises OSError or sqlite3.Error if it fails."""
+        """Run the block in one transaction, which is rolled back if the block raises an exception.
+
+        Raises OSError or sqlite3.Error if the database cannot be opened or written; a damaged file is moved away.
+        """
         connection = self.open()
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -112,7 +119,10 @@ class Database:
                 connection.close()
 
     def _lose(self, fault: Exception) -> None:
-        """Close the connection; move the file if it is damaged and no other process has moved it."""
+        """Close the connection after a failure.
+
+        A damaged file is moved away, unless another process has already done so; any other failure is a warning.
+        """
         self.close()
         if not damaged(fault):
             self._warn(fault)
@@ -128,10 +138,10 @@ class Database:
 def insert_entry(
     connection: sqlite3.Connection, node: Node, size: int, rows: int, cost: Cost, where: str | None = None
 ) -> None:
-    """Insert or update an entry's row in the table ``entries``.
+    """Insert or update the row of an entry in the table ``entries``.
 
-    For a rows entry, the size and cost are added to those already there; for a whole value, they replace them.
-    ``where`` names the machine that computed the value, if it was another one.
+    For a rows node, the size, the number of rows and the cost are added to the stored ones. For a whole value, the size
+    and the cost replace the stored ones. ``where`` names the machine that computed the value; None: this machine.
     """
     now = time.time()
     connection.execute(
@@ -149,18 +159,18 @@ def insert_entry(
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether an error means a damaged database, rather than a busy, full or unreachable one."""
+    """Return whether an error means a damaged database or another version's, rather than a busy or unreachable one."""
     if isinstance(fault, sqlite3.Error):
-        # The SQL is correct: a constraint fails because of a value, and an error not in _PASSING because of the file.
+        # The SQL is correct. So a failed constraint is due to a value, and an error outside _PASSING to the file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
-    # If a name is damaged, Python cannot decode SQLite's message, which contains it.
+    # SQLite's messages contain names of tables and columns; if such a name is damaged, Python cannot decode them.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
 
 
 def _open(path: Path) -> sqlite3.Connection:
     private_file(path)
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-    # Damaged text (not UTF-8) is not an error: a row that is not found is recomputed.
+    # Text that is not UTF-8 must not raise an error: an entry that is not found because of it is recomputed.
     connection.text_factory = lambda data: data.decode(errors="replace")
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -173,7 +183,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables or none; raises OtherFormat for tables of another version."""
+    """Create the tables in a new database, all or none; raises OtherFormat if it has tables of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

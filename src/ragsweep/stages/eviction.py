@@ -1,8 +1,9 @@
 """Choose items of a store to evict, and remove them while other processes use the store.
 
-The data of an entry is removed before its row in the database. An interruption leaves a row without data, which counts
-as missing: the next computation adds the data, or the next eviction removes the row. A whole value mapped by another
-process stays readable there; its disk space is freed when that process ends.
+The data of an entry is removed before its row in the database. An interruption between these steps leaves a row without
+data. Such an entry counts as missing: the next computation adds the data, or the next eviction removes the row. If
+another process has mapped a whole value into memory, the value stays readable there, and its disk space is freed when
+that process unmaps it or ends.
 """
 
 import shutil
@@ -17,22 +18,27 @@ from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, Sweep
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of an eviction: an item that meets all of them may be removed; None and False mean no condition.
+    """The conditions of an eviction: an item is removed only if it meets all that are set (not None or False).
 
-    With ``to_size``, only the least recently used of these items are removed, until the store fits. Files in quarantine
-    are removed only if ``everything`` or ``quarantine`` is set; ``quarantine`` removes nothing else.
+    Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
+    is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
+    used first, only until the store has this size.
     """
 
     older_than: float | None = None  # seconds since the last use
-    unreachable: bool = False  # no result in the ledger depends on it
-    stage: str | None = None
-    quarantine: bool = False
-    everything: bool = False
-    to_size: int | None = None  # bytes that the store may take after the eviction
+    unreachable: bool = False  # no result in the ledger depends on the item
+    stage: str | None = None  # the stage of the item
+    quarantine: bool = False  # only files in quarantine
+    everything: bool = False  # also files in quarantine
+    to_size: int | None = None  # maximum size of the store after the eviction, in bytes
 
 
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
-    """Return the items to evict, least recently used first; raises InputError if ``unreachable`` cannot be decided."""
+    """Return the items to evict, least recently used first; ``now`` is a Unix time.
+
+    Raises InputError if ``unreachable`` is set, but there is no ledger (``results`` is None), or no entry is recorded
+    as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
+    """
     if conditions.unreachable:
         if results is None:
             raise InputError(
@@ -75,9 +81,12 @@ COMPUTED = "another process is computing it"
 
 
 def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
-    """Evict items one by one; yield each with the reason for keeping it, "" if removed."""
+    """Evict items one by one; yield each item with "" if it was removed, else with the reason for keeping it.
+
+    Files come before rows. Raises InputError if the database cannot be used, and OSError if a file cannot be removed.
+    """
     gone, rows = [], [item for item in items if item.sort == "rows"]
-    # Files first: on a full disk this frees the space to open the database for writing.
+    # Files first: on a full disk, this frees the space that is needed to open the database for writing.
     with place.opened("ro") as connection:
         for item in items:
             if item.sort != "rows":
@@ -87,11 +96,11 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
                 yield item, why
     if gone or rows:
         with place.opened("rw") as connection:
-            # Otherwise SQLite overwrites freed pages through the log, for which a full disk has no space.
+            # Otherwise SQLite may overwrite freed pages with zeros through its log, for which a full disk has no space.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):
-                    # A value that another process has written again keeps its row.
+                    # If another process has written the value again, its row is kept.
                     if not (is_address(address) and (place.folder / "whole" / address).exists()):
                         _forget(connection, address)
             for item in rows:
@@ -99,10 +108,10 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
 
 
 def give_back(place: StorePlace) -> str:
-    """Free the database's unused space; return the reason if that failed, else ""."""
+    """Return the database's unused space to the file system; return "" on success, else the reason of the failure."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use it: they would wait for the copy
+            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use it: VACUUM would block them
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:
@@ -123,7 +132,7 @@ def _remove(place: StorePlace, connection: sqlite3.Connection, item: Item) -> st
             if row is not None and row != (item.used, item.rows):
                 return CHANGED
             if item.sort == "rows":
-                # One transaction per segment: other writers would wait for seconds while gigabytes are freed.
+                # One transaction per segment, because a single one could block other writers for seconds.
                 for number in connection.execute("SELECT id FROM segments WHERE address = ?", (item.name,)).fetchall():
                     connection.execute("DELETE FROM segments WHERE id = ?", number)
                 _forget(connection, item.name)

@@ -16,32 +16,35 @@ from ragsweep.stages.store import Store
 from ragsweep.stages.stored_replies import StoredReplies
 
 MOST = 512 * 2**20
-"""Maximum bytes of rows in memory, if a store contains them as well. Whole values are mapped from their files."""
+"""Maximum bytes of rows in memory if there is a store; rows that are not in the store are never evicted.
+
+Whole values do not count, because they are mapped from the files of the store.
+"""
 
 PIECES = 8
-"""Number of pieces into which rows are divided after a failed call."""
+"""Maximum number of pieces into which rows are divided after a failed call."""
 
 
 class Listener:
-    """Receives the events of an executor's work; this class ignores them."""
+    """Receives the events of an executor; this base class ignores them all."""
 
     def started(self, node: Node, rows: int) -> None:
-        """Handle the start of a node's computation for ``rows`` rows."""
+        """Handle the start of a node's computation; ``rows`` is the number of rows, 0 for a whole value."""
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Handle the progress of a computation: ``done`` of ``total`` rows or chunks."""
+        """Handle the progress of a node's computation: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Handle the result of one request of a node, as it arrives."""
+        """Handle the result of one of a node's requests, when it arrives."""
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Handle the end of a computation that took ``seconds``, without its inputs."""
+        """Handle the successful end of a node's computation; ``seconds`` excludes the computation of its inputs."""
 
     def failed(self, node: Node) -> None:
-        """Handle an error of a computation."""
+        """Handle an exception that has ended a node's computation."""
 
     def waiting(self, node: Node) -> None:
-        """Handle waiting for another process that computes the node."""
+        """Handle the start of a wait for another process, which computes the node."""
 
     def warned(self, text: str) -> None:
         """Handle a warning for the user."""
@@ -49,7 +52,7 @@ class Listener:
 
 @dataclass
 class StageWork:
-    """Work on one stage: numbers of computed and of recalled results, and the seconds of the stage alone."""
+    """The work on one stage: how often results were computed or recalled, and the computing time without its inputs."""
 
     executed: int = 0
     recalled: int = 0
@@ -57,9 +60,9 @@ class StageWork:
 
 
 class Executor:
-    """Computes results, keeps them by address in memory and, if given, in the store, and recalls them.
+    """Computes the values of nodes, keeps them by address in memory and in the store, if any, and recalls them.
 
-    ``work`` counts computed and recalled results by stage.
+    ``work`` has the counts and the computing time of each stage except the corpus.
     """
 
     def __init__(
@@ -76,7 +79,10 @@ class Executor:
         self._failures: dict[tuple[str, str], CallFailed] = {}  # by address and row
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return a node's value; for a rows node, the given rows in the given order."""
+        """Return a node's value, computed if it does not exist; for a rows node, only ``rows``, in this order.
+
+        Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``).
+        """
         if node.kind == "rows":
             return self._get_rows(node, rows if rows is not None else ())
         if node.address in self._whole:
@@ -86,34 +92,35 @@ class Executor:
         return self._whole[node.address]
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value already exists; with ``rows``, whether all of those rows do."""
+        """Return whether a node's whole value, or all of ``rows`` for a rows node, exists in memory or in the store."""
         if node.address in self._whole or self._rows.of(node.address).covers(rows or ()):
             return True
         store = self._store_of(node)
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that must be computed; ``rows`` itself if none is known."""
+        """List the distinct rows that do not exist yet; ``rows`` itself, unchanged, if the node has no rows at all."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Drop this process's failed rows, so that the next request recomputes them, perhaps under a new budget."""
+        """Drop this process's failed rows, so that the next ``get`` computes them again, perhaps with a new budget."""
         self._rows.forget_failed()
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:
-        """Return why a row failed in this process.
+        """Return the exception with which a row failed in this process.
 
-        If inputs of the node failed, at any depth, this is the failure of the first of them, else that of the node.
+        This is the exception of the first input, at any depth, that failed for the row, else of the node itself. If
+        none is recorded, it is a new CallFailed with the reason "malformed".
         """
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
     def provide(self, node: Node, value: Any) -> None:
-        """Accept a whole value that was computed elsewhere."""
+        """Keep in memory a whole value of a node that was computed elsewhere."""
         self._whole[node.address] = value
 
     def drop_rows(self, node: Node) -> None:
@@ -125,13 +132,14 @@ class Executor:
                 store.drop_rows(node)
 
     def forget_rows(self) -> None:
-        """Drop all rows from memory: a long-running server keeps only whole values."""
+        """Drop all rows and their failures from memory, so that a long-running server keeps only whole values."""
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return existing rows of a node or, if ``alike``, of other nodes of its class and stage.
+        """Return existing rows of a node or, if ``alike``, of other nodes with its stage and the class of its part.
 
-        Rows in memory are returned as one table, rows in the store as at most ``most`` segments.
+        The list has one value, with all rows, if rows of the node are in memory (and ``alike`` is not set); else the
+        values of the last ``most`` segments in the store. It is empty if there are no rows.
         """
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
@@ -140,30 +148,30 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds to compute a value, or these rows of it.
+        """Estimate the seconds to compute a whole value or, for a rows node, these rows.
 
-        Returns None if there are no comparable measurements on this machine.
+        Return None if there is no store, or if it has no comparable measurements of this machine.
         """
         if self.store is None:
             return None
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return the seconds that a node took to compute in this process, else in earlier ones; 0 if unknown."""
+        """Return the seconds that a node took to compute: in this process, else in earlier ones; 0 if unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0
         return self._costs[node.address]
 
     def size(self, node: Node) -> int | None:
-        """Return the size of a whole value's arrays in bytes; None if it does not exist."""
+        """Return the size of a whole value's arrays in bytes; None if the value does not exist."""
         if node.address in self._whole:
             return size_of(self._whole[node.address])
         store = self._store_of(node)
         return store.size(node) if store else None
 
     def notes(self, node: Node) -> StoredReplies:
-        """Return a node's stored replies, including those of earlier processes if there is a store."""
+        """Return a node's stored replies; if there is a store, these include the replies of other processes."""
         if node.address in self._notes:
             self._notes[node.address].read()
         else:
@@ -171,7 +179,7 @@ class Executor:
         return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
-        """Read a whole value from the store; if it is missing, compute it or wait for the process that computes it."""
+        """Return a whole value from the store; if it is missing, compute it, or wait while another process does."""
         store = self._store_of(node)
         if store is None:
             return self._compute(Computation(self, node), ())[0]
@@ -208,9 +216,10 @@ class Executor:
         return table.take(rows)
 
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
-        """Compute and keep rows; after a failed call, divide them until every failing row is isolated.
+        """Compute and keep the missing rows; after a failed call, divide them until every failing row is isolated.
 
-        Larger pieces come first: successes between the failures keep the circuit breaker closed.
+        A failing row gets the value that ``Node.failed`` returns; without this function, CallFailed is raised. Larger
+        pieces are computed first, so that successes between the failures keep the service's circuit breaker closed.
         """
         waiting = deque([missing])
         while waiting:
@@ -230,7 +239,7 @@ class Executor:
             work.keep(rows, value)
 
     def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
-        """Run a node; return its value, and its seconds without those of its inputs."""
+        """Compute a node; return its value, and the seconds that this took without the computation of its inputs."""
         node = work.node
         self.listener.started(node, len(rows))
         try:
@@ -261,7 +270,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
-    """Add stored rows that the table lacks; if some of ``rows`` are missing locally, fetch rows of other machines."""
+    """Add the stored rows to the table; if some of ``rows`` are missing locally, also fetch those of other machines."""
     _add_segments(table, store, node)
     if not table.covers(rows):
         store.fetch_rows(node)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from ragsweep.core.identity import Node, Rows
 
 SOURCE = "corpus"
-"""The stage that is not computed and therefore not counted."""
+"""The stage of the corpus, which is given, not computed, and therefore not counted."""
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -28,29 +28,30 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 class Wanted(NamedTuple):
-    """A node that a config needs, and the needed rows."""
+    """A node that a config needs, and the needed rows of this node; ``rows`` is empty for a whole value."""
 
     node: Node
     rows: Rows
 
 
 class KnownResults(Protocol):
-    """Access to existing results, and estimates for missing ones."""
+    """Access to existing results, and to estimates of the time that missing results take."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a value already exists; with ``rows``, whether all of those rows do."""
+        """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` do."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that must be computed; ``rows`` itself if none is known."""
+        """List the distinct rows that do not exist yet; ``rows`` itself, unchanged, if the node has no rows at all."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds to compute a value, or these rows of it; None if nothing comparable was measured."""
+        """Estimate the seconds to compute a whole value, or these rows; None if nothing comparable was measured."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """The cost of calls: expected from measurements or, if ``estimated``, the highest possible; NaN if unknown.
+    """The cost of calls to services: their number, their tokens and their price; NaN where unknown.
 
+    The cost is expected from measured calls or, if ``estimated``, from estimates by the parts, which are upper bounds.
     ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
 
@@ -62,7 +63,7 @@ class Charge:
     most_money: float = 0.0
 
     def __add__(self, other: Charge) -> Charge:
-        """Add two charges; a sum with an unknown part is unknown."""
+        """Add two charges; a number that is unknown (NaN) in either is unknown in the sum."""
         return Charge(
             self.calls + other.calls,
             self.tokens + other.tokens,
@@ -75,12 +76,13 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of a stage's runs, and the duration and cost of the necessary ones.
+    """Counts of a stage's runs, and the duration and cost of the necessary runs.
 
-    ``asked`` is the number of runs that the configs ask for, ``distinct`` how many of these differ, and ``stored`` how
-    many of the distinct ones are unnecessary (see `plan`). ``seconds`` is the duration of the necessary runs; None if
-    nothing comparable was measured on this machine. ``rows`` is an upper bound on the answers or verdicts to compute:
-    equal requests share one, but are recognised only when assembled. ``charge`` is the cost of the calls to services.
+    ``asked`` is the number of runs that all configs need together, ``distinct`` is how many of these runs differ, and
+    ``stored`` is how many distinct runs are unnecessary (see `plan`). ``seconds`` is the estimated duration of the
+    necessary runs; it is None if no comparable run was measured on this machine for at least one of them. ``rows`` is
+    an upper bound on the answers or verdicts to compute: equal requests share a result, but cannot be recognised before
+    they are assembled. It is 0 for stages whose rows are known. ``charge`` is the cost of the calls to services.
     """
 
     asked: int = 0
@@ -97,14 +99,14 @@ class Plan:
 
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
-    missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute
-    # (or, while these are unknown, a text "ADDRESS ROW" for each row of a node that will read them)
+    missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute. If their keys are not
+    # known yet, the mapping has a text "ADDRESS ROW" for each row of each node that reads them.
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
     @property
     def total(self) -> StageCount:
-        """The sum of the stages' run counts and durations; unknown durations count as 0."""
+        """The sums of the stages' run counts and durations; an unknown duration counts as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -115,19 +117,20 @@ class Plan:
 
     @property
     def charge(self) -> Charge:
-        """The cost of all calls."""
+        """The cost of all calls to services."""
         return sum((count.charge for count in self.stages.values()), Charge())
 
     @property
     def unmeasured(self) -> list[str]:
-        """The stages of unknown duration."""
+        """The stages whose duration is unknown."""
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the stage runs of configs, each of which is a sequence of wanted nodes.
+    """Count the stage runs that configs need, and estimate their duration; each config is a sequence of wanted nodes.
 
-    A run is unnecessary if its result exists, or if the results of all its readers exist.
+    A run is unnecessary if its result exists, or if the results of all nodes that read it exist. A run whose result is
+    never stored is unnecessary if no input of it must be computed.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}
@@ -151,14 +154,14 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
 
 
 def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str, Rows], set[str]]:
-    """Return the addresses to compute, with their rows, by a walk from the wanted nodes down to existing results.
+    """Find the nodes to compute by a walk from the wanted nodes down to existing results.
 
-    The second value is the set of addresses whose rows depend on missing results (see `Plan.missing`).
+    Return the rows to compute by address, and the addresses of nodes with unknown rows (see `Plan.missing`).
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
     unknown: dict[str, dict[str, None]] = {}
-    alive: list[Rows] = []  # ids are unique while the rows are alive
+    alive: list[Rows] = []  # keeps the rows alive, because `seen` contains their ids
 
     def visit(node: Node, rows: Rows) -> None:
         if node.stage == SOURCE or (node.address, id(rows)) in seen:
@@ -168,7 +171,7 @@ def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str,
             return
         if not node.stored and not any(is_missing(node, source, rows) for source in node.inputs):
             return
-        if node.stored and node.cacheable:  # each row may cost money: existing rows are not counted
+        if node.stored and node.cacheable:  # each row may cost money, so existing rows are not counted
             rows = results.missing(node, rows)
             alive.append(rows)
         missing[node.address] = max(missing.get(node.address, rows), rows, key=len)

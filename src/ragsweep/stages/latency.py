@@ -1,4 +1,4 @@
-"""Measure the latency of single questions in a stage: one by one and warm, never as a share of a batch's time."""
+"""Measure the latency of a stage for single questions: one by one, with warm caches, never as a share of a batch."""
 
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -14,24 +14,27 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
-"""Maximum questions probed: the longest of 59 times is above the 95th percentile with 95 % confidence."""
+"""Maximum number of questions probed; with 95 % confidence, the longest of 59 times is above the 95th percentile."""
 
 EACH = 3
-"""Questions per measurement of the machine; a measurement takes as long as a question of a fast config."""
+"""Number of questions per measurement of the machine's speed, which takes as long as a question of a fast config."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
-    """Choose at most SAMPLE distinct queries by hash: their order has no effect, and added queries replace few."""
+    """Return the SAMPLE distinct queries with the lowest hashes (all if there are fewer), in the order of the hashes.
+
+    So the order of ``queries`` has no effect, and additional queries replace only a few of the chosen ones.
+    """
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
 class Probes(NamedTuple):
-    """How long each question took, and the state of the machine around then; arrays of shape (questions,)."""
+    """The time of each probed question, and the state of the machine at that time; all arrays are (questions,)."""
 
     seconds: NDArray[np.float64]
-    work: NDArray[np.float64]  # seconds of the fixed work shortly before
-    load: NDArray[np.float64]  # load average
-    at: NDArray[np.float64]  # seconds since the epoch
+    work: NDArray[np.float64]  # seconds that the fixed work took shortly before the question
+    load: NDArray[np.float64]  # load average of the last minute
+    at: NDArray[np.float64]  # Unix time of the measurement
 
 
 def latency_node(
@@ -39,8 +42,8 @@ def latency_node(
 ) -> Node:
     """Return the node that times ``target`` for each query; its value is `Probes`.
 
-    If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
-    target fails for a query, its time is NaN, which is not stored.
+    If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. A query
+    for which the target fails has the time NaN, and is not stored.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:
@@ -57,7 +60,7 @@ def latency_node(
 def rule_latency_node(target: Node, rule: Spec) -> Node:
     """Return the node that times a step in which some parameters, such as a weight, do not change the amount of work.
 
-    ``rule`` is the step's spec without these parameters: all steps of one rule over the same inputs share one
+    ``rule`` is the step's spec without these parameters, so that all steps that differ only in them share one
     measurement.
     """
 
@@ -76,9 +79,12 @@ def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
-    """Time each question, and before every third question the fixed work, so that both run under the same load."""
+    """Time the target for each question, and the fixed work before every third run, so that both have the same load.
+
+    ``wanted`` has the target's rows of each question. A question for which the target fails has the time NaN.
+    """
     inputs, found, fixed = _Inputs(work), [], 0.0
-    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question loads models and warms the caches
+    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question runs twice: to warm up, then timed
         if number % EACH == 0:
             fixed = time_fixed_work()
         begin = time.perf_counter()
@@ -99,7 +105,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of the timed target: it reads precomputed inputs; nothing else is recalled, reported or stored."""
+    """The context of a timed target: it returns precomputed inputs, but recalls, reports and stores nothing else."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work

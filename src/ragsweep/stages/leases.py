@@ -1,9 +1,11 @@
-"""Leases: one of several machines computes, the others wait. Leases need only an object store with put-if-absent.
+"""Leases in an object store: one of several machines computes a result while the others wait.
 
-A lease is the last of the numbered objects below its name, and belongs to the process that created it. Its owner
-rewrites it every few seconds. A lease ends when it is released, when its owner on this machine is dead, or when it does
-not change for ``lapse`` seconds, measured by the clock of a waiting process; the next number may then be created. So
-clocks are never compared, nothing is deleted, and an owner that was declared dead changes only its own number.
+The object store needs put-if-absent, but no locks. A lease has numbered objects below its name; only the one with the
+highest number counts. It belongs to the process that created it, which rewrites it every few seconds. A lease ends when
+its owner releases it, when the owner is a dead process of this machine, or when the object has not changed for
+``lapse`` seconds by the clock of a waiting process. Another process may then create the object with the next number. So
+clocks of different machines are never compared, nothing is deleted, and a process that is wrongly considered dead
+overwrites only its own object.
 """
 
 import json
@@ -17,37 +19,40 @@ from ragsweep.core.locks import Holder, Liveness, myself
 from ragsweep.stages.remote import Remote
 
 LAPSE = 30.0
-"""Seconds without a heartbeat after which an owner on another machine is considered dead."""
+"""Seconds without a heartbeat after which the owner of a lease on another machine is considered dead."""
 
 PAUSE = 5.0
 """Seconds between heartbeats."""
 
 FIRST_POLL, LAST_POLL = 0.1, 2.0
-"""Seconds between polls of a waiting process: the first interval, and the longest."""
+"""Seconds between two checks of a waiting process: the first interval, and the longest."""
 
 FREE = b"free"
 LAST = 10**8 - 1
-"""The highest number of a lease's objects; once it is used up, blocks run without a lease."""
+"""The highest number of a lease's objects; once it is used, processes run without a lease."""
 _NUMBERED = re.compile(r"\d{8}", re.ASCII)
 
 
 class Leases(Liveness[str]):
-    """The leases of this process below ``leases/``, by name.
+    """The leases of this process; their objects are below ``leases/NAME/``.
 
-    If the object store is unreachable, a claim succeeds without a lease: two machines may then compute the same result.
+    If the object store is unreachable, a process runs without a lease, and two machines may compute the same result.
     """
 
     def __init__(self, remote: Remote, lapse: float = LAPSE, pause: float = PAUSE) -> None:
         super().__init__(pause, lapse)
         self._remote = remote
-        self._lock = threading.Lock()  # guards a lease's heartbeat and release
+        self._lock = threading.Lock()  # prevents a heartbeat after the release
         self._objects: dict[str, str] = {}  # objects of this process's leases, by name
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
         self._beats = 0
 
     @contextmanager
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold a lease inside the block; call ``waiting`` once if another process holds it."""
+        """Wait for a lease, and hold it inside the block; call ``waiting`` once if another process holds it.
+
+        If this process already holds the lease, or if the object store is unreachable, the block runs at once.
+        """
         if name in self._objects:
             yield
             return
@@ -63,7 +68,10 @@ class Leases(Liveness[str]):
             self.release(name)
 
     def claim(self, work: str) -> Holder | None:
-        """Take a lease; if another living process holds it, return that process, else None."""
+        """Take the lease named ``work`` and return None; if another live process holds it, return that process.
+
+        Also return None, without a lease, if the object store is unreachable.
+        """
         while work not in self._objects and (last := self._last(work)) is not None:
             if last and (owner := self._owner(last)):
                 return owner
@@ -79,18 +87,18 @@ class Leases(Liveness[str]):
         return None
 
     def release(self, work: str) -> None:
-        """End a lease of this process."""
+        """End a lease, if this process holds it."""
         with self._lock:
             if name := self._objects.pop(work, None):
                 self._remote.overwrite(name, FREE)
 
     def is_alive(self, work: str) -> bool:
-        """Return whether a living process holds a lease."""
+        """Return whether a live process holds a lease; False if the object store is unreachable."""
         last = self._last(work)
         return bool(last and self._owner(last))
 
     def beat(self) -> None:
-        """Rewrite the leases of this process."""
+        """Rewrite the leases of this process, so that they do not end."""
         self._beats += 1
         for work in list(self._objects):
             with self._lock:
@@ -98,14 +106,14 @@ class Leases(Liveness[str]):
                     self._remote.overwrite(name, self._sign_of_life())
 
     def _last(self, work: str) -> str | None:
-        """Return the last object of a lease, "" if there is none, None if the object store is unreachable."""
+        """Return the name of a lease's last object; "" if there is none, None if the object store is unreachable."""
         listed = self._remote.names(f"leases/{work}/")
         if listed is None:
             return None
         return max((name for name in listed if _NUMBERED.fullmatch(name.rpartition("/")[2])), default="")
 
     def _owner(self, name: str) -> Holder | None:
-        """Return the owner of a lease's last object, None if the lease has ended."""
+        """Return the live owner of a lease, whose last object is ``name``; None if the lease has ended."""
         content, now = self._remote.get(name) or b"", time.monotonic()
         if content == FREE:
             return None
@@ -119,7 +127,7 @@ class Leases(Liveness[str]):
 
 
 def _read_owner(content: bytes) -> Holder:
-    """Read the owner of a lease; malformed content belongs to a process on an unknown machine."""
+    """Return the owner of a lease; for malformed content, a process on an unknown machine."""
     try:
         host, process, started, _ = json.loads(content)
         if type(process) is int and 0 < process < 2**31:  # valid process ids

@@ -17,16 +17,19 @@ from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stats.latencies import BUSY
 
 REPETITIONS = 25
-"""Runs of the fixed work to detect whether the machine is busy."""
+"""Number of runs of the fixed work that show whether the machine is busy."""
 QUIET_SHARE = 0.1
-"""Quantile of the fixed work's times that counts as undisturbed: some runs are, even on a loaded machine."""
+"""Quantile of the fixed work's times that counts as its time on an idle machine.
+
+Even on a busy machine, some runs are not disturbed.
+"""
 
 Doubles = NDArray[np.float64]
 
 
 @cache
 def machine() -> str:
-    """Name this machine by the properties that determine its speed: architecture, processor and core count."""
+    """Return a name for this machine from what determines its speed: architecture, processor and number of cores."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
     model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process: only if needed
@@ -39,7 +42,7 @@ def _material() -> tuple[Doubles, list[str]]:
 
 
 def time_fixed_work() -> float:
-    """Run about a millisecond of numpy and Python on one core, the same work in every call; return its seconds."""
+    """Run a fixed piece of work, about 1 ms of numpy and Python on one core; return how many seconds it took."""
     numbers, words = _material()
     begin = time.perf_counter()
     for _ in range(4):
@@ -58,7 +61,7 @@ def load() -> float:
 
 
 def speed_node() -> Node:
-    """Return the node whose stored rows are the shortest times of the fixed work on machines like this one."""
+    """Return the node whose row keys are times of the fixed work, in seconds, on idle machines like this one."""
     spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
     return Node("speed", spec, (), _never, "rows", result=np.ndarray)
 
@@ -68,9 +71,9 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
-    """Store how long the fixed work takes undisturbed, unless ``notes`` has a time that is not longer.
+    """Store the time of the fixed work on an idle machine, unless ``notes`` already has an equal or a shorter time.
 
-    ``work`` has the measured seconds; their quantile `QUIET_SHARE` counts as undisturbed.
+    The time is the quantile `QUIET_SHARE` of ``work``, the measured seconds; if these are empty, nothing is stored.
     """
     if len(work):
         quiet = float(np.quantile(work, QUIET_SHARE))
@@ -79,18 +82,19 @@ def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
 
 
 def quiet_seconds(notes: Mapping[str, Any]) -> float:
-    """Return how many seconds the fixed work takes on an idle machine like this one; NaN before the first probe."""
+    """Return the seconds of the fixed work on an idle machine: the shortest time in ``notes``; NaN if there is none."""
     return min(map(float, notes), default=math.nan)
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether other processes slowed the fixed work: the mean of ``work`` is at least BUSY times ``quiet``.
+    """Return whether other processes slowed the fixed work.
 
+    They did if the mean of the times in ``work`` is at least BUSY times ``quiet``, the time on an idle machine.
     False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
     """
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Measure for some tens of milliseconds whether the machine is idle; True if ``quiet`` is NaN."""
+    """Return whether the machine is idle, by a measurement of some tens of ms; True if ``quiet`` is NaN."""
     return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

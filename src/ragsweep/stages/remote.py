@@ -1,8 +1,9 @@
 """The remote half of a store: an object store shared by several machines.
 
-Results are immutable objects, named by address: get, put-if-absent, list and delete suffice for them. All requests go
-through a maintained library (obstore), which reads credentials from the environment. If the object store is unreachable
-or too slow, there is one warning, and requests pause for a minute, then twice as long after each further failure.
+Results are immutable objects, named by address, so get, put-if-absent, list and delete suffice for them. All requests
+are made by the library obstore, which reads credentials from the environment. If the object store is unreachable or too
+slow, a warning is given, and no request is made for a minute. Each further failure in succession doubles this pause,
+without another warning.
 """
 
 import asyncio
@@ -23,22 +24,25 @@ from ragsweep.core.interruption import waiting_for
 from ragsweep.stages.remote_url import KEY, check_remote
 
 PAUSE = 60.0
-"""Seconds of the first pause after a failure of the object store."""
+"""Length in seconds of the first pause after a failure of the object store."""
 
 NOTICE, ANSWER = 10.0, 60.0
-"""Seconds without an answer after which a message appears, and after which the object store counts as unreachable."""
+"""Seconds without an answer after which a warning is given, and after which a request counts as failed."""
 
 SLOWEST = 10**6
-"""Lowest tolerated upload rate, in bytes per second."""
+"""Lowest tolerated upload rate in bytes per second; the timeout of an upload grows with its size accordingly."""
 
 AT_ONCE = 8
-"""Number of threads that send requests."""
+"""Maximum number of queued writes, or of reads by ``get_all``, that run at the same time."""
 
 WAITING = 64
-"""Maximum length of the upload queue; beyond it, the computation waits."""
+"""Maximum number of unfinished writes; once it is reached, the computation waits before it queues another."""
 
 LARGE = 2**30
-"""A file of at least this many bytes is uploaded in parts, and may replace an object, whose content is the same."""
+"""Minimum size, in bytes, of a file that is uploaded in parts.
+
+Such an upload may replace an object that another process has written meanwhile; both contain the same result.
+"""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -47,14 +51,14 @@ Found = TypeVar("Found")
 
 
 class Remote:
-    """Reads and writes objects by name; for an absent or unreachable one, methods return None or False.
+    """Reads and writes objects by name; if an object is absent or cannot be reached, methods return None or False.
 
     Args:
         objects: An obstore store.
         url: The store's name in warnings.
-        warn: Called, in any thread, at the first failure of the object store, and for a slow answer.
-        pause: Seconds without requests after a failure; doubled after each further failure.
-        answer: Timeout in seconds for a response, or for its next part.
+        warn: Called, in any thread, with the text of a warning.
+        pause: Seconds without requests after a failure; doubled after each further failure in succession.
+        answer: Timeout in seconds for a response, or for its next part; longer for an upload (see SLOWEST).
     """
 
     def __init__(
@@ -75,13 +79,13 @@ class Remote:
 
     @property
     def reachable(self) -> bool:
-        """Whether requests are made: False during a pause after a failure."""
+        """Whether requests are made; False during the pause after a failure."""
         return time.monotonic() >= self._silent
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> bytes | None:
-        """Return an object's bytes; None if it is absent or unreachable."""
+        """Return an object's bytes; None if the object is absent or cannot be reached."""
 
         async def read() -> bytes:
             return b"".join([chunk async for chunk in self._chunks(name)])
@@ -89,14 +93,17 @@ class Remote:
         return self._reach(read())
 
     def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and content of each object that exists, in the given order; several are read at once."""
+        """Yield the name and content of each object that can be read, in the given order; several are read at once."""
         listed = list(names)
         for name, data in zip(listed, self._threads.map(self.get, listed), strict=True):
             if data is not None:
                 yield name, data
 
     def download(self, name: str, path: Path) -> bool:
-        """Write an object's bytes to a new file, in pieces of some megabytes; return whether this succeeded."""
+        """Write an object's bytes to a new file, in pieces of some megabytes; return whether this succeeded.
+
+        After a failure, the file may exist and be incomplete.
+        """
 
         async def copy() -> bool:
             with path.open("xb") as file:
@@ -107,13 +114,13 @@ class Remote:
         return bool(self._reach(copy()))
 
     def has(self, name: str) -> bool:
-        """Return whether an object exists; it may be damaged."""
+        """Return whether an object exists, damaged or not; False if the object store is unreachable."""
         import obstore
 
         return self._reach(self._answered(lambda: obstore.head_async(self._objects, name))) is not None
 
     def names(self, prefix: str) -> list[str] | None:
-        """List the objects below a prefix, which ends with a slash; None if the object store is unreachable."""
+        """Return the sorted names below a prefix, which ends with a slash; None if the object store is unreachable."""
         import obstore
 
         async def read() -> list[str]:
@@ -125,7 +132,7 @@ class Remote:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def put(self, name: str, data: Any) -> bool | None:
-        """Write an object if absent; return whether it was written, None if the object store is unreachable."""
+        """Write an object; return False if it already exists, True if it was written, None if the write failed."""
         import obstore
 
         async def write() -> bool:
@@ -140,31 +147,35 @@ class Remote:
         return self._reach(write(), writing=True)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write an object, replacing an older one; only for objects that no other process writes."""
+        """Write an object, or replace it if it exists; use only for objects that no other process writes."""
         import obstore
 
         put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))
         self._reach(put, writing=True)
 
     def put_later(self, name: str, data: bytes) -> None:
-        """Write an object in another thread, if absent; see ``flush``."""
+        """Queue an object to be written by another thread, unless it exists; ``flush`` waits for it.
+
+        While the object store is unreachable, nothing is queued.
+        """
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Upload a file in another thread, unless the object exists.
+        """Queue a file to be uploaded by another thread, unless the object exists; ``flush`` waits for it.
 
-        ``then`` is called in that thread once the object exists, and not at all after a failure.
+        Once the object exists, ``then`` is called in that thread. It is not called if the upload fails. While the
+        object store is unreachable, nothing is queued.
         """
         self._later(lambda: then() if self._upload(name, path) is not None else None)
 
     def remove(self, name: str) -> None:
-        """Delete an object, if it exists."""
+        """Delete an object, if it exists; do nothing if the object store is unreachable."""
         import obstore
 
         self._reach(self._answered(lambda: obstore.delete_async(self._objects, name)))
 
     def remove_below(self, prefix: str) -> None:
-        """Delete the objects below a prefix."""
+        """Delete all objects whose names are below a prefix, which ends with a slash."""
         for name in self.names(prefix) or ():
             self.remove(name)
 
@@ -205,11 +216,11 @@ class Remote:
         future.add_done_callback(self._pending.discard)
 
     async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
-        """Wait for the answer to a request of ``size`` bytes. Raises TimeoutError if it takes too long."""
+        """Return the answer to a request that sends ``size`` bytes; raises TimeoutError if it takes too long."""
         return await asyncio.wait_for(request(), self._answer + size / SLOWEST)
 
     async def _each(self, items: AsyncIterable[Found]) -> AsyncIterator[Found]:
-        """Yield the pieces of an answer. Raises TimeoutError if a piece takes too long."""
+        """Yield the pieces of an answer; raises TimeoutError if a piece takes too long."""
         iterator = aiter(items)
         with suppress(StopAsyncIteration):
             while True:
@@ -223,9 +234,9 @@ class Remote:
             yield chunk
 
     def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
-        """Return the result of a request; None if the object is absent, and after any failure.
+        """Return the result of a request; None if the object is absent, if the request fails, or during a pause.
 
-        The request runs in another thread, because the library blocks signals.
+        The request runs in another thread, because the library would block signals in this one.
         """
         import obstore
 
@@ -273,10 +284,10 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
-    """Open the object store named by store.remote; None for null. Makes no request.
+    """Open the object store at ``url``, the value of store.remote; return None if ``url`` is None.
 
-    Raises ConfigError for a value that is not an object store's URL, for a URL that the library rejects, and if the
-    library is not installed.
+    No request is made, but the folder of a file:// URL is created. Raises ConfigError if the value is not the URL of a
+    supported object store, if obstore rejects the URL, or if obstore is not installed.
     """
     if url is None:
         return None
@@ -290,7 +301,7 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
             Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         objects = from_url(str(url), **more)
-    except Exception as fault:  # the library's own, or ValueError
+    except Exception as fault:  # an exception of obstore, or ValueError
         why = str(fault).partition("\n")[0]
         way = "correct the URL, or set the account and the credentials in the environment"
         raise ConfigError(f"{KEY}: {url}: {why}; {way}") from None

@@ -1,4 +1,4 @@
-"""The URL of an object store, from store.remote."""
+"""Check the URL of an object store, the value of store.remote."""
 
 from importlib.util import find_spec
 from urllib.parse import urlsplit
@@ -10,7 +10,10 @@ SCHEMES = ("s3", "gs", "az", "file")
 
 
 def check_remote(url: object) -> str:
-    """Return the scheme of an object store's URL; raises ConfigError for anything else, and if obstore is missing."""
+    """Return the scheme of the URL of an object store, such as "s3".
+
+    Raises ConfigError if ``url`` is not the URL of a supported object store, or if obstore is not installed.
+    """
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
     except ValueError:

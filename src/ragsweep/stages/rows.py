@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 
 KEY = 150
-"""Bytes per key in addition to its characters: string object, dictionary entry, number."""
+"""Estimated bytes of memory per key in addition to its characters: string object, dictionary entry, integer."""
 
 
 @dataclass
 class RowTable:
-    """The known rows of one node; their values are read-only."""
+    """The rows of one node that are in memory; their values are read-only."""
 
-    position: dict[str, int] = field(default_factory=dict)
-    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; concatenated on reading
-    seen: int = 0  # the last loaded segment of the store
-    bytes: int = 0
-    cacheable: bool = True  # all rows can be recalled without computing them
+    position: dict[str, int] = field(default_factory=dict)  # key -> index of its row
+    added: list[Any] = field(default_factory=list)  # NamedTuples of arrays, or arrays; `columns` concatenates them
+    seen: int = 0  # the number of the last segment that was read from the store
+    bytes: int = 0  # estimated memory of the keys and the values
+    cacheable: bool = True  # whether all rows can be read from the store again
     failed: set[str] = field(default_factory=set)  # keys of rows that must not be stored
 
     @property
     def columns(self) -> Any:
-        """All values: a NamedTuple of arrays, or one array; None if there are none."""
-        if len(self.added) > 1:  # concatenated once: appending row by row would be quadratic
+        """The values of all rows: a NamedTuple of arrays, or one array; None if nothing was added."""
+        if len(self.added) > 1:  # concatenated here, because concatenation at each addition would take quadratic time
             self.added = [_map(self.added, _seal)]
         return self.added[0] if self.added else None
 
     def missing(self, rows: Rows) -> list[str]:
-        """List the distinct keys without a value, in the given order."""
+        """List the distinct keys among ``rows`` that the table lacks, in the given order."""
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether all these rows exist; for no rows, whether the table has columns, which `take` needs."""
+        """Return whether the table has all these rows; for no rows, whether `take` can return an empty value."""
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
-        """Append the rows that are not present yet; return their keys and values."""
+        """Append the rows whose keys the table lacks; return their keys and values."""
         new = {key: n for n, key in reversed(list(enumerate(rows))) if key not in self.position}
         if len(new) < len(rows):
             wanted = sorted(new.values())
@@ -63,14 +63,14 @@ class RowTable:
         return rows, columns
 
     def forget_failed(self) -> None:
-        """Drop the failed rows, so that they are recomputed."""
+        """Drop the failed rows, so that they are computed again when they are needed."""
         kept = [key for key in self.position if key not in self.failed]
         self.added = [self.take(kept)]
         self.position, self.failed = {key: n for n, key in enumerate(kept)}, set()
         self.bytes = sum(map(len, kept)) + KEY * len(kept) + size_of(self.columns)
 
     def take(self, rows: Rows) -> Any:
-        """Return the values of these rows, in this order; raises KeyError for a missing row."""
+        """Return the values of these rows, in this order; raises KeyError if the table lacks a row."""
         wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
         if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
             return self.columns
@@ -78,7 +78,7 @@ class RowTable:
 
 
 class RowTables:
-    """A process's row tables by address; the least recently used are evicted beyond a size limit."""
+    """The row tables of a process, by address; the least recently used ones are evicted above a size limit."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
@@ -86,7 +86,7 @@ class RowTables:
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return a node's table; a new, empty one if there is none."""
+        """Return the table of a node; if there is none, a new, empty table, which is not kept until `put`."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
@@ -98,14 +98,14 @@ class RowTables:
                 table.forget_failed()
 
     def drop(self, address: str) -> None:
-        """Drop the rows of a node."""
+        """Drop the table of a node, if there is one."""
         if self._tables.pop(address, None):
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table that was just used or extended; beyond ``most`` bytes, evict the least recently used ones.
+        """Keep a table as the most recently used; while all tables exceed ``most`` bytes, evict the least recent ones.
 
-        Only tables that can be recalled from the store are evicted.
+        Only tables whose rows can all be read from the store again are evicted, and never the given table.
         """
         self._tables[address] = table
         self._tables.move_to_end(address)
@@ -122,18 +122,18 @@ class RowTables:
 
 
 def size_of(columns: Any) -> int:
-    """Return the size of a NamedTuple or mapping of arrays, or of one array, in bytes."""
+    """Return the size in bytes of one array, or of all arrays in a NamedTuple or a mapping."""
     items = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, tuple) else (columns,)
     return sum(item.nbytes for item in items if isinstance(item, np.ndarray))
 
 
 def cut(columns: Any, wanted: np.ndarray) -> Any:
-    """Return some rows, by position, of a NamedTuple of arrays or of one array."""
+    """Return the rows at the indices ``wanted`` of one array, or of every array in a NamedTuple."""
     return _map([columns], lambda column: column[0][wanted])
 
 
 def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) -> Any:
-    """Combine values column by column with ``change``; a column that is not an array is that of the first value."""
+    """Combine values column by column with ``change``; a field that is not an array is taken from the first value."""
     first = tables[0]
     if not isinstance(first, tuple):
         return change(tables)
@@ -142,19 +142,19 @@ def _map(tables: list[Any], change: Callable[[list[np.ndarray]], np.ndarray]) ->
 
 
 def _seal(columns: list[np.ndarray]) -> np.ndarray:
-    """Concatenate arrays into a read-only one, because arrays from a store are read-only, too."""
+    """Concatenate arrays into one array, read-only like the arrays that are read from a store."""
     column = np.concatenate(columns) if len(columns) > 1 else columns[0]
     whole = column.base
-    # A slice would keep its whole base array in memory.
+    # A view would keep the larger array that it belongs to in memory.
     sealed = column.copy() if isinstance(whole, np.ndarray) and whole.nbytes > column.nbytes else column.view()
     sealed.flags.writeable = False
     return sealed
 
 
 class Computation:
-    """A running computation of a node, and its access to inputs and storage: a `StageContext`.
+    """One computation of a node, with its access to inputs and storage; implements `StageContext`.
 
-    ``table``: the table of a rows node, to which kept rows are added.
+    ``table`` is the table to which the rows of a rows node are added.
     """
 
     def __init__(self, executor: Executor, node: Node, table: RowTable | None = None) -> None:
@@ -164,16 +164,16 @@ class Computation:
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
         self._kept = 0.0  # seconds up to the last kept rows
-        self._pieces = [0, 0]  # numbers of computed and of recalled pieces
+        self._pieces = [0, 0]  # the numbers of computed pieces and of recalled pieces
 
     def seconds(self) -> float:
-        """Return the seconds spent in this node, not its inputs, counting recalled pieces like computed ones."""
+        """Return the seconds spent in this node without its inputs; recalled pieces count as much as computed ones."""
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return an input's result; its computing time does not count as this node's."""
+        """Return the value of an input; the time that this takes does not count as this node's."""
         assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not an input"
         begin = time.perf_counter()
         try:
@@ -182,7 +182,7 @@ class Computation:
             self._elsewhere += time.perf_counter() - begin
 
     def progress(self, done: int, total: int) -> None:
-        """Report progress to the listener."""
+        """Report to the listener that ``done`` of ``total`` rows or chunks are computed."""
         self._executor.listener.progressed(self.node, done, total)
 
     def arrived(self, request: Any, result: Any) -> None:
@@ -192,7 +192,7 @@ class Computation:
     def pieces(
         self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the pieces of this node's value by name: stored ones, then those computed here or on a cluster."""
+        """Yield the name and value of each piece: stored pieces, then those computed here or on a cluster."""
         shards, store, missing = self._executor.shards, self._executor.store, list[str]()
         for name in names:
             if (value := store.piece(self.node, name) if store else None) is None:
@@ -201,7 +201,7 @@ class Computation:
                 self._pieces[True] += 1
                 yield name, value
         computed: Iterator[tuple[str, Any]] = ((name, make(read(name))) for name in missing)
-        if shards and not self.node.check:  # a part calls services only in this process, within its limits
+        if shards and not self.node.check:  # services are called only from this process, which enforces their limits
             computed = shards.compute(make, missing, read, self.node.address, self.node.result)
         for name, value in computed:
             self._pieces[False] += 1
@@ -210,7 +210,7 @@ class Computation:
             yield name, value
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate an array, in a file of the store if there is one, else in memory."""
+        """Allocate an array; if there is a store and its disk has space, the array is backed by a file."""
         store = self._executor.store
         return store.space(shape, dtype) if store else np.empty(shape, dtype)
 
@@ -223,7 +223,7 @@ class Computation:
         return self._executor.notes(node)
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Add rows to the table, and store the cacheable ones."""
+        """Add computed rows to the table and, if there is a store, store those that are cacheable (see `Node`)."""
         assert self._table is not None, f"{self.node.stage} has no rows to keep"
         table, seconds = self._table, self.seconds() - self._kept
         self._kept += seconds

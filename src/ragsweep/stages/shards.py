@@ -1,7 +1,7 @@
-"""Process all chunks of a chunking in shards, in this process or on a Ray cluster's CPUs (or GPUs).
+"""Process all chunks of a chunking in shards (groups of chunks), in this process or on a Ray cluster.
 
-If there is a store, finished shards survive an interruption. Where they are computed, in this process or on a cluster,
-changes neither a shard nor the order of the chunks.
+If there is a store, finished shards survive an interruption. The values of the shards, and the order of the chunks in
+the result, do not depend on where the shards are computed.
 """
 
 import os
@@ -27,7 +27,7 @@ from ragsweep.core.types import (
 from ragsweep.stages.blobs import pack, unpack
 
 SHARD = 256
-"""Chunks per shard. Fixed, so that batches do not depend on settings."""
+"""Number of chunks per shard; it is fixed, so that the batches of a model do not depend on settings."""
 
 
 class Texts(Sequence[str]):
@@ -40,7 +40,7 @@ class Texts(Sequence[str]):
         return len(self._chunks)
 
     def __getitem__(self, item: Any) -> Any:
-        """Return one text, or a list of texts for a slice."""
+        """Return one text, or a list of texts for a slice; raises IndexError for an index out of range."""
         if isinstance(item, slice):
             return [self._chunks.text(n) for n in range(*item.indices(len(self)))]
         if not -len(self) <= item < len(self):
@@ -49,7 +49,7 @@ class Texts(Sequence[str]):
 
 
 def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
-    """Embed all chunks; the vectors are in chunk order."""
+    """Return the embeddings of all chunks, in chunk order."""
     columns: list[np.ndarray] = []
     for rows, shard in _shards(work, embedder.embed_documents, texts, spans):
         if not columns:
@@ -60,7 +60,7 @@ def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) 
 
 
 def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
-    """Compute the token vectors of all chunks, in chunk order, with a reranker that reads chunks in advance."""
+    """Return the token vectors of all chunks, in chunk order, from a reranker that encodes chunks in advance."""
     shards = list(_shards(work, part.read, texts, spans))
     if not shards:
         return part.read([])
@@ -77,7 +77,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
-    """Index the words of all chunks, shard by shard if the retriever supports this and there are several shards."""
+    """Return a retriever's index of all chunks, built in shards if the retriever divides them into several."""
     if not isinstance(part, CountingRetriever):
         return part.build(texts)
     shards = part.shards((spans.end - spans.start).tolist())
@@ -91,7 +91,7 @@ def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: S
 def _shards(
     work: StageContext, make: Callable[[list[str]], Any], texts: Texts, spans: Spans
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield chunk numbers and the results for their texts, in any order.
+    """Yield the chunk positions of each shard and the result of ``make`` for their texts; the shards are in any order.
 
     Chunks are sorted by length, longest first: a batch of texts of similar length needs little padding.
     """
@@ -105,7 +105,10 @@ def _shards(
 def _computed(
     work: StageContext, make: Callable[[list[str]], Any], texts: Texts, rows: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield shards by name, in any order, and report how many chunks are done."""
+    """Yield the name and value of each shard, in any order, and report how many chunks are done.
+
+    ``rows`` maps the name of each shard to the positions of its chunks.
+    """
     done = 0
     work.progress(done, len(texts))
     for name, shard in work.pieces(make, list(rows), lambda name: [texts[row] for row in rows[name].tolist()]):
@@ -118,16 +121,17 @@ KEY = "compute"
 LOCAL, RAY = "local", "ray"
 
 RETRIES = 3
-"""Retries of a shard after its worker or node died."""
+"""Maximum number of retries of a shard after its worker, or a machine of the cluster, has died."""
 
 IN_FLIGHT = 2
-"""Shards in flight per processor, so that no processor waits for this process."""
+"""Maximum number of unfinished shards per processor: one runs, the other waits, so that no processor is idle."""
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
-    """Raise ConfigError for an unknown value of ``compute``, and for "ray" where it is not available.
+    """Raise ConfigError unless ``value`` is a value of the key ``compute`` that can be used.
 
-    ``in_process``: whether configs are evaluated in this process, as "ray" requires, not in jobs of hydra/launcher.
+    "ray" requires that Ray is installed, and that configs are evaluated in this process (``in_process``), not in jobs
+    of hydra/launcher.
     """
     if value not in (LOCAL, RAY):
         raise ConfigError(f"{KEY}: must be local or ray, got {value!r}{nearest(str(value), (LOCAL, RAY))}")
@@ -141,10 +145,10 @@ def check_compute(value: object, in_process: bool = True) -> None:
 
 
 class RayShards:
-    """The workers of the cluster at RAY_ADDRESS, or of a new cluster on this machine.
+    """Computes shards on the workers of the Ray cluster at RAY_ADDRESS or, without it, of a new one on this machine.
 
-    A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads a part once, and returns each shard
-    in the stored form, with checksums and address, which are verified on arrival.
+    A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once, and returns each
+    shard as the bytes of an entry (see `blobs`), whose checksums and address are verified on arrival.
     """
 
     def compute(
@@ -158,6 +162,10 @@ class RayShards:
             read: Returns the input of a shard, by name; called when the shard is submitted.
             address: Address of the node that the shards belong to.
             result: Type of a shard's value.
+
+        Raises:
+            ConfigError: No cluster can be reached or started.
+            RagsweepError: ``make`` raised it in a worker; any other exception there becomes Ray's RayTaskError.
         """
         ray, kind = _connected()
         task = ray.remote(_compute).options(max_retries=RETRIES, **{f"num_{kind}s": 1})
@@ -187,12 +195,12 @@ class RayShards:
 
 
 def _connected() -> tuple[Any, str]:
-    """Return ray, connected to a cluster, and the kind of processor that a worker gets."""
+    """Return the ray module, connected to a cluster, and the processor of a worker: "gpu" or "cpu"."""
     import ray as library
 
     ray: Any = library
     if not ray.is_initialized():
-        there = os.environ.get("RAY_ADDRESS", "local")  # otherwise Ray joins any cluster on this machine
+        there = os.environ.get("RAY_ADDRESS", "local")  # without an address, Ray would join any cluster on this machine
         more = {"include_dashboard": False} if there == "local" else {}
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
@@ -203,13 +211,13 @@ def _connected() -> tuple[Any, str]:
 
 
 def _compute(part: list[Any], given: Any, address: str) -> bytes:
-    """Compute one shard in a worker."""
+    """Compute one shard in a worker; return the bytes of its entry."""
     return b"".join(pack(address, _loaded(part[0])(given)))
 
 
 @lru_cache(1)
 def _loaded(part: Any) -> Callable[[Any], Any]:
-    """Return the part behind a Ray reference, which each worker process receives and loads only once."""
+    """Return the function behind a Ray reference; each worker process receives and loads it only once."""
     import ray
 
     made: Callable[[Any], Any] = ray.get(part)

@@ -6,9 +6,10 @@
     pieces/ADDRESS/NAME        a piece of a whole value that is being computed
     leases/ADDRESS/NUMBER      the process that computes ADDRESS (see `leases`)
 
-New results are written to the local half at once and queued for the remote half; they are not sent while the object
-store is unreachable. An entry that is missing locally is looked up remotely, verified like a local entry, and kept
-locally. A damaged object is deleted with a warning and counts as missing, so that it is rewritten.
+New results are written to the local half at once, and queued for the remote half. While the object store is
+unreachable, they are not queued, and so they stay local. An entry that is missing locally is read from the remote half,
+verified like a local entry, and kept locally. An object that is damaged or from another version is deleted with a
+warning and counts as missing, so that it is computed and written again.
 """
 
 import hashlib
@@ -29,11 +30,14 @@ from ragsweep.stages.store import Store, keys_digest, open_store
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
-"""Size limit of a stored cost, in bytes; a larger object is ignored."""
+"""Size in bytes at and above which the object of a cost is ignored."""
 
 
 class SharedStore(Store):
-    """A store with a local half in a folder, opened or created, and a remote half; raises the errors of `Store`."""
+    """A store with two halves: a local one in a folder, which is opened or created, and a remote one.
+
+    The constructor raises the same exceptions as that of `Store`.
+    """
 
     def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
         super().__init__(folder, warn)
@@ -41,13 +45,17 @@ class SharedStore(Store):
         self._leases = leases or Leases(remote)
 
     def close(self) -> None:
-        """Finish uploads, and close the database."""
+        """Wait for the queued uploads, then close the database."""
         self.remote.flush()
         super().close()
 
     @contextmanager
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Exclude the other processes of all machines from computing a node; release the lease after the upload."""
+        """Exclude all other processes, on every machine, from computing a node in the block.
+
+        The lease on the node is released when the queued uploads are finished. While the object store is unreachable,
+        only processes of this machine are excluded.
+        """
         with super().alone(node, waiting), self._leases.alone(node.address, waiting):
             try:
                 yield
@@ -64,7 +72,7 @@ class SharedStore(Store):
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value locally; if that succeeds, queue it for the remote half, and return True."""
+        """Write a whole value locally, and return whether this succeeded; if so, queue it for the remote half."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}
@@ -86,7 +94,7 @@ class SharedStore(Store):
         return value
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of an unfinished value locally, and queue it for the remote half."""
+        """Write a piece of an unfinished whole value to the local half, and queue it for the remote half."""
         super().keep_piece(node, name, value)
         with self._writing(f"a piece of {node.stage}"):
             self.remote.put_later(f"pieces/{node.address}/{name}", b"".join(pack(f"{node.address}/{name}", value)))
@@ -100,7 +108,7 @@ class SharedStore(Store):
         self.remote.remove_below(f"rows/{node.address}/")
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy from the remote half the segments of a node that are missing locally."""
+        """Copy to the local half those segments of a node that only the remote half has."""
         prefix = f"rows/{node.address}/"
         names = self.remote.names(prefix)
         if not names:
@@ -124,7 +132,7 @@ class SharedStore(Store):
                     insert_entry(connection, node, len(data), len(keys), Cost(0, 0.0))
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored in either half, or whether every one of these rows is."""
+        """Return whether a whole value or, for a rows node, every one of these rows is stored in either half."""
         if super().has(node, rows):
             return True
         if node.kind == "whole":
@@ -140,7 +148,7 @@ class SharedStore(Store):
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _fetch_whole(self, node: Node) -> bool:
-        """Copy a whole value from the remote half, if it is undamaged."""
+        """Copy a whole value from the remote half, unless it is absent or damaged; return whether this succeeded."""
         name, temporary = f"whole/{node.address}", self._files.temporary()
         try:
             if not self.remote.download(name, temporary):
@@ -157,14 +165,14 @@ class SharedStore(Store):
             temporary.unlink(missing_ok=True)
 
     def _keep_cost(self, node: Node, size: int) -> None:
-        """Record the cost of a copied value for the machine that computed it."""
+        """Record the cost of a copied value, with the machine that computed it."""
         cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
         with self._database.transaction() as connection:
             insert_entry(connection, node, size, 0, cost, where)
 
     @contextmanager
     def _healing(self, name: str) -> Iterator[None]:
-        """Turn a damaged object into a warning and delete it, so that it is rewritten when recomputed."""
+        """If the block finds that an object is damaged or from another version, delete it with a warning."""
         try:
             yield
         except (Damaged, OtherFormat) as fault:
@@ -174,7 +182,7 @@ class SharedStore(Store):
 
 
 def _read_cost(data: bytes) -> tuple[Cost, str]:
-    """Read a cost and its machine; return a cost of 0 and "" if they are malformed (the object has no checksum)."""
+    """Return a cost, and the machine on which it was measured; for malformed data, a cost of 0 and ""."""
     try:
         facts: Any = json.loads(data) if len(data) < LONGEST_COST else None
         amount, seconds, where = facts["amount"], facts["seconds"], facts["machine"]
@@ -191,7 +199,7 @@ def _hash(data: bytes) -> str:
 
 
 def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
-    """Open a store with its remote half, if any; if the local half cannot be used, warn and return None."""
+    """Open a store, with ``remote`` as its remote half if given; if the folder cannot be used, warn and return None."""
     if remote is None:
         return open_store(folder, warn)
     return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))

@@ -1,8 +1,9 @@
-"""Stage results on disk by address, shared by all processes of a machine.
+"""Store the values of nodes on disk, by address, for all processes of a machine.
 
-A whole value is one file (see `blobs`), written under another name, synced and renamed. Rows are segments: some keys
-and their values together, in one SQLite table (see `database`). Everything that is read is verified; a damaged entry is
-moved to quarantine with a warning and counts as missing. A store that cannot be written costs time, never a result.
+A whole value is one file (see `blobs`), which is written under a temporary name, synced and renamed. Rows are stored in
+segments, each of which contains the keys and values of some rows, in one SQLite table (see `database`). Everything that
+is read is verified; a damaged entry is moved to quarantine with a warning and counts as missing. If the store cannot be
+written, results are still returned, but later processes must compute them again.
 """
 
 import shutil
@@ -25,22 +26,25 @@ from ragsweep.stages.rows import cut, size_of
 from ragsweep.stages.store_files import StoreFiles, map_file
 
 EXTRAPOLATED = 50
-"""Maximum ratio of estimated to measured work."""
+"""Maximum ratio of the work whose duration is estimated to the measured work."""
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""The maximum rows and bytes of a segment; SQLite's limit is a billion bytes."""
+"""The maximum number of rows in a segment, and its maximum size, estimated from the mean size of the rows.
+
+SQLite's limit is a billion bytes per value.
+"""
 
 
 class Segment(NamedTuple):
-    """Some rows of a node that were written together; later segments have larger numbers."""
+    """Some rows of a node that were written together; a segment that was written later has a larger number."""
 
     number: int
     piece: StoredPiece
 
 
 class Store:
-    """The store in a folder, opened or created; ``warn`` is called for damage, and for failed reads and writes.
+    """A store in a folder, which is opened or created; ``warn`` is called for damage and failed reads and writes.
 
     The constructor raises OSError or sqlite3.Error if the folder cannot be created or written.
     """
@@ -59,21 +63,21 @@ class Store:
 
     @property
     def locks(self) -> Locks:
-        """This process's locks, one per address."""
+        """This process's locks on nodes, by address."""
         return locks(self.folder / "locks")
 
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-        """Exclude other processes from computing a node; ``waiting`` is called once if another computes it."""
+        """Exclude other processes from computing a node in the block; call ``waiting`` once before a wait."""
         return self.locks.alone(node.address, waiting)
 
     # --- whole values ------------------------------------------------------------------------------------------
 
     def whole(self, node: Node) -> Any | None:
-        """Return a whole value, mapped from its file; None if there is no valid one."""
+        """Return a whole value, mapped from its file; None if there is no valid file."""
         return self._file(self._files.whole(node.address), node.address, node.result)
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value and delete its pieces; return whether the write succeeded."""
+        """Write a whole value, and delete its pieces; return whether this succeeded."""
         with self._writing(f"{node.stage} {node.label}".strip()):
             size = self._files.write(self._files.whole(node.address), pack(node.address, value))
             shutil.rmtree(self._files.pieces(node.address), ignore_errors=True)
@@ -87,26 +91,26 @@ class Store:
         return self._file(self._files.pieces(node.address) / name, f"{node.address}/{name}", node.result)
 
     def keep_piece(self, node: Node, name: str, value: Any) -> None:
-        """Write a piece of a node's value, which is still being computed."""
+        """Write a piece, such as a shard, of a whole value that is still being computed."""
         with self._writing(f"a piece of {node.stage}"):
             self._files.pieces(node.address).mkdir(exist_ok=True, mode=0o700)
             self._files.write(self._files.pieces(node.address) / name, pack(f"{node.address}/{name}", value))
 
     def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return an array in an unlinked file, or in memory if the disk is full."""
+        """Allocate an array backed by an unlinked file, or in memory if the disk has no space for it."""
         return mapped_array(shape, dtype, self.folder / "temporary")
 
     # --- rows --------------------------------------------------------------------------------------------------
 
     def segments(self, node: Node, after: int = 0) -> list[Segment]:
-        """Return the segments of a node that were written after the segment with this number."""
+        """Return the valid segments of a node that were written after the segment number ``after``, oldest first."""
         rows = self._database.rows(
             "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
         )
         return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
-        """Write rows as segments, in one transaction; return whether the write succeeded."""
+        """Write rows as segments, in one transaction; return whether this succeeded."""
         with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
             size = 0
             for digest, data in self._pack_rows(node, rows):
@@ -119,18 +123,21 @@ class Store:
         return False
 
     def drop_rows(self, node: Node) -> None:
-        """Delete the rows of a node and its cost."""
+        """Delete the rows of a node, and its entry with the cost."""
         with self._writing(f"{node.stage} {node.label}".strip(), "remove"), self._database.transaction() as connection:
             for table in ("segments", "entries"):
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the rows of a node from the remote half; a local store has none."""
+        """Copy the rows of a node from the remote half; do nothing without a remote half, as in this class."""
 
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored, or whether every one of these rows is; they may still be damaged."""
+        """Return whether a whole value or, for a rows node, every one of these rows is stored, damaged or not.
+
+        If ``rows`` is empty, return whether any row is stored.
+        """
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -140,13 +147,13 @@ class Store:
         return bool(keys) and keys.issuperset(rows)
 
     def keys(self, node: Node) -> set[str]:
-        """Return the keys of the stored rows."""
+        """Return the keys of a node's stored rows."""
         return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return the values of the last ``most`` segments of a node, without unreadable ones.
+        """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
 
-        With ``alike``, segments of all other nodes of its class and stage are taken instead.
+        With ``alike``, these are the last segments of all other nodes with the same stage and class of part.
         """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)
@@ -165,9 +172,10 @@ class Store:
     def seconds(self, node: Node, amount: float) -> float | None:
         """Estimate the seconds that an amount of a stage's work takes; None if nothing comparable was measured.
 
-        Uses this machine's measurements of the same part with the same parameters, else of the same class, else of the
-        same stage. If the part has a model, only the first are used, because the speeds of models differ. Measurements
-        of much less work than ``amount`` are ignored: they may be mostly start-up time.
+        The estimate uses the latest 20 measurements, on this machine and in the same stage, of the same part with the
+        same parameters, else of the same class, else of any part. For a part with a model, only the same parameters
+        count, because the speeds of models differ. Measurements of much less work than ``amount`` (see EXTRAPOLATED)
+        are ignored, because they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:
@@ -185,18 +193,18 @@ class Store:
         return None
 
     def size(self, node: Node) -> int | None:
-        """Return the size of a whole value's arrays in bytes without reading them; None if it is not stored."""
+        """Return the size of a whole value's arrays in bytes, from the header; None if there is no readable file."""
         with suppress(OSError, Damaged):
             return size(map_file(self._files.whole(node.address)))
         return None
 
     def cost(self, node: Node) -> float:
-        """Return the seconds that an entry took to compute; 0 if unknown."""
+        """Return the seconds that a node's stored value or rows took to compute; 0 if unknown."""
         costs = self._database.rows("SELECT CAST(seconds AS REAL) FROM entries WHERE address = ?", node.address)
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that the result ``user`` depends on these entries, and the time of this use."""
+        """Record that the result of the config with the signature ``user`` uses these entries, and the current time."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(
@@ -210,7 +218,7 @@ class Store:
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _pack_rows(self, node: Node, rows: StoredPiece) -> Iterator[tuple[str, bytes]]:
-        """Yield the segments of rows, each with the digest of its keys."""
+        """Divide rows into segments; yield the digest of each segment's keys, and the segment's bytes."""
         keys = rows.keys or ()
         step = max(1, min(ROWS_A_SEGMENT, BYTES_A_SEGMENT * len(keys) // max(size_of(rows.value), 1)))
         for start in range(0, len(keys), step):
@@ -219,7 +227,7 @@ class Store:
             yield keys_digest(some), b"".join(pack(node.address, value, some))
 
     def _file(self, path: Path, address: str, result: type) -> Any | None:
-        """Map and verify a file; a damaged one is moved to quarantine."""
+        """Return the value in a file; None if the file is missing or, with a warning, unreadable or damaged."""
         try:
             return unpack(map_file(path), address, result).value
         except FileNotFoundError:
@@ -244,7 +252,7 @@ class Store:
         return piece
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
-        """Move a file, and a database's companion files, to quarantine."""
+        """Move a file, and the companion files of a database, to quarantine, with a warning."""
         self._warn_of(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
@@ -257,7 +265,7 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str, action: str = "store") -> Iterator[None]:
-        """Turn a failed write in the block into a warning: results stay in memory, and work continues."""
+        """Turn a failed write in the block into a warning, so that work continues with results in memory."""
         try:
             yield
             self._works = True
@@ -268,7 +276,7 @@ class Store:
                 self._complain(fault, f"cannot {action} {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Warn once about failing reads and writes; each is still attempted, because space may have been freed."""
+        """Warn about a failed read or write, but only once until a write succeeds; later ones are still attempted."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")
@@ -276,9 +284,9 @@ class Store:
 
 
 def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Store] | None = None) -> Store | None:
-    """Open the store; if it cannot be created or written, warn and return None.
+    """Open the store in a folder; if it cannot be created or written, warn and return None.
 
-    ``make`` opens another kind of store in the folder.
+    The store is opened by ``make``; without it, a local `Store` is opened.
     """
     try:
         return make() if make else Store(folder, warn)
@@ -289,5 +297,5 @@ def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Sto
 
 
 def keys_digest(keys: Rows) -> str:
-    """Hash the keys of a segment."""
+    """Return a hash of the distinct keys of a segment, in their order."""
     return content_hash(list(dict.fromkeys(keys)))

@@ -12,10 +12,10 @@ from ragsweep.core.locks import LAPSE, Holder, myself, private_folder
 
 
 class StoreFiles:
-    """The files of a store.
+    """The paths of a store's files, and atomic writes to them.
 
-    The constructor creates the folders, and removes unfinished files of dead processes and the pieces of complete
-    values. It raises OSError if a folder cannot be created or listed; files that cannot be removed stay.
+    The constructor creates the folders. It also removes files that dead processes left unfinished, and the pieces of
+    complete values; files that cannot be removed stay. It raises OSError if a folder cannot be created or listed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -25,21 +25,21 @@ class StoreFiles:
         self._sweep()
 
     def whole(self, address: str) -> Path:
-        """Return the file of a whole value."""
+        """Return the path of the file of a whole value."""
         return self.folder / "whole" / address
 
     def pieces(self, address: str) -> Path:
-        """Return the folder with the pieces of a whole value."""
+        """Return the path of the folder with the pieces of a whole value."""
         return self.folder / "pieces" / address
 
     def quarantine(self, name: str) -> Path:
-        """Return a new path in the quarantine folder for a file; the folder is created."""
+        """Return a new path for a file in the quarantine folder, which is created if it does not exist."""
         folder = self.folder / "quarantine"
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder / f"{time.time_ns()}-{name}"
 
     def write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
-        """Write a file atomically; return its size in bytes."""
+        """Write a file atomically, and return its size in bytes; after an error, an existing file is unchanged."""
         temporary = self.temporary()
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -55,11 +55,11 @@ class StoreFiles:
         return size
 
     def temporary(self) -> Path:
-        """Return a new path for an unfinished file, whose name identifies the writing process."""
+        """Return a new path for an unfinished file; its name identifies this process, which writes it."""
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
 
     def _sweep(self) -> None:
-        """Remove unfinished writes of dead processes, and the pieces of values that are complete."""
+        """Remove the unfinished files of dead processes, and the pieces of complete values."""
         for path in (self.folder / "temporary").iterdir():
             with suppress(OSError):
                 if not still_written(path.name, time.time() - path.stat().st_mtime):
@@ -70,16 +70,17 @@ class StoreFiles:
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:
-    """Map a file into memory, read-only; raises OSError."""
+    """Map a file into memory, read-only; return b"" for an empty file. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
 
 def still_written(name: str, silent: float) -> bool:
-    """Return whether the process in a temporary file's name may still write to it.
+    """Return whether a temporary file may still be written: whether the process in its name may be alive.
 
-    ``silent`` is the number of seconds since the last write.
+    ``silent`` is the number of seconds since the last write. If the name contains no process, the file may still be
+    written for LAPSE seconds after the last write.
     """
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE

@@ -1,4 +1,4 @@
-"""Persistent replies: texts by key, stored one by one."""
+"""Replies of services, which are stored one by one, as texts by key."""
 
 import json
 from collections.abc import Iterator, MutableMapping
@@ -13,7 +13,7 @@ from ragsweep.stages.store import Store
 
 
 def reply_node(spec: Spec, label: str) -> Node:
-    """Return the node under whose address the replies to a spec's requests are stored."""
+    """Return the node under whose address the replies to the requests of a part are stored; ``spec`` is the part's."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 
@@ -22,17 +22,17 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 class StoredReplies(MutableMapping[str, str]):
-    """Texts under a node's address: read from the store, and written through to it.
+    """A mapping of keys to the replies stored under a node's address; a new reply is stored at once.
 
-    Readable in any thread, but writable only in the thread that created it. A text that cannot be stored stays in
-    memory.
+    All threads may read the mapping, but only the thread that created it may add replies. Without a store, or if a
+    reply cannot be stored, replies stay in memory only.
     """
 
     def __init__(self, node: Node, store: Store | None) -> None:
         self._node = node
         self._store = store
         self._known: dict[str, str] = {}
-        self._seen = 0  # the last loaded segment of the store
+        self._seen = 0  # the number of the last segment that was read from the store
         self.read()
 
     def read(self) -> None:
@@ -49,12 +49,12 @@ class StoredReplies(MutableMapping[str, str]):
         return self._known[key]
 
     def __setitem__(self, key: str, text: str) -> None:
-        """Store a reply, unless there is one for this key."""
+        """Store a reply, unless the mapping already has one for this key."""
         if key in self._known:
             return
         self._known[key] = text
         if self._store:
-            value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # in quotes: arrays strip trailing NULs
+            value = np.array([json.dumps(text).encode()], dtype=np.bytes_)  # JSON, because numpy strips trailing NULs
             self._store.keep_rows(self._node, StoredPiece((key,), value), Cost(0, 0.0))
 
     def __delitem__(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""List a store's content without reading values, and the results in the ledger next to it."""
+"""List the contents of a store without reading values, and the results in the ledger next to the store."""
 
 import os
 import re
@@ -26,16 +26,16 @@ FULL = 1_000_000
 
 
 class Busy(Exception):
-    """Another process has locked the entry."""
+    """Another process holds the lock on the entry."""
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address; other names from files or the database are not used as paths."""
+    """Return whether a name has the form of an address, without which names from a database are not used as paths."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
-    """Raise Busy; if ``Locks.alone`` is called with this function, it gives up instead of waiting for a lock."""
+    """Raise Busy. If this function is given to ``Locks.alone``, that raises Busy instead of waiting for a lock."""
     raise Busy
 
 
@@ -53,7 +53,7 @@ class StorePlace:
 
     @cached_property
     def locks(self) -> Locks:
-        """The locks that processes hold on their running computations."""
+        """The locks that processes hold on nodes while they compute them, by address."""
         return locks(self.folder / "locks")
 
     def whole(self) -> list[Path]:
@@ -62,12 +62,12 @@ class StorePlace:
         return [path for path in files if is_address(path.name) and path.is_file() and not path.is_symlink()]
 
     def pieces(self) -> list[Path]:
-        """List the folders with pieces of unfinished computations, running or interrupted."""
+        """List the folders with pieces of whole values whose computation is running or was interrupted."""
         folders = sorted((self.folder / "pieces").glob("*"))
         return [path for path in folders if is_address(path.name) and path.is_dir() and not path.is_symlink()]
 
     def unknown(self) -> list[Path]:
-        """List the files in the folder that are not part of a store."""
+        """List the files and folders in the store's folder that do not belong to a store."""
         inside = {*self.whole(), *self.pieces()}
         files = [path for name in ("whole", "pieces") for path in sorted((self.folder / name).glob("*"))]
         above = [path for path in sorted(self.folder.iterdir()) if path.name not in KNOWN]
@@ -75,9 +75,9 @@ class StorePlace:
 
     @contextmanager
     def opened(self, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
-        """Open the database, or an empty one if it was moved to quarantine.
+        """Open the database, or an empty one in memory if the file does not exist (as after a move to quarantine).
 
-        Raises InputError if it cannot be opened, or fails in the block.
+        Raises InputError if the database cannot be opened, or if a statement in the block fails.
         """
         try:
             with closing(self._connect(mode)) as connection:
@@ -100,8 +100,8 @@ class StorePlace:
             connection.execute("PRAGMA schema_version")
         except BaseException as fault:
             connection.close()
-            # SQLite creates companion files even to read a database. If it cannot, and there is no log, open it
-            # immutable.
+            # SQLite creates companion files even to read a database. If this fails, and there is no log to read, open
+            # the database as immutable, which needs none.
             log = self.folder / DATABASE[1]
             waiting = log.exists() and log.stat().st_size
             if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
@@ -117,8 +117,9 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is its computing time, 0 if unknown. ``made`` and ``used`` are Unix times from the database, else those
-    of the file; 0 for rows without an entry. An item in quarantine was ``used`` when it was moved there.
+    ``seconds`` is the computing time, 0 if unknown. ``made`` and ``used`` are the Unix times of creation and last use
+    in the database; for an item without a row there, the times of its files, or 0 for rows. ``used`` of a file in
+    quarantine is the time at which it was moved there.
     """
 
     sort: Sort
@@ -131,13 +132,13 @@ class Item:
     rows: int = 0
     seconds: float = 0.0
     users: tuple[str, ...] = ()  # signatures of configs with results that depend on it
-    there: bool = True  # False: listed in the database, but without data
-    written: bool = False  # a temporary file of a live process
+    there: bool = True  # False if the database lists the item, but its data is missing
+    written: bool = False  # whether the item is a temporary file of a live process
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Content of a store: its items, and the unused space inside its database."""
+    """The contents of a store: its items, and the size of its database."""
 
     items: tuple[Item, ...]
     database: int  # bytes of the database and its log
@@ -145,7 +146,7 @@ class Contents:
 
     @cached_property
     def entries(self) -> list[Item]:
-        """The entries that can be recalled."""
+        """The whole values and rows whose data exists."""
         return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
 
     @cached_property
@@ -154,7 +155,7 @@ class Contents:
         return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
 
     def of(self, sort: Sort) -> list[Item]:
-        """Return the items of one kind."""
+        """Return the items of one sort."""
         return [item for item in self.items if item.sort == sort]
 
 
@@ -180,7 +181,7 @@ def contents(place: StorePlace) -> Contents:
                     item = replace(item, used=int(aside) / 1e9)
                 items.append(item)
     for folder in place.pieces():
-        with suppress(FileNotFoundError):  # removed meanwhile, because its value is complete
+        with suppress(FileNotFoundError):  # the folder was removed meanwhile, because the value is complete
             stats = [path.lstat() for path in folder.iterdir()]
             times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
             items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
@@ -189,7 +190,7 @@ def contents(place: StorePlace) -> Contents:
 
 
 def _entries(connection: sqlite3.Connection, files: dict[str, os.stat_result]) -> Iterator[Item]:
-    """Yield the database's entries, and rows without an entry, as items, with the actual sizes of files."""
+    """Yield the entries in the database, and rows without an entry, as items; sizes are those of the actual data."""
     segments = dict(connection.execute("SELECT address, sum(length(data)) FROM segments GROUP BY address"))
     users: dict[str, list[str]] = {}
     for address, user in connection.execute("SELECT address, user FROM uses ORDER BY at"):
@@ -224,8 +225,9 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 class SweepResults(NamedTuple):
     """The results in a ledger, and whether a sweep is running.
 
-    ``names`` maps the signature of each config with a result to the names of its sweeps ("single runs" without a
-    sweep). ``running`` is the Unix time at which the oldest running sweep was created; None if none is running.
+    ``names`` maps the signature of each config with a result to the names of its sweeps, among which "single runs" is
+    for results without a sweep. ``running`` is the Unix time at which the oldest running sweep was created; None if no
+    sweep is running.
     """
 
     names: dict[str, tuple[str, ...]]
@@ -233,7 +235,7 @@ class SweepResults(NamedTuple):
 
 
 def read_results(place: StorePlace) -> SweepResults | None:
-    """Read the results in the ledger, None if there is no ledger; raises InputError if it cannot be read."""
+    """Return the results in the ledger next to a store; None if there is no ledger. Raises InputError on failure."""
     path = place.path / "ledger.db"
     if not path.exists():
         return None
