@@ -1,1 +1,1 @@
-"""Serves an evaluated config from a self-contained bundle, and compares the served requests with the evaluation."""
+"""Serving of an evaluated config from a self-contained bundle, and comparison of requests with the evaluation."""

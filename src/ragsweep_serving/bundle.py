@@ -22,7 +22,7 @@ from ragsweep.stages.graph import SOURCE, walk
 FORMAT = "ragsweep.bundle/2"
 MANIFEST, CORPUS, STAGES = "manifest.json", "corpus.jsonl", "stages"
 PARTS = ("chunker", "retriever or reranker", "top_k or context_budget", "query", "router", "llm")
-"""For each of ``ConfigGraph.addresses``, in their order, the config keys to name if it is the first that differs."""
+"""Config keys that belong to each address in ``ConfigGraph.addresses``, in the same order."""
 _AGAIN = "ship the config again: ragsweep ship RUN --name MODEL"
 
 
@@ -33,7 +33,7 @@ def served_nodes(graph: ConfigGraph) -> Iterator[Node]:
 
 
 def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
-    """Return the key of the first part whose address differs from the given one; "" if all are equal."""
+    """Return the config keys (see `PARTS`) of the first part whose address differs from the given; "" if none does."""
     parts = zip(PARTS, graph.addresses.items(), strict=True)
     return next((part for part, (name, address) in parts if addresses.get(name, "") != address), "")
 
@@ -41,7 +41,10 @@ def changed_part(graph: ConfigGraph, addresses: Mapping[str, str]) -> str:
 def write_bundle(
     folder: Path, config: Mapping[str, Any], corpus: Corpus, graph: ConfigGraph, executor: Executor
 ) -> None:
-    """Write a bundle; stored stages are reused. The manifest also covers the files already in the folder."""
+    """Write a bundle to a folder; the manifest also covers files that the folder already contains.
+
+    Stages that are not stored are computed.
+    """
     (folder / STAGES).mkdir(parents=True)
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     with (folder / CORPUS).open("w", encoding="utf-8") as file:
@@ -62,7 +65,7 @@ def write_bundle(
 
 
 def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
-    """Read the manifest of a bundle, and verify the digests of all its files, or of the named ones.
+    """Return the manifest of a bundle, after verifying the digests of all its files, or of those in ``names``.
 
     Raises InputError for a folder that is not a bundle, has another format, or has changed since it was shipped.
     """
@@ -93,7 +96,7 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle in memory."""
+    """The manifest and the corpus of a bundle; its stages remain in files until `load` is called."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -101,7 +104,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Read the manifest and the corpus; verify files and raise InputError as ``read_manifest`` does."""
+        """Read a bundle's manifest and corpus; verify files and raise InputError as ``read_manifest`` does."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]

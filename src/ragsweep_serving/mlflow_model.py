@@ -21,13 +21,13 @@ class ShippedConfig(PythonModel):
     """A model that answers each row of a table with a column ``question`` and, for conversations, ``history``."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the bundle."""
+        """Load the bundle, its reference if it has one, and a queue for traces."""
         folder = Path(context.artifacts["bundle"])
         self.pipeline = ServedPipeline(folder)
         self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
-    # No annotation: MLflow would infer the model's signature from it, instead of the given one.
+    # Without a return annotation, from which MLflow would infer a signature in place of the given one.
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):

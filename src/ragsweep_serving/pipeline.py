@@ -23,7 +23,7 @@ from ragsweep_serving.reference import StepClock, TimedStep, ranking_nodes, top_
 
 
 class ServedPassage(NamedTuple):
-    """One chunk of a context: the id of its document, its span there in characters, its text and its score."""
+    """One ranked chunk: the id of its document, its span in the document in characters, its text and its score."""
 
     document: str
     start: int
@@ -33,7 +33,10 @@ class ServedPassage(NamedTuple):
 
 
 class RankedStep(NamedTuple):
-    """The result of a ranking step: its first ``top_k`` chunks, top score and gap to the second (NaN if missing)."""
+    """The result of a ranking step: the first ``top_k`` chunks, the top score, and its gap to the second score.
+
+    A missing score or gap is NaN.
+    """
 
     found: list[ServedPassage]
     top_score: float
@@ -138,5 +141,5 @@ def as_turns(history: Any) -> list[Turn]:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is a text without unpaired surrogates, which no service accepts."""
+    """Return whether a value is a string without lone surrogates, which no service accepts."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value

@@ -1,4 +1,4 @@
-"""The results of a config's evaluation by question and step, kept in its bundle to compare served requests with."""
+"""The results of a config's evaluation by question and step, stored in its bundle for comparison with requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ragsweep.parts.languages import content_words, detect_language, fold, quest
 from ragsweep.stages.executor import Executor, Listener
 
 REFERENCE, WORDS = "reference.json", "words.txt"
-"""Files of a bundle: the reference, and the words of the corpus, one per line."""
+"""Names of two files of a bundle: the reference, and the words of the corpus, one per line."""
 
 TOTAL = "total"  # the name of the sum of all steps
 Column = list[Any]
@@ -154,7 +154,7 @@ def _any(column: Sequence[float]) -> bool:
 
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages that are steps of a question; other stages select from the results of these, or run once for all questions."""
+"""Stages timed as steps of a question; other stages select from their results, or run once for all questions."""
 
 Doubles = NDArray[np.float64]
 
@@ -171,27 +171,27 @@ class TimedStep(NamedTuple):
 
 
 class StepClock(Listener):
-    """Collects the steps of one question as the executor reports them."""
+    """Collects the timed steps of one question while the executor computes them."""
 
     def __init__(self) -> None:
         self.steps: list[TimedStep] = []
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Add the step of a node that took ``seconds``; nodes of stages that are not in TIMED are ignored."""
+        """Add the step of a node that took ``seconds``; nodes of stages that are not in `TIMED` are ignored."""
         if node.kind == "rows" and node.stage in TIMED:
             name = f"{node.stage}/{node.label}".strip("/")
             self.steps.append(TimedStep(name, 1000 * seconds, time.perf_counter()))
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
-    """Map the name of each ranking step to the node of the ranking that the step makes."""
+    """Map the name of each ranking step to the node that computes its ranking."""
     legs = {f"retrieve/{leg}": node for leg, node in graph.legs.items()}
     first = {"fuse" if legs else "retrieve": graph.first_stage}
     return {**legs, **first, **({"rerank": graph.ranking} if graph.candidates else {})}
 
 
 def top_scores(rankings: Rankings) -> tuple[Doubles, Doubles]:
-    """Return two arrays (questions,): each question's top score, and its gap to the second; NaN if missing."""
+    """Return two arrays of shape (questions,): the top score, and its gap to the second score; NaN if missing."""
     scores = np.full((len(rankings.scores), 2), np.nan)
     width = min(rankings.scores.shape[1], 2)
     is_chunk = rankings.positions[:, :width] != NO_CHUNK

@@ -1,4 +1,4 @@
-"""Asynchronous traces of served answers: no answer waits for MLflow or fails with it."""
+"""Asynchronous tracing of served answers: no answer waits for MLflow, or fails because MLflow fails."""
 
 import atexit
 import logging
@@ -20,7 +20,7 @@ MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and co
 EXIT_SECONDS = 5.0  # the longest that an exit waits for pending traces, in seconds
 SHOWN = 300  # characters of a chunk in a trace
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
-"""MLflow's variable; if it is set, MLflow samples, and the shipped ratio is ignored."""
+"""MLflow's environment variable; if it is set, MLflow samples the traces, and the shipped ratio is ignored."""
 
 _log = logging.getLogger(__name__)
 Asked = tuple[str, Sequence[Turn]]  # a question, and the earlier turns
@@ -30,7 +30,7 @@ class TraceQueue:
     """Sends traces sequentially from a thread that starts with the first trace.
 
     Args:
-        send: Sends one trace.
+        send: Function that sends one trace; an exception is logged, and the trace is lost.
         ratio: Share of requests to trace.
     """
 
@@ -40,7 +40,7 @@ class TraceQueue:
         self._lock, self._process, self.dropped = threading.Lock(), 0, 0
 
     def put(self, make: Callable[[], ServedTrace]) -> None:
-        """Enqueue a function that makes a trace; it is dropped if it is not sampled or the queue is full."""
+        """Enqueue a function that makes a trace; drop it if the request is not sampled or the queue is full."""
         if RATIO not in os.environ and random.random() >= self._ratio:
             return
         self._start()
@@ -54,7 +54,10 @@ class TraceQueue:
                 _log.warning("%s dropped so far: %s; %s", counted(self.dropped, "trace"), why, way)
 
     def flush(self, seconds: float) -> bool:
-        """Wait for the pending traces to be sent, up to a timeout; return whether all were sent."""
+        """Wait until no trace is pending, for at most ``seconds``; return whether none is pending.
+
+        A trace that could not be sent is no longer pending.
+        """
         end = time.monotonic() + seconds
         while self._waiting.unfinished_tasks and time.monotonic() < end:
             time.sleep(0.01)
@@ -79,7 +82,7 @@ class TraceQueue:
 
 
 def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedAnswer) -> ServedTrace:
-    """Describe an answered request; ``began`` is its start in seconds since the epoch."""
+    """Return the trace of an answered request; ``began`` is its start in seconds since the epoch."""
     (question, history), answer = asked, found.answer
     said: dict[str, Any] = {}
     if answer:
@@ -101,7 +104,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
 
 
 def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
-    """Describe a request that ended with the exception ``fault``; the other arguments are as in ``describe``."""
+    """Return the trace of a request that ended with the exception ``fault``; other arguments are as in ``describe``."""
     question, history = asked
     turns = [{"role": turn.role, "text": turn.text} for turn in history]
     milliseconds = 1000 * (time.time() - began)
@@ -109,7 +112,7 @@ def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault:
 
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
-    """Describe the timed steps in order, then the ranking steps without a time."""
+    """Return the timed steps of an answer in order, then the ranking steps without a time."""
     timed = {step.name: step.milliseconds for step in found.steps}
     steps = []
     for name in dict.fromkeys([*timed, *found.rankings]):
@@ -125,7 +128,7 @@ def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
 
 
 def _document(passage: ServedPassage) -> dict[str, Any]:
-    """Return a chunk in the document format of trace viewers."""
+    """Return a chunk in the document format of MLflow's traces, with at most `SHOWN` characters of its text."""
     text = passage.text if len(passage.text) <= SHOWN else f"{passage.text[:SHOWN]} ..."
     metadata = {"chunk": _name(passage), "score": passage.score}
     return {"id": _name(passage), "page_content": text, "metadata": metadata}

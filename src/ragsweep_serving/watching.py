@@ -29,7 +29,10 @@ QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A statistic of the requests with its 95 % interval, and the evaluation's value, ``before``; NaN if missing."""
+    """A statistic of the requests with its 95 % interval, and its value in the evaluation as ``before``.
+
+    Missing numbers are NaN.
+    """
 
     value: float
     low: float
@@ -38,7 +41,10 @@ class Measure(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A language or question form that no evaluated question has, with the number and the share of its requests."""
+    """A language or question form of some requests that no evaluated question has.
+
+    ``requests`` is the number of these requests, and ``measure`` is their share.
+    """
 
     what: str  # LANGUAGE or FORM
     value: str
@@ -48,14 +54,14 @@ class Lack(NamedTuple):
 
 @dataclass(frozen=True)
 class Requests:
-    """Traces as columns that correspond to the columns of ``Reference``."""
+    """The traces of requests, with columns that correspond to those of ``Reference``."""
 
     traces: Sequence[ServedTrace]
     known: frozenset[str]  # the words of the corpus
 
     @cached_property
     def cluster(self) -> list[str]:
-        """The words of each question; questions with the same words form a cluster."""
+        """The words of each question, as one string; questions with the same words in the same order form a cluster."""
         return [" ".join(words(fold(one.question))) for one in self.traces]
 
     @cached_property
@@ -65,14 +71,14 @@ class Requests:
 
     @cached_property
     def form(self) -> list[str]:
-        """The form of each question."""
+        """The form of each question, such as a yes/no question (see `question_form`)."""
         return [question_form(one.question) for one in self.traces]
 
     @cached_property
     def numbers(self) -> dict[str, list[float]]:
         """The requests' numbers, named as in ``Reference``; NaN if missing.
 
-        A request that failed at once has only ``failed`` and ``unknown``.
+        A failed request without an answer and without steps has only ``failed`` and ``unknown``.
         """
         ended = [not one.failed or one.answer is not None or bool(one.steps) for one in self.traces]
         rows = [
@@ -108,7 +114,8 @@ class RequestComparison:
     """Requests compared with a reference.
 
     ``stale`` is 1 for each request that changed documents affect (see `CorpusChanges.concerned`), else 0; None if
-    today's documents are unknown. ``tolerance`` maps each kind of quantity to a distance (see `stats.drift`).
+    today's documents are unknown. ``tolerance`` maps each kind of quantity to the largest difference that is no drift
+    (see `stats.drift`).
     """
 
     requests: Requests
@@ -121,7 +128,7 @@ class RequestComparison:
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
-        """Yield the quantities of the reference, and the shares of failed and stale requests."""
+        """Yield the quantities to compare: columns of the reference, languages, forms, failed and stale requests."""
         yield self._quantity(EMPTY, SHARE, *self._pair("results", lambda length: float(length == 0)))
         zeros = [0.0] * len(self.reference.cluster)
         failed = self.reference.numbers.get("failed", zeros)
@@ -143,7 +150,7 @@ class RequestComparison:
         """Return, for requests and for evaluated questions, whether the share of unknown words is unusually large.
 
         The limit is the quantile `MANY` of the evaluated questions. Requests in languages with less than the share
-        `USUAL` of the golden set count as unmeasured, since most of their words are unknown whatever they ask.
+        `USUAL` of the golden set count as unmeasured, because most of their words are unknown in any case.
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
@@ -156,7 +163,7 @@ class RequestComparison:
         return self._now(sides[0]), self._before(sides[1])
 
     def _shares(self) -> Iterator[Quantity]:
-        """Yield the shares of languages and forms that exceed the tolerance in the requests or in the evaluation."""
+        """Yield a quantity per language and form whose share exceeds the tolerance in requests or in the evaluation."""
         for what, (now, before) in self._kinds.items():
             for value in sorted({*now, *before} - {""}):
                 ours = self._now([float(one == value) if one else math.nan for one in now])
@@ -166,7 +173,7 @@ class RequestComparison:
 
     @property
     def _kinds(self) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
-        """The languages and forms of the requests, and of the evaluated questions."""
+        """LANGUAGE and FORM -> the values of the requests, and the values of the evaluated questions."""
         ours, theirs = self.requests, self.reference
         return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
 
@@ -189,7 +196,7 @@ class RequestComparison:
         return ClusteredSample.of(values, self.reference.cluster, self.reference.weight)
 
     def lacks(self) -> list[Lack]:
-        """List the languages and forms without an evaluated question, most frequent first."""
+        """List the languages and forms of requests that no evaluated question has, the most frequent first."""
         found = []
         for what, (now, before) in self._kinds.items():
             for value in sorted(set(now) - set(before) - {""}):
@@ -198,7 +205,7 @@ class RequestComparison:
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return name -> measure for all measures with a value; thresholds refer to these names."""
+        """Return name -> measure for all measures that are not NaN; thresholds refer to these names."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):
@@ -246,6 +253,6 @@ def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
 
 
 def is_alarm(drift: Drift) -> bool:
-    """Return whether a difference is a drift and not a harmless decrease, such as a lower latency."""
+    """Return whether a drift is an alarm: any drift except a decrease of a quantity in `ONLY_MORE`, such as latency."""
     less = drift.compared.estimate < {SHARE: 0.0, drifts.ORDER: 0.5, drifts.RATIO: 1.0}[drift.kind]
     return drift.verdict == "drift" and not (less and drift.name.partition("/")[0] in ONLY_MORE)

@@ -1,4 +1,4 @@
-"""``ragsweep ablate``: the effect of each part of a config, and of each of its parameters."""
+"""``ragsweep ablate``: the effects of the parts and the parameters of a config, changed one at a time."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -46,12 +46,12 @@ intervals. Changes that are invalid or change no result are omitted. The cases a
 which can be edited."""
 
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Operational keys, which do not change results."""
+"""Keys of recorded overrides that a case does not repeat, because they do not change results."""
 _FOLDER = Path("sweeps")
 
 
 def ablate(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ablate``; return the sweep's exit status."""
+    """Run ``ragsweep ablate``; return the exit status of the sweep or, with ``--plan``, of the plan."""
     parser = Parser("ragsweep ablate", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument(
@@ -92,10 +92,10 @@ def ablate(arguments: Sequence[str]) -> int:
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep in the folder ``sweeps``, and return its name.
+    """Write the cases as a named sweep in the folder ``sweeps``, and return the name of the sweep.
 
-    If a file of this name has other content, the name gets a number. Every case is written in full, so that it can be
-    read and edited on its own.
+    If a file with this name has other content, a number is appended to the name. Every case is written in full, so that
+    it can be read and edited on its own. Raises InputError if the file cannot be written.
     """
     for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
@@ -179,7 +179,7 @@ def prepare(
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
-    """Return a function that composes and checks configs in one session; equal choices of options are composed once.
+    """Return a function that composes a config from overrides and checks it; all calls share one session.
 
     The function raises a RagsweepError for a config that cannot run.
     """
@@ -197,7 +197,7 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 
 
 def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
-    """Return a recorded config as overrides: the recorded ones, and those that undo changed defaults."""
+    """Return a recorded config as overrides: the recorded overrides, and overrides that restore changed defaults."""
     base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
     now = experiment(base).parameters
     for name, value in run.parameters.items():
@@ -208,7 +208,7 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
 
 
 def _cases(ablation: Ablation) -> Iterator[Statement]:
-    """Yield the factors to change and the omitted changes."""
+    """Yield statements on the factors to change, and on the omitted changes with the reasons."""
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
     text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})
@@ -224,9 +224,10 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
 
 
 def changes_document(results: Sequence[Result], metric: str | None) -> Document:
-    """Build the document of the changes' effects on a metric, the largest first; ``results[0]`` is the ablated config.
+    """Build the document of the effects that the changes have on a metric, the largest effect first.
 
-    If ``metric`` is None, it is the objective.
+    ``results[0]`` is the ablated config. If ``metric`` is None, the objective is used. With fewer than two results, the
+    document states that there is nothing to compare.
     """
     if len(results) < 2:
         none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
@@ -238,7 +239,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (
-        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted} "
+        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted}"
         f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"
     )
     rows = []

@@ -1,4 +1,4 @@
-"""The cases of an ablation: one config, and each change of one thing in it."""
+"""The cases of an ablation: a config, and its variants that differ in one option or one parameter."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last word of a parameter's key -> values used in practice; a parameter's neighbours are the next below and above."""
+"""Last part of a parameter's key -> values used in practice; its neighbours are the next value below and above."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -28,10 +28,10 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "chunker": ("recursive", "fixed_size", "sentence_window"),
     "prompt": ("default", "concise", "cite"),
 }
-"""Group -> interchangeable options: those that need no further model and no service."""
+"""Config group -> interchangeable options, which need no further model and no service."""
 
 KEPT = {("chunker", "none"), ("retriever", "none")}
-"""Options that are never swapped, because they depend on the texts or disable retrieval."""
+"""Options that are never replaced, because they depend on the texts or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
 """Prefixes of the system's own parameters; others, such as those of the golden set, have no neighbouring values."""
@@ -47,7 +47,7 @@ _HYBRID = ("hybrid_rrf", "hybrid_convex")
 
 @dataclass(frozen=True)
 class AblationCase:
-    """One config: the factor in which it differs from the ablated config ("" for the latter), and all its overrides."""
+    """A config to run: the factor in which it differs from the ablated config ("" if in none), and its overrides."""
 
     factor: str
     overrides: Overrides
@@ -72,10 +72,10 @@ def around(
 ) -> list[AblationCase]:
     """List the cases that differ from a config in one factor: the option of a group, or the value of a parameter.
 
-    Options come first; a parameter takes its neighbouring values. ``base`` are the config's overrides, ``parameters``
-    the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted`` restricts the
-    factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted factor
-    that cannot change.
+    Cases with other options come first. A parameter takes its neighbouring values. ``base`` are the config's overrides,
+    ``parameters`` the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted``
+    restricts the factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted
+    factor that cannot change.
     """
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}
@@ -97,7 +97,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbouring values of a numeric parameter of the system, as strings; [] for any other parameter."""
+    """Return the neighbouring values of a numeric parameter (see `AREAS`) as strings; empty for any other parameter."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -119,7 +119,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to a group's option; a reranker can only be removed, and a `KEPT` option has none."""
+    """Return the alternatives to an option of a group; a reranker can only be removed, a `KEPT` option has none."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -133,7 +133,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with a parameter set by ``line``, which replaces any override of the same key."""
+    """Return the overrides with ``line`` appended in place of any override of the same key."""
     return (*(kept for kept in base if key_of(kept) != key_of(line)), line)
 
 

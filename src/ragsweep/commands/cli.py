@@ -1,4 +1,4 @@
-"""The command line: ``python run.py …`` in a clone, ``ragsweep run …`` anywhere."""
+"""The command line: ``ragsweep run …`` where the package is installed, ``python run.py …`` in a clone."""
 
 import gc
 import os
@@ -81,7 +81,7 @@ RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows it, a name given to i
 
 
 def main() -> None:
-    """Run ``ragsweep COMMAND ...``."""
+    """Run ``ragsweep COMMAND ...`` with the arguments of the process, and exit with the status of the command."""
     command, *arguments = sys.argv[1:] or [""]
     if command.partition("=")[0] in ("-sc", "--shell-completion"):
         _complete(sys.argv[1:])
@@ -108,17 +108,17 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    Exit status: 0 done, 1 a config failed or lacks scores, an enforced target was missed, or MLflow lacks a result,
-    2 bad input or config, 129, 130 and 143 interrupted.
+    The exit status is 0 if all is done; 1 if a config failed or lacks scores, an enforced target was missed, or MLflow
+    lacks a result; 2 for bad input or a bad config; and 129, 130 or 143 after an interruption.
     """
-    # Imports and composition allocate many long-lived objects; a collection every 700 of them takes an
-    # eighth of the time.
+    # Imports and composition allocate many long-lived objects; by default, garbage collection every 700 objects
+    # takes an eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     _exit_with(partial(_command, "run"), list(sys.argv[1:] if arguments is None else arguments))
 
 
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
-    """Exit with a command's status; report bad input without a traceback, and release resources on a signal."""
+    """Run a command and exit with its status; report bad input without a traceback, and end cleanly on a signal."""
     _quieten()
     sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: readable by owner and group only
@@ -141,7 +141,7 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
 
 
 def _command(name: str, arguments: list[str]) -> int:
-    """Run one command, imported on demand because some are slow to import."""
+    """Run one command and return its exit status; its module is imported only here, because imports may be slow."""
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
 
@@ -157,7 +157,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the user has set their variables."""
+    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the variables are set."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

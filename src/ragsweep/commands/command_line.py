@@ -1,4 +1,4 @@
-"""What the commands share: options with one-line errors, printed documents, and the metrics to show."""
+"""Functions that commands share: options with one-line errors, output of documents, and default metrics."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser with one-line errors."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise ConfigError with the fault that argparse found."""
+        """Raise ConfigError with argparse's message on one line."""
         raise ConfigError(f"{self.prog.removeprefix('ragsweep ')}: {message.removeprefix('argument ')}; see --help")
 
 
@@ -63,7 +63,7 @@ def print_blocks(*blocks: Block) -> None:
 
 
 def write_document(path: Path, text: str, way_out: str = "choose another file") -> None:
-    """Write text to a file, creating its folder if needed; raises InputError with ``way_out`` if that fails."""
+    """Write text to a file, creating its folder if needed; raises InputError, with ``way_out``, on failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -82,6 +82,6 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 
 def usual_metrics(results: Sequence[Result]) -> list[str]:
-    """Return the metrics to show by default: the objectives, then those that `headline` lists."""
+    """Return the metrics to show by default: the objectives, then the metrics that `headline` lists."""
     named = [name for result in results for name in objectives(result.run.config)]
     return list(dict.fromkeys([*named, *headline(results)]))

@@ -1,4 +1,4 @@
-"""``ragsweep compare``: two configs, question by question."""
+"""``ragsweep compare``: compare two configs, question by question."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ the baseline. Runs on different golden sets or corpora are rejected."""
 
 
 def compare(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep compare``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep compare``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep compare", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
@@ -74,7 +74,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the metrics to compare: the requested ones, else the usual and the labelled ones.
+    """Return the requested metrics or, without a request, the usual and the labelled metrics.
 
     Raises RagsweepError for results, metrics or labels that cannot be compared.
     """
@@ -88,7 +88,7 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
 
 
 def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, RecordedRun]) -> Document:
-    """Build the comparison of two configs: differing settings, metrics, slices, and the questions that changed most."""
+    """Build the document that compares two configs by settings, metrics, slices, and the most changed questions."""
     baseline, candidate = runs
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)
@@ -132,7 +132,7 @@ def _difference(row: Row) -> str:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield notes on each metric: on its difference, on questions that lack a score in a config, and on slices."""
+    """Yield notes on each metric: on its difference, on questions without a score in a config, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
@@ -148,7 +148,10 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield slices with a shown difference or a note, and slices that may be worse although the average is better."""
+    """Yield statements on slices with a shown difference or a note, and on slices that may be worse despite a gain.
+
+    The gain is that of the candidate over all questions.
+    """
     metric = row["metric"]
     for part in slices:
         if part["verdict"] in (SHOWN_BETTER, SHOWN_WORSE) or part["note"]:
@@ -190,7 +193,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types: ``metrics`` as MLflow's log_metrics takes them, tables as log_table does."""
+    """Return the conclusion in JSON types: ``metrics`` in the format of MLflow's log_metrics, tables in log_table's."""
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

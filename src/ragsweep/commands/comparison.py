@@ -1,4 +1,4 @@
-"""The comparison of two recorded configs: the sweep that contains them, verdicts, and rows of data."""
+"""The comparison of two recorded configs: the sweep that contains both, the verdicts, and tables of results."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ _OPPOSITE = "the typical question and the mean differ in opposite directions: a 
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs of a sweep that contains both runs; None if there is no such sweep.
+    """Return the configs of a sweep that contains both runs, with its declared baseline; None without such a sweep.
 
-    One of the runs may be the sweep's declared baseline, which is returned with the configs.
+    The declared baseline may be one of the runs, even if it is not a config of the sweep itself.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
@@ -39,7 +39,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 
 
 def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
-    """Map each metric to the verdict on the candidate, in words and with the difference, as ``compare`` prints it."""
+    """Map each metric to the verdict on the candidate with the difference, in the words that ``compare`` prints."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     verdicts = {}
@@ -67,7 +67,7 @@ class PairRows(NamedTuple):
 
 
 def pair_rows(conclusion: PairConclusion) -> PairRows:
-    """Return the rows of a pair's conclusion."""
+    """Return the conclusion on a pair of configs as rows."""
     metrics = [
         {**row, **_corrected(one, row)} if conclusion.labelled else row
         for one in conclusion.metrics
@@ -129,7 +129,7 @@ def _metric_row(one: PairMetric) -> Row:
 def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     """Return the interval of the difference and, if ``ratios``, the ratio with its interval.
 
-    With ``ratios`` the interval of the difference is NaN; without them the ratio and its interval are None.
+    If ``ratios``, the interval of the difference is NaN; otherwise, the ratio and its interval are None.
     """
     ends = [float(low), float(high)]
     ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
@@ -138,9 +138,9 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return a metric's difference as corrected by labels, and the verdict on it.
+    """Return the columns of a metric's difference as corrected by human labels, and of the verdict on this difference.
 
-    Without a correction the difference is NaN, and the row's verdict stays as it is.
+    Without a correction, the difference is NaN, and the verdict of ``row`` is not replaced.
     """
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:

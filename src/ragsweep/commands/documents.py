@@ -1,4 +1,4 @@
-"""The documents passed to a command, read from a folder or a file."""
+"""Reading of the documents that a command receives as a folder or a file."""
 
 import sys
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from ragsweep.golden.corpora import read_corpus, read_folder
 
 
 def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
-    """Read a folder of pages, a BEIR folder, or a file, and print notes on the documents to standard error.
+    """Return the corpus in a folder of pages, a BEIR folder, or a file; print notes on it to standard error.
 
-    ``excluded`` are patterns of ids to skip in a folder of pages. Raises InputError for faulty files.
+    ``excluded`` are patterns of the ids to skip in a folder of pages. Raises InputError for faulty files.
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
     if path.is_dir() and not (path / "corpus.jsonl").exists():

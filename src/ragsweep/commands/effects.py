@@ -39,7 +39,7 @@ _INTERACTIONS = {
 
 
 def effects(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep effects``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep effects``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", metavar="SWEEP", help=SWEEP)
     parser.add_argument("--metric", help="the metric (default: the objective)")
@@ -89,7 +89,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
 
 
 def _order(effect: Effect) -> tuple[int, float]:
-    """Return a sort key: main effects before interactions, the largest first, and effects without an estimate last."""
+    """Return a sort key: main effects before interactions, larger before smaller, effects without an estimate last."""
     return len(effect.factors) + 10 * bool(effect.note), -abs(effect.estimate) if not effect.note else 0.0
 
 

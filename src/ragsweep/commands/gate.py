@@ -1,4 +1,4 @@
-"""``ragsweep gate``: may the candidate replace the baseline?"""
+"""``ragsweep gate``: decide whether a candidate may replace the baseline."""
 
 import argparse
 import math
@@ -57,9 +57,9 @@ margin .05 and equal configs it passes in 51 %% of cases, and the default test i
 
 
 def gate(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep gate``; return the exit status.
+    """Run ``ragsweep gate``; return the exit status, and raise RagsweepError for bad input.
 
-    0 pass, 1 fail, 2 bad input, 3 inconclusive, or refused because the runs are not comparable.
+    The status is 0 for pass, 1 for fail, and 3 for inconclusive or for runs that are not comparable.
     """
     options = read(arguments)
     candidate = find_run(options.path, options.candidate)
@@ -135,7 +135,10 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition; for ``LEAST``, ``METRIC=+X`` is a gain. Raises ConfigError if invalid."""
+    """Read ``METRIC=X`` as a condition; if ``kind`` is `LEAST`, ``METRIC=+X`` is a gain.
+
+    Raises ConfigError for a text without a metric, or without a finite number that the kind allows.
+    """
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:
@@ -152,7 +155,7 @@ def read_condition(text: str, kind: str = MARGIN) -> Condition:
 
 
 def read_questions(path: Path, known: Collection[str]) -> list[str]:
-    """Read question ids, one per line; lines that begin with # are comments.
+    """Return the question ids in a file, one per line; lines that begin with # are comments.
 
     Raises InputError for a file that cannot be read or has no ids, and for ids that are not in ``known``.
     """
@@ -172,7 +175,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids in a file or, without one, those marked as critical; raises InputError if there are none."""
+    """Return the ids in a file or, if ``file`` is "", the ids marked as critical; raises InputError without any."""
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
@@ -194,8 +197,9 @@ def decide(
     """Decide whether the candidate meets all conditions: margins and gains against the baselines, and bounds.
 
     The gate passes if all checks that count (see `Check.counts`) pass, so no correction for multiple tests is needed
-    (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any check fails, and is refused for runs
-    that are not comparable. Raises RagsweepError for an unknown or unsuitable metric, and an unknown label or question.
+    (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any of these checks fails, and is refused
+    for runs that are not comparable. Raises RagsweepError for an unknown or unsuitable metric, an unknown label or
+    question, or faulty human labels.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}
@@ -253,7 +257,7 @@ def decide(
 def _check_against(
     before: Result, after: Result, conditions: Sequence[Condition], scopes: Mapping[str, Scope]
 ) -> tuple[list[Check], list[str]]:
-    """Return the checks of the conditions against one baseline, and notes on missing scores."""
+    """Check the conditions against one baseline; return the checks, and notes on missing scores."""
     checks, notes = list[Check](), list[str]()
     for condition in conditions:
         scope = scopes[condition.metric]

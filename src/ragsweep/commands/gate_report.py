@@ -20,14 +20,17 @@ FORMAT = "ragsweep.gate/1"
 _SAME = ("decision", "reason", "decisions", "sequential", "verdicts", "questions", "notes")
 COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
-"""Columns of the uncorrected result; they are empty unless human labels correct the judge's scores."""
+"""Fields of the uncorrected result, written only if human labels correct the judge's scores."""
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The decision of a gate, and its basis. A refused pair has a reason and no checks.
+    """The decision of a gate, and the basis of the decision.
 
-    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each; empty if refused.
+    If the runs are not comparable, the decision is "refused", with a reason and without checks.
+
+    If there is an anchor, ``decisions`` maps "baseline" and "anchor" to the decision against each of them; otherwise,
+    or if the decision is "refused", it is empty.
     """
 
     decision: Decision
@@ -45,7 +48,7 @@ class GateDecision:
 
 
 def correction(check: Check, judged: Gate) -> str:
-    """Describe how human labels correct a check; ``judged`` is its result without them."""
+    """Describe how human labels correct a check; ``judged`` is the result without the labels."""
 
     def basis(found: Gate) -> str:
         moved = signed(found.difference, check.unit) if check.condition.paired else amount(found.candidate, check.unit)

@@ -1,4 +1,4 @@
-"""``ragsweep judge``: the agreement of a judge with human labels, and with itself."""
+"""``ragsweep judge``: how well a judge agrees with human labels, and with itself when it judges again."""
 
 import argparse
 import math
@@ -38,7 +38,7 @@ here are within the judge's noise."""
 
 
 def judge(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep judge``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep judge``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep judge", description="Measure the reliability of a judge.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="calibrate | noise", required=True)
     calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people", allow_abbrev=False)
@@ -92,9 +92,9 @@ def _calibrate(options: argparse.Namespace) -> Document:
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
-    """Return labels as metric -> question -> value.
+    """Return labels as metric -> question id -> value.
 
-    Raises InputError if a question has two values of one metric: only a run can show which of them counts.
+    Raises InputError if a question has two values of a metric, because only a run shows which value applies.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:
@@ -106,7 +106,7 @@ def by_metric(labels: Sequence[HumanLabel]) -> Scores:
 
 
 def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> dict[str, float]:
-    """Return the labels of a metric that count for a run; raises InputError if none does."""
+    """Return question id -> label for the labels of a metric that apply to a run; raises InputError if none does."""
     chosen = [label for label in labels if label.metric == metric]
     if not any(label.run or label.answer for label in chosen) or metric not in run.result.summaries.metrics:
         return dict(by_metric(chosen)[metric])
@@ -151,7 +151,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
 
 
 def _stated(label: str, form: str, *intervals: Interval) -> Statement:
-    """Make a statement whose text is ``form`` with the intervals in its braces."""
+    """Return a statement whose text is ``form`` with its placeholders ``{}`` replaced by the intervals."""
     return Statement(label, form.format(*map(_shown, intervals)), {"intervals": intervals})
 
 
@@ -167,7 +167,10 @@ _REPLICATE = "judge.replicate"
 
 
 def noise_document(options: argparse.Namespace) -> Document:
-    """Build the document of a judge's noise in the chosen metrics, else in all ``ragas_*`` metrics that both runs have.
+    """Build the document of a judge's noise: how much the scores of a metric differ between two runs of one config.
+
+    The metrics are the chosen ones, or else all ``ragas_*`` metrics that both runs have.
+
 
     Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
     """

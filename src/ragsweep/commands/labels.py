@@ -17,9 +17,9 @@ Scores = Mapping[str, Mapping[str, float]]  # metric -> question id -> number
 
 
 def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanLabel]:
-    """Read labels of the answers of recorded configs; empty without a file.
+    """Read human labels for answers of recorded configs; return an empty list if ``path`` is None.
 
-    Raises InputError for faults in the file, and for labels outside the scale of their metric.
+    Raises InputError for faults in the file, and for labels outside the bounds of their metric.
     """
     labels = read_labels(path) if path else []
     check_run_labels(labels, results)
@@ -27,7 +27,10 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 
 
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
-    """Raise InputError for labels outside the bounds that the results' configs define or `bounds_of_scores` infers."""
+    """Raise InputError if a label is outside the bounds of its metric.
+
+    The bounds are those that the config of a result defines or, without any, those that `bounds_of_scores` infers.
+    """
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
         for result in results:
@@ -39,13 +42,13 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Infer the bounds of an undefined metric: 0 and 1 if it has scores and all are between these, else infinite."""
+    """Infer the bounds of a metric from its scores: 0 and 1 if it has scores and all lie from 0 to 1, else infinite."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 
 
 def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None:
-    """Raise InputError if there are labels, but none is of a metric that the command compares."""
+    """Raise InputError if there are labels, but none of them is for a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"all are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
@@ -55,8 +58,8 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
     """Return the bounds of a metric, each infinite if undefined.
 
-    The metric under the key ``metrics.NAME`` takes precedence. Raises ConfigError if that one cannot be built, or if
-    the config does not define the metric.
+    The definition under the key ``metrics.NAME`` takes precedence. Raises ConfigError if this definition cannot be
+    built, or if the config does not define the metric.
     """
     nodes = config.get("metrics") or {}
     for key in sorted(nodes, key=lambda key: key != metric):
@@ -75,15 +78,19 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
 
 
 def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
-    """Return the lowest and the highest bound of a metric in the results' configs (see :func:`metric_bounds`)."""
+    """Return a metric's lowest and highest bound in the configs of results.
+
+    Raises ConfigError as `metric_bounds` does.
+    """
     lowest, highest = zip(*(metric_bounds(result.run.config, metric) for result in results), strict=True)
     return min(lowest), max(highest)
 
 
 def metric_range(results: Sequence[Result], metric: str) -> float:
-    """Return the width of a metric's range, by the definitions in the results' configs.
+    """Return the distance between the lowest and the highest bound of a metric in the results' configs.
 
-    Raises ConfigError for a metric without bounds, and for a result on questions that change as the set grows.
+    Raises ConfigError for a metric without finite bounds, and for a result on a partition or a limited number of
+    questions, because these questions change as the golden set grows.
     """
     for result in results:
         if result.run.dataset.partition != ALL or (result.run.config.get("dataset") or {}).get("limit"):
@@ -99,7 +106,7 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
 
 
 def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
-    """Return a metric's widest bounds; infinite if a recorded config lacks it, or it cannot be built here."""
+    """Return a metric's widest bounds; both are infinite if a config does not define it or it cannot be built."""
     try:
         return widest_bounds(results, metric)
     except ConfigError:
@@ -107,7 +114,7 @@ def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
 
 
 def scores_by_question(result: Result) -> Scores:
-    """Return the scores of an evaluated config by metric and question; missing scores are left out."""
+    """Return the finite scores of an evaluated config as metric -> question id -> score."""
     return {
         name: {
             question: float(value)

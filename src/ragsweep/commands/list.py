@@ -25,7 +25,7 @@ numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the 
 
 
 def list(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep list``; return the exit status."""
+    """Run ``ragsweep list``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep list", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP}; lists its configs")
     parser.add_argument("--all", action="store_true", help=f"all, not only the latest {MOST}")
@@ -86,7 +86,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
 
 
 def _named(names: Mapping[str, str], target: str) -> str:
-    """List the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``."""
+    """Join the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``; "" without names."""
     places = [(name, one.partition("#")) for name, one in names.items()]
     return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
 

@@ -12,7 +12,7 @@ named sweep. In a run command, name=NAME names the sweep."""
 
 
 def name(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep name``; return the exit status."""
+    """Run ``ragsweep name``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep name", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("target", nargs="?", metavar="RUN", help="a config, SWEEP#NUMBER or a run's id, or a sweep")
     parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")

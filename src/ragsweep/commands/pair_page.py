@@ -1,4 +1,4 @@
-"""The page that compares two configs, with its charts, and the files next to it."""
+"""The page that compares two configs, with its charts, and the files written next to the page."""
 
 import math
 import time
@@ -58,7 +58,7 @@ def pair_document(report: PairReport) -> Document:
 
 
 def write_report(report: PairReport, folder: Path) -> None:
-    """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl``; raises InputError on failure."""
+    """Write ``comparison.html``, ``comparison.json`` and ``cases.jsonl`` to a folder; raises InputError on failure."""
     cases = "".join(to_json(case, indent=None) + "\n" for case in report.cases())
     contents = {
         PAGE: as_html(pair_document(report), Secrets()),
@@ -144,9 +144,9 @@ def _charts(report: PairReport) -> Iterator[Block]:
 
 
 def _quality(report: PairReport) -> str:
-    """Return the metric with the most distinct scores of the candidate: a chart of hits and misses shows little.
+    """Return the metric in which the candidate has the most distinct scores, because it makes the clearest chart.
 
-    Metrics named ``answer_*`` or ``latency_*`` are passed over; if there are no others, the first metric is returned.
+    Metrics named ``answer_*`` or ``latency_*`` are ignored; if there is no other metric, return the first.
     """
     names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
     different = report.results[1].questions
@@ -201,7 +201,7 @@ def _improvement(check: Check | None, higher_is_better: bool) -> str:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 NONE = "(none)"
-"""The kind of a missing counterpart: nothing expected, or nothing found."""
+"""Label of a missing counterpart in a confusion matrix: nothing was expected, or nothing was found."""
 
 COLOURS = (MUTED, ACCENT)
 
@@ -229,7 +229,7 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
 
 
 def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
-    """Plot each question by response time and score; ``milliseconds`` has a list of times for each config."""
+    """Plot each question by response time and score; ``milliseconds`` has one list of times per config."""
     traces = [
         {
             "type": "scatter",

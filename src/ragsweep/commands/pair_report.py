@@ -1,4 +1,4 @@
-"""The content of the report of two configs: tables, a JSON record of the comparison, and one record per question."""
+"""The content of a report that compares two configs: tables, a JSON record, and one record per question."""
 
 import math
 from collections import Counter
@@ -25,9 +25,9 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics of a report: the success metric, the objective, the headline, targets and answer metrics.
+    """Return the metrics of a report: those of success, objectives, headline and targets, and metrics of answers.
 
-    Only metrics that are means, that have a better direction, and that both configs have scores for are included.
+    A metric is included only if it is a mean, has a better direction, and has scores in both configs.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
@@ -44,7 +44,7 @@ def pair_metrics(first: Result, second: Result) -> list[str]:
 
 @dataclass(frozen=True)
 class PairReport:
-    """The report of two compared configs; ``path`` is the folder of their ledger."""
+    """The content of a report that compares two configs; ``path`` is the folder of their ledger."""
 
     conclusion: PairConclusion
     path: str
@@ -65,7 +65,7 @@ class PairReport:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """One row per metric of the comparison, with Student's and the bootstrap interval."""
+        """One row per metric of the comparison, with the 95 % Student and bootstrap intervals of the difference."""
         rows = list[Row]()
         for row in self._rows.metrics:
             matrix = score_matrix(self.results, row["metric"])
@@ -93,7 +93,7 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """For each config, the response time of each question in ms: the sum of its measured steps, NaN without any."""
+        """For each config, the response time of each question in ms: the sum of its measured steps, or NaN."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property

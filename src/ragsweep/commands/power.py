@@ -1,4 +1,4 @@
-"""``ragsweep power``: the smallest difference that a golden set detects, and how many questions a difference needs."""
+"""``ragsweep power``: the smallest detectable difference, and the number of questions to detect a given one."""
 
 import argparse
 import math
@@ -43,7 +43,7 @@ annotated yet, from measured variances or from those of a pilot RUN."""
 
 
 def power(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep power``; return the exit status: 0 done, 2 bad input."""
+    """Run ``ragsweep power``; return the exit status 0. Raises RagsweepError for bad input."""
     options = _read(arguments)
     if options.questions is not None:
         return _plan(options)
@@ -108,7 +108,7 @@ def _is_repeat(first: Result, second: Result) -> bool:
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
-    """Read the results of the sweep that all runs belong to; empty if there is none."""
+    """Read the results of the sweep to which all runs belong; return an empty list without such a sweep."""
     sweep, *others = {run.sweep for run in runs}
     return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
 
@@ -117,7 +117,10 @@ def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """Show the detectable differences of a planned golden set; raises RagsweepError for an unusable plan or pilot."""
+    """Print the differences that a planned golden set can detect; return 0.
+
+    Raises RagsweepError for an unusable plan or pilot.
+    """
     runs = [find_run(options.path, run) for run in options.runs]
     clusters = options.questions if options.clusters is None else options.clusters
     design = Design(options.questions, clusters, options.configs or 1)
@@ -133,7 +136,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> list[Planned]:
-    """Measure how each metric varies in the pilot; raises InputError if too few independent questions have scores."""
+    """Return how each metric varies in the pilot; raises InputError if too few independent questions have scores."""
     results = [run.result for run in runs]
     for result in results:
         check_same_questions(results[0], result)

@@ -1,4 +1,4 @@
-"""The documents of ``ragsweep power``: what a golden set can show, and what a planned one could."""
+"""The documents of ``ragsweep power``: the differences that a golden set, or a planned one, can detect."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ def power_document(
     configs: int,
     siblings: int,
 ) -> Document:
-    """Build the document of the differences that the questions of one or two configs can show.
+    """Build the document of the differences that a golden set can detect, by the scores of one or two configs.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise of each repetition. ``siblings`` is the
     number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number of configs that are compared
@@ -155,7 +155,7 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe, for one metric, how many independent questions the planned ones are equivalent to."""
+    """Describe, for one metric, to how many independent questions the planned questions are equivalent."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"

@@ -43,7 +43,7 @@ CHANGED = "What differs between the best config of a sweep and that of the sweep
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep report``; return the exit status."""
+    """Run ``ragsweep report``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (default: the newest)")
@@ -121,7 +121,7 @@ def _golden_set(one: Recorded) -> tuple[str, str]:
 
 
 def _latest_first(sweeps: Sequence[Recorded], questions: Callable[[Recorded], Hashable]) -> list[list[Recorded]]:
-    """Group sweeps for which ``questions`` is the same, the group with the latest sweep first."""
+    """Group sweeps for which ``questions`` returns the same value, the group with the latest sweep first."""
     asked: dict[Hashable, list[Recorded]] = {}
     for one in sweeps:
         asked.setdefault(questions(one), []).append(one)
@@ -142,7 +142,7 @@ def _golden_sets(sweeps: Sequence[Recorded]) -> Block:
 
 
 def _group(group: Sequence[Recorded]) -> Iterator[Block]:
-    """Yield a chart of several sweeps on the same questions, and a table of the sweeps, latest first."""
+    """Yield a chart (for two or more sweeps) and a table, latest first, of sweeps on the same questions."""
     metric = group[0][0].summary.name
     if len(group) > 1:
         yield Charts([{"label": "", "figure": charts.history([one for one, _ in group], metric)}], NOTE)
@@ -157,6 +157,6 @@ def _group(group: Sequence[Recorded]) -> Iterator[Block]:
 
 
 def _changes(old: Result, new: Result) -> str:
-    """List the differences between the best configs of two sweeps, and whether they use the same documents."""
+    """Describe what differs between the best configs of two sweeps: the documents, and factors; "nothing" if equal."""
     corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

@@ -18,7 +18,7 @@ _REFUSED = {
     " conf/experiment/NAME.yaml",
     "--experimental-rerun": "repeat the same overrides; stored results are reused",
 }
-"""Unsupported options of Hydra, and their replacements."""
+"""Unsupported options of Hydra (name and short name) -> the replacement."""
 
 
 def run(arguments: Sequence[str]) -> int:

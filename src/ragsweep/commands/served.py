@@ -1,4 +1,4 @@
-"""The traces of a served model, selected by version and time."""
+"""Reading of a served model's traces, selected by version and time."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 
 def read_since(text: str, now: float) -> float:
-    """Convert a duration before now, or a date, to seconds since 1970; raises ConfigError for any other text."""
+    """Convert an age such as 7d, or a date, to seconds since the epoch; raises ConfigError for any other text."""
     if found := re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text):
         return now - float(found[1]) * _UNITS[found[2]]
     try:
@@ -30,9 +30,9 @@ def read_since(text: str, now: float) -> float:
 def read_traces(
     registry: ModelRegistry, version: ModelVersion, since: float, experiment: str | None
 ) -> tuple[list[ServedTrace], Counter[str]]:
-    """Read the traces of a version since a time, and count the skipped ones by reason.
+    """Return the traces of a version since a time, and the number of skipped traces by reason.
 
-    Raises InputError for a version without tracing.
+    ``since`` is in seconds since the epoch. Raises InputError for a version without the tag that its traces share.
     """
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: lacks the tag {BUNDLE}, which its traces share; ship the config again")

@@ -33,7 +33,7 @@ questions with score 0 in the first metric, with their texts and retrieved chunk
 
 
 def show(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep show``; return the exit status."""
+    """Run ``ragsweep show``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep show", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
@@ -71,7 +71,7 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield the sweep's verdict on a config; nothing if there is no sweep, or no verdict on the config."""
+    """Yield a sentence on the verdict of the config's sweep on it; nothing without a sweep or such a verdict."""
     if run.sweep is None:
         return
     ledger = open_ledger(path)
@@ -127,7 +127,7 @@ def _missed_document(result: Result, metric: str) -> Document:
 
 
 def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
-    """Yield the best rank of the evidence, the context, and the answer and reference of question ``n``."""
+    """Yield texts on question ``n``: the best rank of its evidence, the context, the answer and the reference."""
     rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)

@@ -1,4 +1,4 @@
-"""``ragsweep store``: show and empty the store."""
+"""``ragsweep store``: list the stored stage results, and remove some or all of them."""
 
 import argparse
 import os
@@ -44,7 +44,11 @@ class Listing(NamedTuple):
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return 0. Raises InputError if a confirmation is needed but there is no terminal."""
+    """Run ``ragsweep store``; return the exit status 0.
+
+    Raises ConfigError for an unknown stage, and if a confirmation is needed but there is no terminal. Raises InputError
+    if the store cannot be read or changed.
+    """
     options = read(arguments)
     place, origin = _find(options.path)
     try:
@@ -97,7 +101,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_size(text: str) -> int:
-    """Return a size such as 500MB or 2 GiB in bytes; raises ArgumentTypeError for any other text."""
+    """Convert a size such as 500MB or 2 GiB to bytes; raises ArgumentTypeError for any other text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *((?:[KMGT]I?)?B)", text.strip().upper())
     if not match:
         raise argparse.ArgumentTypeError(f'must be a size such as 500MB or 2GB, got "{text}"')
@@ -105,7 +109,7 @@ def read_size(text: str) -> int:
 
 
 def read_age(text: str) -> float:
-    """Return an age such as 12h or 30d in seconds; raises ArgumentTypeError for any other text."""
+    """Convert an age such as 12h or 30d to seconds; raises ArgumentTypeError for any other text."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw])", text.strip().lower())
     if not match:
         raise argparse.ArgumentTypeError(f'must be an age such as 45m, 12h, 30d or 8w, got "{text}"')
@@ -113,7 +117,7 @@ def read_age(text: str) -> float:
 
 
 def _find(path: str | None) -> tuple[StorePlace, str]:
-    """Return the store, and where its path was set."""
+    """Return the store, and a phrase on the origin of its path: the option, the environment or the default."""
     given = os.environ.get("RAGSWEEP_STORE")
     origin = "--path" if path else "the environment's RAGSWEEP_STORE" if given else "the default, in this folder"
     return StorePlace(Path(path or given or ".ragsweep").absolute()), origin
@@ -156,7 +160,7 @@ def _confirmed() -> bool:
 
 
 def listing_document(listing: Listing, origin: str) -> Document:
-    """Build the document of a store's content; ``origin`` says where the store's path was set."""
+    """Build the document of a store's content; ``origin`` describes where the path of the store was set."""
     rows = _entry_rows(listing) if listing.each else _stage_rows(listing)
     header = ["stage", ">entries", ">size", ">took", ">oldest", ">newest", ">last used"]
     if listing.each:
@@ -261,7 +265,7 @@ def _sums(items: Sequence[Item]) -> dict[str, float]:
 
 
 def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> Document:
-    """Build the document of the items to remove."""
+    """Build the document of the items to remove; ``origin`` describes where the path of the store was set."""
     sections = [Section([_named(place, origin)])]
     if items:
         rows = []
@@ -277,7 +281,8 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
     """Build the document of the removed items, and of those that could not be removed.
 
-    ``tried`` has each item with the reason why it was not removed, or "". ``kept`` is why store.db keeps unused space.
+    ``tried`` has each item with the reason why it was not removed ("" if removed). ``kept`` is the reason why store.db
+    keeps unused space ("" if it does not).
     """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]

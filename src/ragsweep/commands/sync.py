@@ -1,4 +1,4 @@
-"""``ragsweep sync``: upload records of the ledger that MLflow lacks."""
+"""``ragsweep sync``: send to MLflow the records of the ledger that it lacks."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ runs are not changed. Rankings (TREC run files) and traces are not in the ledger
 
 
 def sync(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep sync``; return the exit status."""
+    """Run ``ragsweep sync``; return the exit status 0."""
     parser = Parser("ragsweep sync", description=_ABOUT)
     add_path(parser)
     parser.add_argument("--uri", help="as tracking.uri (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")
@@ -41,7 +41,7 @@ def sync(arguments: Sequence[str]) -> int:
 
 
 def _elsewhere(ledger: Ledger, tracker: Mlflow) -> Iterator[Statement]:
-    """Yield the number of unsent results for every other database or experiment, with the options that send them."""
+    """Yield the number of unsent results for each other database or experiment, with the options to send them."""
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
         where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"

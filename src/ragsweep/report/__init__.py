@@ -1,1 +1,1 @@
-"""Results for people and programs: tables, charts, the verdict, an HTML page, and JSON and CSV files."""
+"""Presentation of results: tables, charts, verdicts, an HTML page, and JSON and CSV files."""

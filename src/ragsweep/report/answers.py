@@ -21,9 +21,10 @@ MOST_LINES = 8
 
 
 def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield how context changes the answers of the configs that gain most from it.
+    """Yield statements on how context changes the answers, for the `MOST_LINES` configs that gain most from it.
 
-    Yields nothing if no config can be compared with one that answers without context.
+    Each config is compared with a config that answers the same questions without context. Yield nothing if there is no
+    such pair.
     """
     pairs = sorted(against_no_context(results), key=lambda pair: -_gain(pair.effect))
     shown = pairs[:MOST_LINES]
@@ -52,9 +53,10 @@ def _effect(pair: ContextPair) -> str:
 
 
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the number of answers with thoughts, and the effect of context.
+    """Yield statements on the number of answers with thoughts (a model's reasoning), and on the effect of context.
 
-    For a single config, outcomes, abstention and searches come first.
+    For a single config, statements on the outcomes of answers, on abstention and on searches come first. A topic
+    without data has no statement.
     """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):
@@ -78,9 +80,9 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield how many of the questions that need the corpus led to a search, and how many of the others.
+    """Yield two statements: how many of the questions that need the corpus led to a search, and how many others did.
 
-    Yields nothing if this is unknown.
+    Yield nothing if the results do not contain this information.
     """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
@@ -96,7 +98,7 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
-    """Return the CSV files about answers: name -> content; empty without answers."""
+    """Return the CSV files about answers as file name -> content; empty if the results contain no such data."""
     files = {}
     if pairs := against_no_context(results):
         kinds = [kind.replace(" ", "_") for kind in KINDS]
@@ -122,7 +124,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
 
 
 def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
-    """Yield the effect of a known distractor in the context; nothing for None."""
+    """Yield a statement on the effect of a known distractor in the context; nothing if ``found`` is None."""
     if found:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
         text = (

@@ -1,4 +1,4 @@
-"""What the runs of a sweep contain in MLflow: files, the numbers of the verdict, and tables of questions."""
+"""The content of a sweep's runs in MLflow: files, the figures of the comparison, and tables of questions."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def artifacts(
     headline: Sequence[str],
     conclusion: SweepConclusion | None = None,
 ) -> dict[str, bytes]:
-    """Return the files made of a sweep's results, by name: ``results.json``, ``results.csv``, charts, verdict, answers.
+    """Return the files of a sweep as file name -> content: results as JSON and CSV, charts, the verdict, answers.
 
     ``sweep`` is a mapping of facts about the sweep as a whole, or just its name. ``conclusion`` is None for a single
     config; a conclusion whose ``comparison`` is None is ignored.
@@ -70,7 +70,7 @@ MOST_ROWS = 50
 
 
 def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
-    """Return the files of a conclusion by name; empty without a comparison."""
+    """Return the files on the verdict as file name -> content; empty if the conclusion has no comparison."""
     verdict = conclusion.compared
     if verdict is None:
         return {}
@@ -95,9 +95,9 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return the comparison's finite figures by name, for MLflow's list of runs.
+    """Return the figures of a comparison by metric name, for MLflow's list of runs; NaN and infinity are omitted.
 
-    The names have no slash, because MLflow charts metrics with a slash in their names before all others.
+    The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
     """
     values = {
         "verdict_configs": len(verdict.matrix.configs),
@@ -111,9 +111,9 @@ def numbers(verdict: SweepComparison) -> dict[str, float]:
 
 
 def differences_csv(verdict: SweepComparison) -> bytes:
-    """Return one CSV line per metric and config, with the difference from the reference.
+    """Return a CSV file with one line per metric and config: the config's difference from the reference, and tests.
 
-    Only the lines of the deciding metric have a verdict.
+    Only the lines of the metric that decides the sweep have a verdict.
     """
     rows = [
         [
@@ -154,7 +154,7 @@ def _interval(found: Differences | Slice, n: int) -> list[float]:
 
 
 def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> Document:
-    """Build the document of a comparison: the conclusions, and a table of the best configs."""
+    """Build the document of a comparison: the conclusions, and a table of the `MOST_ROWS` best configs."""
     rows = []
     for row in np.argsort(-verdict.ranked, kind="stable").tolist()[:MOST_ROWS]:
         compared = ["", "reference", NOT_MEASURED, ""]
@@ -185,14 +185,14 @@ FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
 """The columns before the scores; the page shows about six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
-"""Maximum number of characters of one chunk, and of all contexts of a config together."""
+"""Maximum number of characters of one chunk's text, and of the texts in all contexts of a config together."""
 
 
 def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
-    """Serialise the table of a config's questions as JSON; NaN and infinity become null.
+    """Return the table of a config's questions as JSON, one row per question; NaN and infinity become null.
 
-    ``chunk`` returns the text of the chunk with a given name. The first 500 characters of each text are written, or
-    fewer if there are many chunks. If ``chunk`` is None, only the names are written.
+    ``chunk`` maps the name of a chunk to its text. The table contains the first 500 characters of each text, or fewer
+    if the contexts have more than 2,000 chunks in all. If ``chunk`` is None, it contains only the names.
     """
     words = [result.questions.words_of(n) for n in range(result.questions.rows)]
     reasons = [[f"{name}: {text}" for name, text in one.items()] for one in words]
@@ -213,7 +213,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Convert a cell to JSON: a list becomes a text with one item per line, NaN and infinity become null."""
+    """Convert a cell to a JSON type: a list becomes a string with one item per line, NaN and infinity become None."""
     if isinstance(value, list | tuple):
         return "\n".join(map(str, value))
     value = value.item() if hasattr(value, "item") else value

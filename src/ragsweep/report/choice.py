@@ -1,4 +1,4 @@
-"""Sentences on the choice of a sweep: the config, its expected gains, its costs, and caveats."""
+"""Sentences on the config that a sweep chooses: its expected gains, its costs, and caveats."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,13 +19,16 @@ WORDS = {
 }
 """Cost metric -> its unit in a sentence."""
 SURE = 0.999
-"""Probability above which a sentence says only "more than 99.9 %", and omits the expected loss."""
+"""Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
-"""Minimum ratio of the larger cost to the smaller one for a sentence to mention them."""
+"""Minimum ratio of the larger of two costs to the smaller for a sentence to mention them."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the choice with its gains and caveats, or why there is none; nothing if ``conclusion.deciding`` is None."""
+    """Yield sentences on the choice, its gains and caveats, or on why there is no choice.
+
+    Yield nothing if ``conclusion.deciding`` is None.
+    """
     found = conclusion.deciding
     if isinstance(found, NoComparison):
         yield Statement("", f"No choice: {found.why}{f', {conclusion.where}' if conclusion.where else ''}.")
@@ -71,7 +74,10 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield the configs that refuse all answerable questions; only the choice, if it is one of them."""
+    """Yield a sentence per config that refuses all answerable questions; only on the choice, if it is among them.
+
+    ``refusing`` maps the rows of these configs to the number of refused questions.
+    """
     if row in refusing:
         same = ", as all others do" if len(refusing) == len(verdict.results) else ""
         text = f"It refuses all {refusing[row]:,} answerable questions{same}."
@@ -118,7 +124,7 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
 
 
 def _by_cost(verdict: SweepComparison, row: int) -> str:
-    """Name the choice among configs with the same scores, and say how its cost compares if the cost decides."""
+    """Describe the choice among configs with equal scores: its name and, where costs decide, how its cost compares."""
     costs, rows, config = verdict.costs, range(len(verdict.results)), name(verdict, row)
     cost = verdict.choice.cost or costs.deciding(rows)
     if not cost:
@@ -132,7 +138,10 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 
 
 def _expected(verdict: SweepComparison, found: Against) -> str:
-    """Format the choice's probability of being better, its expected gain, and its expected loss if it is worse."""
+    """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
+
+    If the probability is NaN, format only the mean gain.
+    """
     gain = size(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
@@ -165,7 +174,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield one statement on the costs in which two configs differ notably (`NOTABLE`) and beyond chance, if any."""
+    """Yield a statement on the costs in which two configs differ by `NOTABLE` or more and beyond chance, if any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -195,9 +204,9 @@ def _rises(verdict: SweepComparison) -> Statement:
 
 
 def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> Statement:
-    """Describe a metric by which the choice is shown to be worse than the reference.
+    """Return a statement on a metric in which the choice is shown to be worse than the reference.
 
-    If the choice is the reference, describe a metric by which another config is shown to be better.
+    If the choice is the reference, the statement is on a metric in which config ``other`` is shown to be better.
     """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
     estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))

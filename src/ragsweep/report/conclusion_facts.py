@@ -1,4 +1,4 @@
-"""A conclusion in JSON types: the choice with its figures, the evidence, and the comparison."""
+"""The conclusion of a sweep in JSON types: the choice with its figures, the evidence, and the comparison."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ from ragsweep.stats.conclusion import SweepConclusion
 
 
 def result_texts(conclusion: SweepConclusion) -> list[str]:
-    """List the sentences on the choice and on the evidence."""
+    """Return the sentences on the choice, followed by those on the evidence."""
     return [*texts(choice_statements(conclusion)), *texts(evidence_statements(conclusion))]
 
 
@@ -65,7 +65,7 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Map the metric and the costs to the choice's value and interval; to None if not measured, or without a choice."""
+    """Map the metric and each cost to the choice's value and interval, or to None if unmeasured or without a choice."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)
@@ -77,9 +77,10 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 
 
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
-    """Return a config's lead over the reference, positive if better, with its interval.
+    """Return a config's lead over the reference (positive if better) and its interval: ``estimate``, ``low``, ``high``.
 
-    If amounts are compared as ratios, the interval is NaN; ``ratio``, with its own interval, is config / reference.
+    If amounts are compared as ratios, this interval is NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are added:
+    the ratio of the config to the reference, with its interval.
     """
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
@@ -92,7 +93,10 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
 
 
 def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
-    """Return the comparison in JSON types, without each config's scores; ``metric`` is None without a comparison."""
+    """Return the comparison in JSON types, without the configs' scores.
+
+    Without a comparison, return only the sentences of the conclusion as ``lines``, and ``metric`` as None.
+    """
     lines, verdict = result_texts(conclusion), conclusion.compared
     if verdict is None:
         return {"lines": lines, "metric": None}
@@ -127,7 +131,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
-    """Return a metric's correction by human labels in JSON types: each config's numbers as judged and as corrected."""
+    """Return how human labels correct a metric, in JSON types: each config's numbers as judged and as corrected."""
     found = verdict.corrections[metric]
     matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
     ends = (("judged", found.judged, matrix.values.mean(axis=1)), ("corrected", corrected, found.means))

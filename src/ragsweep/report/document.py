@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """One statement and its label ("" for none), with the numbers and names that the statement contains."""
+    """A text and its label ("" for none); ``data`` holds the numbers and names that the text contains."""
 
     label: str
     text: str
@@ -23,9 +23,9 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in one style.
 
-    ``lines``: a label and a fact each, never wrapped. ``notes``: a label and a longer text each. ``paragraphs``:
-    conclusions, grouped by label. ``heading``: what was evaluated, and on which questions. ``commands``: a command and
-    its effect. ``definitions``: a name and its meaning.
+    ``lines``: one label and one fact per statement, never wrapped. ``notes``: one label and one longer text per
+    statement. ``paragraphs``: conclusions, grouped by label. ``heading``: the evaluated configs, the questions, and
+    notes. ``commands``: a command as the label, and its effect. ``definitions``: a name as the label, and its meaning.
     """
 
     items: Sequence[Statement]
@@ -39,8 +39,8 @@ class Table:
 
     ``headed``: the terminal prints the header. ``fitted``: the table is at most as wide as the terminal, with narrow
     gaps. ``detail``: the terminal omits the table, because statements name its most important rows. ``values``: the
-    numbers by which a page sorts the cells; a cell without one (None) is sorted by its text. ``marked``: for each row,
-    whether a page emphasises it.
+    numbers by which a page sorts the cells; a cell whose number is None is sorted by its text. ``marked``: for each
+    row, whether a page emphasises the row.
     """
 
     header: Sequence[str]
@@ -65,7 +65,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Widget:
-    """A part of an HTML page that other formats omit; ``item`` is the input of the page's script."""
+    """A part of an HTML page that other formats omit; ``item`` is the data from which the page's script draws it."""
 
     item: Mapping[str, Any]
 
@@ -75,7 +75,7 @@ Block = Statements | Table | Charts | Widget
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks below a title; ``key`` is the section's anchor on a page."""
+    """Blocks below a title; ``key`` is the anchor of the section in an HTML page."""
 
     blocks: Sequence[Block]
     title: str = ""
@@ -92,28 +92,28 @@ class Document:
 
     @property
     def statements(self) -> list[Statement]:
-        """All statements, in order."""
+        """The statements of all blocks, in order."""
         blocks = (block for section in self.sections for block in section.blocks)
         return [one for block in blocks if isinstance(block, Statements) for one in block.items]
 
 
 def lines(*statements: Statement | Iterable[Statement]) -> Statements:
-    """Collect statements, single or in iterables, as lines."""
+    """Return statements, given singly or in iterables, as a block in the style ``lines``."""
     return Statements(_flat(statements))
 
 
 def notes(*statements: Statement | Iterable[Statement]) -> Statements:
-    """Collect statements, single or in iterables, as notes."""
+    """Return statements, given singly or in iterables, as a block in the style ``notes``."""
     return Statements(_flat(statements), "notes")
 
 
 def paragraphs(label: str, *texts: Statement | Iterable[Statement]) -> Statements:
-    """Collect statements as paragraphs below one label."""
+    """Return statements as a block of paragraphs; ``label`` replaces the label of each statement."""
     return Statements([one._replace(label=label) for one in _flat(texts)], "paragraphs")
 
 
 def texts(statements: Iterable[Statement]) -> list[str]:
-    """List the texts of statements."""
+    """Return the texts of statements, without the labels."""
     return [one.text for one in statements]
 
 

@@ -28,10 +28,11 @@ ORDER: tuple[Kind, ...] = (SHOWN_BETTER, LIKELY_BETTER, EQUAL, OPEN, LIKELY_WORS
 
 
 def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield the verdicts on the configs, the number of questions that would show a lead, and possible rare losses.
+    """Yield sentences on the verdicts, on the number of questions that would show a lead, and on possible rare losses.
 
-    If the sweep's questions cannot show any difference, yields the reason instead of all these. Yields nothing without
-    a comparison, or if all configs have the same score on every question.
+    If a few documents or questions dominate the comparison, sentences on the differences within them come first. If
+    the questions cannot show any difference, the reason replaces all other sentences. Yield nothing without a
+    comparison, or if all configs have the same score on every question.
     """
     verdict = conclusion.deciding
     if not isinstance(verdict, SweepComparison) or not verdict.differences.apart.any():
@@ -64,7 +65,10 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Statement]:
-    """Yield how the best configs differ from the reference on each dominating document or question, and on the rest."""
+    """Yield one sentence per document or question that dominates the comparison, and one on all other questions.
+
+    Each sentence gives the differences between the best configs and the reference on the questions that it names.
+    """
     sources = dict(zip(*(verdict.results[0].questions[key] for key in ("question_id", SOURCE)), strict=True))
     rows = [row for row in best_first(verdict, range(len(verdict.results))) if row != verdict.reference][:MOST_NAMED]
     for part in (*parts.dominating, parts.rest):

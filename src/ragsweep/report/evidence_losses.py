@@ -1,4 +1,4 @@
-"""A config's losses of evidence by stage, and the effects of its fusion, as a small table and sentences."""
+"""The evidence that a config loses at each stage, and the effects of its fusion, as a table and sentences."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of described changes with a gain, of further changes to a single leg, and of slices."""
+"""Maximum number of sentences on changes with a gain, on further changes to a single leg, and on slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -28,11 +28,11 @@ PASSED = {
     stages.TOP_K: "in the first top_k",
     stages.BUDGET: "within the budget",
 }
-"""Stage -> the state of evidence that it did not lose."""
+"""Stage -> description of the evidence that the stage did not lose."""
 
 
 def loss_facts(result: Result) -> dict[str, Any]:
-    """Return the funnel and the fusion audits as plain data, for pages and programs.
+    """Return a config's losses of evidence by stage, and the comparisons of a hybrid with its legs, as plain dicts.
 
     ``funnel`` is ``stats.funnel.Funnel`` as a dict (None for a result without evidence, or for an older record), with
     ``sentences``; ``audits`` maps each audited metric to ``stats.audits.FusionAudit`` as a dict, with ``sentences``,
@@ -61,7 +61,7 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 
 
 def funnel_sentences(found: Funnel) -> Iterator[str]:
-    """Yield sentences on what changes of single stages would do, and one on phantom hits.
+    """Yield sentences on the effect that a change of one stage would have, and a sentence on phantom hits, if any.
 
     At most three changes with a gain come first, the largest gain first. At most three further changes from fusion to a
     single leg follow, with or without a gain. All other changes are omitted. A phantom hit is an irrelevant chunk that
@@ -106,7 +106,7 @@ def _demoted(one: Counterfactual) -> str:
 
 
 def audit_sentences(audit: FusionAudit) -> Iterator[str]:
-    """Yield the comparison of a hybrid with its legs."""
+    """Yield sentences that compare the fused ranking of a hybrid with the rankings of its legs."""
     legs = ", ".join(f"{leg} {number(mean)}" for leg, mean in audit.legs.items())
     yield f"{audit.metric} is {number(audit.hybrid)} fused; each leg alone has: {legs}."
     best = next(one for one in audit.differences if one.leg == audit.best_leg)
@@ -130,9 +130,9 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
 
 
 def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
-    """Describe a leg's lead over its hybrid on a slice, and whether it may be due to chance.
+    """Describe a leg's lead over its hybrid on a slice, and whether the lead may be due to chance.
 
-    ``hybrid`` is what the sentence calls the hybrid.
+    ``hybrid`` is the name of the hybrid in the sentence.
     """
     chance = "is larger than chance explains" if one.worse else "may be due to chance"
     questions = counted(one.questions, "question")
@@ -143,9 +143,9 @@ def slice_sentence(metric: str, one: LegComparison, hybrid: str) -> str:
 
 
 def degraded_statements(found: DegradedSlices | None) -> Iterator[Statement]:
-    """Yield a sentence on each of the worst slices, where a leg alone is notably better than the config.
+    """Yield a sentence on each slice in ``found``: a slice on which one leg alone is notably better than the config.
 
-    Yields nothing if ``found`` is None.
+    Yield nothing if ``found`` is None.
     """
     if found:
         for one in found.slices:

@@ -1,4 +1,4 @@
-"""The Pareto front of several metrics, as statements and as CSV."""
+"""The Pareto front of a sweep by several metrics, as statements and as CSV."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,14 @@ from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table, rank_results
 
 MOST = 10
-"""Maximum number of configs on the terminal, not counting those with equal values; the file has the whole front."""
+"""Maximum number of printed configs; configs with equal values count once. ``front.csv`` has the whole front."""
 
 
 def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
-    """Yield the front of a sweep of ``configs`` configs, ordered by the first metric; nothing for a single metric."""
+    """Yield the Pareto front of a sweep of ``configs`` configs, best first by the first metric.
+
+    If the front is empty, yield only this fact. Yield nothing for fewer than two metrics.
+    """
     if len(metrics) < 2:
         return
     if not front:
@@ -38,7 +41,7 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
 
 
 def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
-    """Return one CSV line per config of the front: its value in each metric, with the 95 % interval."""
+    """Return a CSV file with one line per config of the front: its value of each metric, with the 95 % interval."""
     header = ["config", *(f"{name}{suffix}" for name in metrics for suffix in ("", "_low", "_high"))]
     rows = []
     for one in rank_results(front, metrics[0]):

@@ -1,4 +1,4 @@
-"""How much of a lead on the tune questions remains on the holdout, and how often the holdout was used."""
+"""The part of a lead on the tune questions that remains on the holdout, and the number of uses of the holdout."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,9 @@ NORMAL = 1.96
 class Gap(NamedTuple):
     """The lead of one config over another on the tune questions and on the holdout; positive means better.
 
-    ``change`` is the lead on the holdout minus the lead on tune; ``low`` and ``high`` are the ends of its 95 % interval
-    (normal, with clustered errors). Leads are compared rather than means, because one side may have harder questions.
+    ``change`` is the lead on the holdout minus the lead on the tune questions; ``low`` and ``high`` are the ends of its
+    95 % interval (normal, with clustered errors). Leads are compared rather than means, because one of the two sets may
+    have harder questions.
     """
 
     config: str
@@ -35,10 +36,12 @@ class Gap(NamedTuple):
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
     """Compare a lead on the tune questions with the same lead on the holdout.
 
-    The lead is that of the config that is best on tune, over the first config measured on the holdout. Configs are
-    matched by all parameters except ``partition``. Only configs measured on both sides count; the best of them on tune
-    is the config that the search would have chosen. None if the best config is the first one itself, if the first
-    config was not measured on tune, or if either side has fewer than ten effective clusters.
+    The lead is that of the best config on the tune questions over the first config measured on the holdout. Configs are
+    matched by all parameters except ``partition``. Only configs measured on both sets count: the best of them on the
+    tune questions is the config that the search would have chosen.
+
+    Return None if the first config is itself the best, if it was not measured on the tune questions, if no config
+    was measured on both sets, or if either set has fewer than ten effective clusters.
     """
     tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
     pairs = [
@@ -62,7 +65,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
 
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
-    """Return the lead of ``other`` over ``base`` and its standard error, which is NaN with too few clusters."""
+    """Return the lead of ``other`` over ``base`` and the standard error of the lead (NaN with too few clusters)."""
     matrix = score_matrix([base, other], metric)
     found = cluster_scores(matrix.better[1:] - matrix.better[:1], matrix.clusters, matrix.weights)
     return float(found.means[0]), float(found.errors[0]) if found.enough else math.nan
@@ -82,7 +85,10 @@ SHORT_LIST = 10
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
-    """Describe how often the holdout was used, and warn about too many ``configs``; nothing if it was not used."""
+    """Yield a statement on how often the holdout was used, with a warning if there are too many ``configs``.
+
+    Yield nothing if ``views`` is 0.
+    """
     if views:
         times = {1: "once", 2: "twice"}.get(views, f"{views} times")
         way = "choose among them on the tune questions"
@@ -92,7 +98,7 @@ def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
 
 
 def gap_line(gap: Gap | None) -> Iterator[Statement]:
-    """Describe how much of the lead on the tune questions remains on the holdout; nothing if ``gap`` is None."""
+    """Yield a statement on the lead on the tune questions and on the holdout; nothing if ``gap`` is None."""
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))

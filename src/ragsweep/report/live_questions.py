@@ -1,4 +1,4 @@
-"""The line printed for an arriving answer: latency, whether it searched, failure or keywords found, and question."""
+"""The line printed for each arriving answer: latency, search, failure or keyword coverage, and question."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from ragsweep.parts.metrics.bases import answer_text
 from ragsweep.parts.metrics.right_answers import KeywordCoverage, keyword_coverage
 
 LONGEST = 60
-"""Maximum length of a question, in characters."""
+"""Maximum length of a printed question, in characters; a longer question is cut."""
 
 
 def live_line(questions: Sequence[Question], metrics: Sequence[Any]) -> Callable[[Any, Any], str]:

@@ -15,11 +15,14 @@ BARE = ("none", "null", "default", "")
 
 
 def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str]) -> list[str]:
-    """Name each config by the settings that differ between configs: ``hybrid_rrf k=50 k1=1.98 +late``; "" if none do.
+    """Name each config by the settings that differ among the configs, as in ``hybrid_rrf k=50 k1=1.98 +late``.
+
+    The names are "" if no setting differs.
 
     Args:
         configs: Key -> value, as text, of each config's settings.
-        groups: The keys that select an option of a config group; an option is written without its key if that is clear.
+        groups: The keys that select an option of a config group; an option is written without its key unless the
+            option is in `BARE` or another group has the same option.
     """
     varying = varying_keys(configs)
     paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
@@ -30,7 +33,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
     """List the keys whose values differ among configs, in the order in which they are set.
 
-    Targets do not change results: they are omitted if anything else differs.
+    Keys of targets, which do not change results, are omitted if any other key differs.
     """
     keys = dict.fromkeys(key for config in configs for key in config)
     varying = [key for key in keys if len({config.get(key) for config in configs}) > 1]
@@ -38,9 +41,9 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
-    """Write settings briefly, as text; ``groups``: see `label_configs`.
+    """Format settings briefly, as in ``bm25 k1=1.2 +late``; ``groups`` is as in `label_configs`.
 
-    Keys are shortened, but never so far that two keys of ``settings`` and ``keys`` would look the same.
+    Keys are shortened as far as they remain distinct among the keys of ``settings`` and ``keys``.
     """
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)
@@ -56,7 +59,7 @@ def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Shorten dotted keys to the fewest trailing parts that distinguish them."""
+    """Map each dotted key to the fewest of its last parts that distinguish the key from all others."""
     parts = {key: re.split(r"[./@]", key.lstrip("+~")) for key in keys}
     names, most = {}, max(map(len, parts.values()), default=1)
     for key in keys:
@@ -67,7 +70,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _last_parts(values: Collection[str]) -> dict[str, str]:
-    """Map each path of a file or folder to its last part; empty if two paths have the same last part."""
+    """Map each value that is a path to its last part; return an empty dict if two paths have the same last part."""
     last = {
         value: value.rstrip("/").rpartition("/")[2] for value in values if value.startswith(("/", "./", "../", "~/"))
     }
@@ -75,7 +78,7 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round the fractions in a name to ``digits`` significant digits; below a million, keep all integer digits."""
+    """Round decimal numbers in a name to ``digits`` significant digits; below a million, keep all integer digits."""
     return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
 
 
@@ -84,9 +87,10 @@ def _whole_digits(number: str) -> int:
 
 
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
-    """Prefix the label of each job with its number, counted from 1: ``#3 top_k=10``.
+    """Return job -> label, with the job's number, counted from 1, before the label: ``#3 top_k=10``.
 
-    Fractions have three significant digits, or more if three do not distinguish the configs.
+    ``names`` maps jobs, counted from 0, to labels. Decimal numbers have three significant digits, or more if three do
+    not distinguish the configs.
     """
     digits = 3
     while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):
@@ -95,14 +99,14 @@ def number_configs(names: Mapping[int, str]) -> dict[int, str]:
 
 
 def without_number(name: str) -> str:
-    """Return the label of a numbered config."""
+    """Return a config's name without the number at its beginning, if any."""
     return _NUMBER_SIGN.sub("", name)
 
 
 def short(name: str) -> str:
-    """Round the fractions in a name, and shorten a long one.
+    """Round the decimal numbers in a name, and shorten the name to at most `LONGEST` characters.
 
-    A numbered name is cut at the end of a setting, any other name in the middle.
+    A numbered name is cut after a setting, and any other name in the middle.
     """
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
@@ -111,7 +115,7 @@ def short(name: str) -> str:
 
 
 def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
-    """Read values as numbers; None if there are none, or if one is not a finite number."""
+    """Return values as numbers; None if there are no values, or if any of them is not a finite number."""
     try:
         found = tuple(map(float, values))
     except ValueError:

@@ -7,7 +7,7 @@ from ragsweep.core.results import Summary
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
-"""Size up to which a difference of two means is only a rounding error."""
+"""Size below which a difference of two means is only a rounding error."""
 LARGEST = math.log(sys.float_info.max)
 """The logarithm of the largest float."""
 
@@ -27,7 +27,7 @@ def number(value: float, unit: str = "") -> str:
     """Format a number briefly.
 
     A share (at most 1, no unit) has two decimals and no leading zero; if it is rounded to zero, it has no sign. An
-    amount is rounded to an integer or, below 10, to two significant digits. NaN is ``-``.
+    amount is rounded to an integer or, below 10, to two significant digits. NaN is formatted as ``-``.
     """
     if math.isnan(value):
         return NOT_MEASURED
@@ -51,14 +51,17 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the number of decimals, at least ``digits``, with which a value above `ROUNDING` is not rounded to 0."""
+    """Return the smallest number of decimals, at least ``digits``, with which a value is not rounded to 0.
+
+    For a value of at most `ROUNDING`, return ``digits``.
+    """
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1
     return digits
 
 
 def amount(value: float, unit: str = "") -> str:
-    """Format a mean with as many digits as differences have: ``.234``, ``745``."""
+    """Format a value as `signed` does, but without a plus sign: ``.234``, ``745``."""
     return signed(value, unit).lstrip("+")
 
 
@@ -70,7 +73,7 @@ def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
 
 
 def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
-    """Format a ratio with its interval, from their logarithms: ``x 1.30 [1.21, 1.40]``."""
+    """Format a ratio with its interval, given as logarithms: ``x 1.30 [1.21, 1.40]``; ``-`` if not finite."""
     if not math.isfinite(logarithm):
         return NOT_MEASURED
     value, *ends = (f"{math.exp(min(one, LARGEST)):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
@@ -78,7 +81,7 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
 
 
 def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
-    """Format a difference with its interval or, with ``ratios``, a ratio from logarithms."""
+    """Format a difference with its interval or, if ``ratios``, the ratio and interval whose logarithms are given."""
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
 
 
@@ -90,7 +93,7 @@ def chance(p: float) -> str:
 
 
 def spelled(number: float) -> str:
-    """Format a size in bytes: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
+    """Format a size, given in bytes: 412 B, 15.7 kB, 2.3 GB; ``-`` for NaN and infinity."""
     if not math.isfinite(number):
         return NOT_MEASURED
     for unit in ("B", "kB", "MB", "GB"):
@@ -101,7 +104,7 @@ def spelled(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration: 0.48 s, 12 s, 34 min, 5.2 h; ``-`` for NaN and infinity."""
+    """Format a duration, given in seconds: 0.48 s, 12 s, 34 min, 5.2 h; ``-`` for NaN and infinity."""
     if not math.isfinite(seconds):
         return NOT_MEASURED
     if seconds < 9.95:
@@ -112,7 +115,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Format an age in its largest whole unit: 40 s, 3 min, 5 h, 12 d; ``-`` for NaN and infinity."""
+    """Format an age, given in seconds, in its largest unit: 40 s, 3 min, 5 h, 12 d; ``-`` for NaN and infinity."""
     if not math.isfinite(seconds):
         return NOT_MEASURED
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -122,7 +125,7 @@ def ago(seconds: float) -> str:
 
 
 def about(seconds: float | None) -> str:
-    """Format an expected duration in seconds; ``time unknown`` for None, NaN and infinity."""
+    """Format an expected duration, given in seconds: ``about 34 min``; ``time unknown`` for None, NaN and infinity."""
     if seconds is None or not math.isfinite(seconds):
         return "time unknown"
     return "less than 1 s" if seconds < 1 else f"about {duration(round(seconds))}"

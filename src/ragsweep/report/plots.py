@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
-"""Maximum number of configs for three panels per row; charts of more configs have six narrow panels per row."""
+"""Maximum number of configs in a chart with three panels per row; with more configs, a row has six narrow panels."""
 
 LINE_HEIGHT, CHARACTER = 0.26, 0.07  # inches
 LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
@@ -42,13 +42,13 @@ CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % int
 
 
 class Picture(NamedTuple):
-    """A PNG for screens, and an SVG with selectable text for papers."""
+    """One chart in two formats: a PNG for screens, and an SVG with selectable text for papers."""
 
     png: bytes
     svg: bytes
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Return both files, under ``name`` with the suffix ``.png`` or ``.svg``."""
+        """Return both files as file name -> content, under ``name`` with the suffix ``.png`` or ``.svg``."""
         return {f"{name}.png": self.png, f"{name}.svg": self.svg}
 
 
@@ -61,10 +61,10 @@ class Panel(NamedTuple):
 
 
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
-    """Plot the configs below each other, one panel per metric.
+    """Plot the values of metrics with their intervals, one panel per metric and one line per config.
 
-    The best config by the objective, or else by the first metric, is on top. At most twenty configs and twelve metrics
-    are shown.
+    The best config is on top, by the first objective among the metrics, or else by the first metric. At most twenty
+    configs and twelve metrics are shown.
     """
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []
@@ -75,15 +75,15 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
-    """Return the first objective among the metrics, or else the first metric."""
+    """Return the first objective that is one of ``metrics`` or, without any, the first of ``metrics``."""
     names = objectives(results[0].run.config) if results else ()
     return next((name for name in names if name in metrics), metrics[0])
 
 
 def metric_by_label(results: Sequence[Result], metric: str, label: str = "category") -> Picture:
-    """Plot one metric in groups of questions, one panel per value of the label, all on one scale.
+    """Plot one metric by groups of questions: one panel per value of the label, with the same axis in all panels.
 
-    At most twelve values and twenty configs are shown: the values with the most scored questions, and the best configs.
+    At most twelve values, those with the most scored questions, and at most the twenty best configs are shown.
     """
     configs, results = len(results), rank_results(results, metric)[:MOST_CONFIGS]
     sizes = count_scored(results, label, metric)
@@ -100,11 +100,11 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 
 
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
-    """Plot the mean token F1 if only the most confident answers are given, by the share of questions that they answer.
+    """Plot the mean token F1 against the share of questions answered, if only the most confident answers are given.
 
-    One panel has the mean over the answered questions, the other over all; each has one curve per config. A curve is
-    flat between its points, because questions of equal support are answered together. At most five configs, those with
-    the best score in hindsight, are shown.
+    One panel shows the mean over the answered questions, the other the mean over all; each has one curve per config. A
+    curve is flat between its points, because questions of equal support are answered together. At most five configs,
+    those with the best score in hindsight, are shown.
     """
     from matplotlib.figure import Figure
 
@@ -190,7 +190,7 @@ def _write(axes: Axes, text: str, place: float, line: int) -> None:
 
 
 def _style(axes: Axes, *hidden: str) -> None:
-    """Set the common style of all charts; ``hidden`` are the sides without a line."""
+    """Set the common style of all charts; ``hidden`` are the sides of the frame without a line."""
     axes.tick_params(labelsize=8, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -216,7 +216,7 @@ def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
 
 
 def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: str = "", note: str = "") -> Picture:
-    """Arrange the panels in rows; ``shared``: all have one scale."""
+    """Draw the panels in rows, with a title and a note; if ``shared``, all panels have the same x axis."""
     from matplotlib.figure import Figure
 
     labels = [_label(name) for name in names]
@@ -260,7 +260,7 @@ def _panel(axes: Axes, panel: Panel, labels: Sequence[str], first: bool) -> None
 
 
 def _label(name: str) -> str:
-    """Round the fractions in a name, cut the middle out of a long one, and wrap it at spaces and commas."""
+    """Round decimal numbers in a name, cut the middle out of a long name, and wrap the name at spaces and commas."""
     name, most = rounded(name), LONGEST_LINE * MOST_LINES
     if len(name) > most:
         name = f"{name[: most // 2 - 8]}…{name[-most // 2 + 8 :]}"
@@ -279,7 +279,7 @@ def _render(figure: Figure) -> Picture:
 
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
-    # Not savefig, which draws everything twice.
+    # Without savefig, which would draw everything twice.
     FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
     figure.set_layout_engine("none")  # keep the layout of the PNG
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):

@@ -42,7 +42,7 @@ class Screen(Protocol):
 
 
 class Lines(Listener):
-    """Prints warnings, and the nodes that it waits for, one per line; progress is not printed."""
+    """Prints a line for each warning, and for each node that another process is computing; prints no progress."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -52,7 +52,7 @@ class Lines(Listener):
         self.screen.line("warning", text)
 
     def waiting(self, node: Node) -> None:
-        """Print that another process is computing a node."""
+        """Print that another process is computing a node whose result is needed."""
         self.screen.line("waiting", f"another process is computing {f'{node.stage} {node.label}'.strip()}")
 
 
@@ -79,7 +79,7 @@ class _Running:
         return _rate(self.done / seconds) if self.done and seconds > 0 else ""
 
     def left(self) -> str:
-        """Describe the remaining time at the rate so far or, before any progress, the elapsed time."""
+        """Describe the remaining time at the rate so far or, without progress or a known total, the elapsed time."""
         if not self.done or not self.total:
             return f"{duration(round(self.seconds()))} so far"
         return f"{about(self.seconds() / self.done * (self.total - self.done))} left"
@@ -111,14 +111,14 @@ class StageProgress(Lines):
         self._end(node)
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Record the progress of a stage, and show it on its bar."""
+        """Record the progress of a stage, and show the progress on the bar of the stage."""
         with self._lock:
             if stage := self._running.get(node.address):
                 stage.done, stage.total = done, total
                 self._draw(stage)
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Print the line that ``live`` returns for an answer, if any."""
+        """Print the line that ``live`` returns for an answer, unless ``live`` is None or the line is empty."""
         if self._live and node.stage in ("generate", "respond") and (line := self._live(request, result)):
             self.screen.line("question", line)
 
@@ -132,7 +132,7 @@ class StageProgress(Lines):
         self._print(stage, amount, f"{seconds:.1f} s", rate, self._meter.describe(stage.before))
 
     def show(self) -> None:
-        """Show the innermost stage's progress once it has run long enough: on its bar, or as occasional lines."""
+        """Show the progress of the innermost stage, on its bar or as occasional lines, from `SHOWN_FROM` seconds on."""
         with self._lock:
             stage = next(reversed(self._running.values()), None)
             if stage is None or stage.seconds() < SHOWN_FROM:
@@ -171,5 +171,5 @@ class StageProgress(Lines):
 
 
 def _rate(speed: float) -> str:
-    """Format a rate per second, which for a local model may be far below 1."""
+    """Format a rate per second; the rate of a local model may be far below 1."""
     return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"

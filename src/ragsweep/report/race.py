@@ -1,4 +1,4 @@
-"""The savings and the guarantee of a race, as numbers, facts and sentences."""
+"""The savings and the guarantee of a race, a sweep that drops configs early, as numbers, facts and sentences."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ MOST_NAMED = 12
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Return a race's rule, guarantee and savings as facts of the sweep; empty if no config was dropped."""
+    """Return the rule, the guarantee and the savings of a race in plain types; empty if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}
@@ -34,7 +34,7 @@ def _amounts(results: Sequence[Result]) -> dict[str, float]:
 
 
 def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield the dropped configs, the savings, and the guarantee; nothing if no config was dropped."""
+    """Yield statements on the dropped configs, the savings and the guarantee; nothing if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return
@@ -59,11 +59,11 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 class Saved(NamedTuple):
-    """The questions, calls and money (NaN if unknown) that a race saves.
+    """The evaluations of questions, the calls and the money (NaN if unknown) that a race saves.
 
-    ``of`` is the number of questions times the number of configs. Calls and money are extrapolated from the evaluated
-    questions of each dropped config to its other questions. ``needed`` is the number of calls that the sweep would
-    need without a race.
+    ``of`` is the number of evaluations without a race: the number of questions times the number of configs. Calls and
+    money are extrapolated from the evaluated questions of each dropped config to its other questions. ``needed`` is the
+    number of calls that the sweep would need without a race.
     """
 
     questions: int
@@ -74,12 +74,12 @@ class Saved(NamedTuple):
 
 
 def dropped(results: Sequence[Result]) -> list[Result]:
-    """List the configs that a race has dropped."""
+    """Return the results of the configs that a race dropped."""
     return [result for result in results if result.run.state == DROPPED]
 
 
 def saved(results: Sequence[Result]) -> Saved:
-    """Compute the savings of a race from the results of all its configs."""
+    """Compute the savings of a race from the results of all its configs, of which there must be at least one."""
     gone, questions = dropped(results), results[0].run.dataset.questions
     rest = [(one, one.run.race["of"] / one.run.race["asked"] - 1) for one in gone if one.run.race["asked"]]
     calls = sum(_spent(one.summaries, "calls") * more for one, more in rest)
@@ -90,6 +90,6 @@ def saved(results: Sequence[Result]) -> Saved:
 
 
 def _spent(summaries: Summaries, what: str) -> float:
-    """Sum the ``calls`` or the ``money`` of all stages of a result; money is NaN if partly unknown."""
+    """Add up the ``calls`` or the ``money`` of all stages of a result; the money is NaN if partly unknown."""
     unknown = 0.0 if what == "calls" else math.nan
     return float(sum(usage.get(what, unknown) for usage in summaries.usage.values() if usage.get("calls")))

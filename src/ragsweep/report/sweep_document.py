@@ -30,7 +30,7 @@ SHRUNK = "Expected gains below are shrunk towards 0"
 
 
 def conclusion_statements(report: SweepReport) -> Statements:
-    """State the choice, the evidence, the limits, and remedies."""
+    """Return paragraphs on the choice, the evidence, the limits of the comparison, and remedies."""
     found = report.conclusion
     parts = (
         paragraphs("CHOICE", choice_statements(found)),
@@ -50,7 +50,7 @@ def _limits(conclusion: SweepConclusion) -> Iterator[Statement]:
 
 
 def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Document:
-    """Build the document that ends a sweep: the table, notes, conclusions and next steps.
+    """Build the document printed at the end of a sweep: the table, notes, conclusions and next steps.
 
     ``width`` is the width of the tables, in characters. If ``by`` is a label, a second table has the deciding metric
     for each value of the label.
@@ -86,7 +86,7 @@ def description_document(report: SweepReport) -> Document:
 
 
 def heading(what: str, dataset: DatasetFacts) -> Statements:
-    """State what was evaluated, on which questions, and the notes on them."""
+    """Return the heading of a document: ``what`` was evaluated, the questions, and notes on the dataset."""
     data = {"questions": dataset.questions, "with_evidence": dataset.with_evidence}
     questions = Statement("", f"{dataset.name}: {evidence_note(dataset)}", data)
     texts = [Statement("", what), questions, *(Statement("", note) for note in dataset.notes)]
@@ -94,7 +94,7 @@ def heading(what: str, dataset: DatasetFacts) -> Statements:
 
 
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:
-    """Describe answers, the effect of context, and targets; for a single config, also the effect of reranking."""
+    """Return blocks on answers, the effect of context, and targets; for a single config, also on reranking."""
     reranking = []
     if len(results) == 1 and (facts := results[0].summaries.reranking):
         reranking = [Statement("rerank", reranking_note(results[0], headline), facts)]
@@ -102,12 +102,12 @@ def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statemen
 
 
 def failure_lines(failures: Sequence[Failure]) -> Statements:
-    """List the failed configs with their reasons."""
+    """Return one line per failed config, with its error."""
     return lines(Statement("failed", f"{rounded(failure.name)} · {failure.error}") for failure in failures)
 
 
 def remedies(results: Sequence[Result]) -> Statements:
-    """Describe problems of the results or of the data, each with its remedy."""
+    """Return paragraphs on problems of the results or the data, each with its remedy; empty without problems."""
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in results if one.run.state == PARTIAL]
     warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
     texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
@@ -118,7 +118,10 @@ def remedies(results: Sequence[Result]) -> Statements:
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
-    """Build the document of a single config: headline metrics (also by slice if ``by`` is set), details, remedies."""
+    """Build the document of a single config: headline metrics, details and remedies.
+
+    If the config sets ``by`` to a label, the headline metrics are also given by slice.
+    """
     cells = [cell(result.summaries.metrics.get(name)) for name in headline]
     metrics = Table([f">{name}" for name in headline], [cells])
     blocks: list[Block] = [heading(rounded(result.name), result.run.dataset), metrics]
@@ -133,7 +136,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield how many targets the configs meet, and which they miss; nothing without targets.
+    """Yield statements on how many targets the configs meet, and on which they miss; nothing without targets.
 
     For a single config, each missed or uncertain target has its own statement, with numbers and advice.
     """

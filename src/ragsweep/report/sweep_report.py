@@ -14,7 +14,7 @@ PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """What a page needs beyond the records: the texts of chunks, prompts and evidence, and the secrets to mask."""
+    """Content of a page that the records lack: texts of chunks, prompts and evidence, and the secrets to mask."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunk: Callable[[str], str] | None = None  # text by name; None if the corpus is missing or has changed
@@ -55,5 +55,5 @@ class SweepReport:
 
     @property
     def shown(self) -> list[Result]:
-        """The results, except those of configs that a race dropped."""
+        """The results without those of the configs that a race dropped."""
         return [result for result in self.results if result.run.state != DROPPED]

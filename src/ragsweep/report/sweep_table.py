@@ -54,20 +54,20 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width of the widest cell or of the header."""
+        """The width in characters: that of the widest cell, or of the header if it is wider."""
         return max(map(len, [self.header.removeprefix(">"), *self.cells]))
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return the overrides of a config that could change a score: key -> value, as text."""
+    """Return the overrides of a config that could change a score: key -> value, both as strings."""
     lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
     return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
-    """Return each config's value of every setting that any config overrides.
+    """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
 
-    A config without the override has the default; a setting that a config lacks is left out.
+    The value is the default for a config that does not override the setting; a setting that a config lacks is omitted.
     """
     own = [settings(one) for one in results]
     keys = dict.fromkeys(key for one in own for key in one)
@@ -76,7 +76,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result], most: int = 6) -> str:
-    """Describe what varies: ``top_k = 3, 5, 10``; a parameter with more than ``most`` values is only named."""
+    """Describe the settings that vary: ``top_k = 3, 5, 10``; a setting with more than ``most`` values is only named."""
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
@@ -99,8 +99,8 @@ def sweep_table(
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
     whole columns of metrics, are omitted from the last metric to the first; the objectives and the deciding metric keep
-    both. Columns about answers are omitted late, and those of judged metrics last. Finally, one column joins the
-    parameters.
+    both. Columns about answers are omitted late, and those of judged metrics last. If the table is still too wide, one
+    column with the configs' labels replaces the columns of parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -179,7 +179,10 @@ def _bare(summary: Summary | None) -> str:
 
 
 def _best_first(results: Sequence[Result], found: SweepComparison | None) -> list[int]:
-    """Order configs by their mean in the comparison, or else by the objective; configs without a value come last."""
+    """Return the rows of configs, best first by the mean in the comparison or else by the objective.
+
+    Configs without a value come last.
+    """
     values = [math.nan] * len(results)
     if found:
         better = found.means if found.matrix.higher_is_better else -found.means
@@ -200,7 +203,7 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
 
 
 def _ends(shown: Sequence[Result], found: SweepComparison, choice: str | None, narrow: bool) -> list[Column]:
-    """Make two columns: the differences from the reference, and the configs' verdicts and roles."""
+    """Return two columns: the configs' differences from the reference, and their verdicts and roles."""
     rows: Mapping[str, int] = {name: row for row, name in enumerate(found.matrix.configs)}
     differences, words = [], []
     for result in shown:

@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 def to_json(document: Any, indent: int | None = 2) -> str:
-    """Write strict JSON for people and programs: NaN and infinity become null; ``indent`` None: on one line."""
+    """Return a document as strict JSON, on one line if ``indent`` is None; NaN and infinity become null."""
     separators = (",", ":") if indent is None else None
     return json.dumps(_strict(document), indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
 
@@ -44,7 +44,7 @@ def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Write rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    """Return rows as CSV in UTF-8; a text that a spreadsheet would run as a formula is prefixed with an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -53,7 +53,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the metrics shown in tables: headline metrics, metrics of answers, judged metrics, and objectives."""
+    """List the measured metrics to show in tables: headline metrics, metrics of answers, judged metrics, objectives."""
     answering = [one for one in results if "answer" in one.questions]
     names = [name for one in results for name in one.run.config.get("headline", ())]
     names += [name for one in answering for name in one.run.config.get("answer_headline", ())]
@@ -62,7 +62,11 @@ def headline(results: Sequence[Result]) -> list[str]:
 
 
 def partial_note(result: Result) -> str:
-    """Describe a PARTIAL result: the least covered metric, why scores are missing, its possible range, and a remedy."""
+    """Describe why a result is PARTIAL, and the remedy.
+
+    The description names the metric with the lowest coverage, the reasons why scores are missing, and the range in
+    which the metric lies.
+    """
     least = result.run.config.get("coverage", 1.0)
     below = below_coverage(result)
     worst = min(below, key=lambda one: one.coverage)
@@ -70,7 +74,7 @@ def partial_note(result: Result) -> str:
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
     others = f", and {counted(len(below) - 1, 'other metric')} for too few" if len(below) > 1 else ""
-    # as many digits as show that it is less than required
+    # with enough digits to show that the coverage is less than required
     written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))
     percent = next((one for one in written if float(one) < 100 * least), f"{100 * worst.coverage}")
     share = f"{percent} % of its questions ({why})"
@@ -97,7 +101,7 @@ def weighted_note(result: Result) -> str:
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
-    """Describe the effect of reranking: a headline metric before it, how evidence moved, and quantiles of scores."""
+    """Describe the effect of reranking: a metric before reranking, how evidence moved, and quantiles of scores."""
     facts = result.summaries.reranking
     name = next((name for name in headline if name in result.summaries.first_stage), None)
     before = "" if name is None else f"{name} {cell(result.summaries.first_stage[name])} before; "
@@ -117,9 +121,9 @@ def results_json(
     sweep: Mapping[str, Any],
     result: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Write all measurements, except the tables of questions, as strict JSON: NaN and infinity become null.
+    """Return all measurements, except the tables of questions, as strict JSON: NaN and infinity become null.
 
-    ``result`` is the conclusion; null without a comparison.
+    ``result`` is the conclusion, or None if there is none.
     """
     document = {
         "format": RESULTS_FORMAT,
@@ -132,11 +136,11 @@ def results_json(
 
 
 def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> bytes:
-    """Write one line per config: swept parameters as ``params.<name>``, and five columns per metric.
+    """Return a CSV file with one line per config: swept parameters as ``params.<name>``, and five columns per metric.
 
     The columns of a metric are ``<name>``, ``<name>_low``, ``<name>_high``, ``<name>_n_scored``, ``<name>_n_failed``;
-    they are empty if the metric was not measured. The column ``weighted`` describes the weights of the questions; it is
-    absent if no config has weighted questions.
+    they are empty for a config without the metric. The column ``weighted`` describes the weights of the questions; it
+    is absent if no config has weighted questions.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
     names = dict.fromkeys(name for run in runs for name in run.parameters)
@@ -213,7 +217,7 @@ def _columns(name: str, summary: Summary) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label; if configs differ, return the largest count."""
+    """Return value of a label -> number of scored questions with this value; the largest number if configs differ."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():

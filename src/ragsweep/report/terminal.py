@@ -77,7 +77,7 @@ class Terminal:
         self.line("plan", f"{configs} · {counts} · {_expected(plan)}{charged}")
 
     def plan_table(self, plan: Plan) -> None:
-        """Print the planned work, in all and by stage."""
+        """Print the planned work, in total and by stage."""
         self.plan(plan)
         for stage, count in plan.stages.items():
             time_left = "" if count.stored == count.distinct else f"   {about(count.seconds)}"
@@ -92,7 +92,7 @@ class Terminal:
     ) -> Iterator[None]:
         """Show the executor's progress and the usage of its calls inside the block.
 
-        ``live(request, result)`` returns the line to print when an answer arrives; empty for none.
+        ``live(request, result)`` returns the line to print when an answer arrives, or "" to print nothing.
         """
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -113,7 +113,10 @@ class Terminal:
                 executor.listener = before
 
     def finished(self, result: Result, number: int, jobs: int, headline: Sequence[str]) -> None:
-        """Print the line of a successful job with its objective, else a headline metric; ``number`` counts from 0."""
+        """Print the line of a successful job: its number, name, value and duration; ``number`` counts from 0.
+
+        The value is that of the first measured objective, or else of the first measured headline metric.
+        """
         names = (*objectives(result.run.config), *headline)
         first = next((result.summaries.metrics[name] for name in names if name in result.summaries.metrics), None)
         value = f" · {first.name} {cell(first)}" if first else ""
@@ -126,24 +129,24 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """The width of tables and sentences, in characters; in a log, COLUMNS or else ``LOG_WIDTH``."""
+        """The width of tables and sentences, in characters; in a log, the variable COLUMNS or else ``LOG_WIDTH``."""
         return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print the cost of this process's calls, and the reasons for failed ones; nothing without calls."""
+        """Print the cost of this process's calls, and the reasons for failed calls; nothing without calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
         for reason, (count, words) in meter.failures.items():
             self.line("failed", f"{counted(count, 'call')} {reason}; the last: {words}")
 
     def heading(self, texts: Sequence[str]) -> None:
-        """Print what was evaluated, on which questions, and notes; the first two on one line if they fit."""
+        """Print ``texts``: the config or sweep, the questions, and notes; the first two share a line if they fit."""
         line = "  ·  ".join(texts[:2])
         self.console.print()
         self.block("ragsweep", [line, *texts[2:]] if _MARGIN + len(line) <= self.width else texts)
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
-        """Print each distinct sentence as a wrapped and indented paragraph; nothing without sentences."""
+        """Print each distinct sentence as a wrapped and indented paragraph, with ``word`` before the first."""
         from rich.text import Text
 
         indent = " " * _MARGIN
@@ -160,7 +163,8 @@ class Terminal:
     ) -> None:
         """Print rows below a header; columns named >NAME are right-aligned and never wrapped.
 
-        ``width`` also applies to logs, where tables have no other limit.
+        ``width`` is the maximum width in characters, also in logs; None is the width of the terminal, and no limit in
+        logs.
         """
         from rich.table import Table
         from rich.text import Text
@@ -186,7 +190,7 @@ class Terminal:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
-        """Print commands, as strings or as lists of words, with their descriptions."""
+        """Print commands, each a string or a list of words, with their descriptions; empty commands are skipped."""
         shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
@@ -210,7 +214,7 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls: the expected cost if measured, the maximum, and unknowns."""
+    """Describe the cost of calls: the maximum and, if it was measured, the expected cost; or that it is unknown."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     most = _amounts(charge.most_tokens, charge.most_money, currency)
     if charge.estimated:

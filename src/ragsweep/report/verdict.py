@@ -37,9 +37,9 @@ def limits(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe each metric's correction by human labels, for the config whose difference changes most.
+    """Yield a sentence on each metric that human labels correct, for the config whose difference changes most.
 
-    Labelled metrics that could not be corrected are named with the reason.
+    For each labelled metric that could not be corrected, yield the reason.
     """
     for metric, found in verdict.corrections.items():
         matrix, corrected = verdict.others.get(metric, (verdict.matrix, verdict.differences))
@@ -61,9 +61,9 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the selection bias of the best mean, as a lower bound if these questions also guided a search.
+    """Yield a sentence on the selection bias of the best mean, a lower bound if the questions also guided a search.
 
-    Yields nothing if the bias is unknown, or is too small to show.
+    Yield nothing if the bias is unknown, or is too small to show.
     """
     bias = verdict.selection_bias
     best, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
@@ -78,7 +78,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def detectable(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the smallest difference that these questions show with 80 % power; nothing if it is unknown."""
+    """Yield a sentence on the smallest difference that is detected with 80 % power; nothing if it is unknown."""
     power, configs = verdict.power, len(verdict.matrix.configs)
     if math.isnan(power.typical):
         return
@@ -93,9 +93,9 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def variance(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the sources of variance in the difference between the reference and the best of the other configs.
+    """Yield a sentence on the sources of variance in the difference between the reference and the best other config.
 
-    Yields nothing if neither answers nor judgements are repeated.
+    Yield nothing if neither answers nor judgements are repeated.
     """
     rows = best_first(verdict, verdict.variance)
     if rows:
@@ -104,7 +104,10 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe up to `MOST_SLICES` reversals (a config better on average, but worse in a slice), the choice's first."""
+    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
+
+    A reversal is a config that is better than the reference on average, but worse in a slice.
+    """
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))
     for n, one in enumerate(found[:MOST_SLICES]):
@@ -126,7 +129,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def rest(verdict: SweepComparison) -> Iterator[Statement]:
-    """Describe the weights of the questions, and the questions and configs that were not compared."""
+    """Yield a sentence on the weights of questions, and on questions and configs that were not compared, if any."""
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
@@ -144,7 +147,7 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
-    """Yield, for each field that questions lack (see `LACKING`), how many questions the metric applies to.
+    """Yield, for each reason in `LACKING` that occurs, a phrase on the number of questions to which the metric applies.
 
     Questions without evidence are counted in the heading of the table instead.
     """
@@ -158,7 +161,7 @@ def _inapplicable(verdict: SweepComparison) -> Iterator[str]:
 
 
 def name(verdict: SweepComparison, row: int) -> str:
-    """Return a config's short name."""
+    """Return the short name of the config in a row of the comparison."""
     return short(verdict.matrix.configs[row])
 
 
@@ -172,7 +175,7 @@ def change(verdict: SweepComparison, row: int) -> str:
 
 
 def _change(found: Differences | Slice, row: int, higher_is_better: bool, unit: str, ratios: bool = False) -> str:
-    """Format a difference as an improvement, positive if better, with its interval; with ``ratios``, as a ratio."""
+    """Format a difference (positive if better) with its interval or, if ``ratios``, a ratio from its logarithm."""
     estimate, low, high = float(found.estimate[row]), float(found.low[row]), float(found.high[row])
     if ratios:
         return ratio_with_interval(estimate, low, high)
@@ -213,7 +216,7 @@ def _score(value: float, unit: str, fine: bool, bare: bool) -> str:
 
 
 def verdict_word(verdict: SweepComparison, row: int) -> str:
-    """Return the verdict on a row in a few words."""
+    """Return the verdict on the config in a row of the comparison, in a few words."""
     return pair_words(verdict.verdicts[row], verdict.unit, verdict.differences.ratios)
 
 

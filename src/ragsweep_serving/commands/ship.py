@@ -49,7 +49,7 @@ UNSERVED = frozenset({
 """Requirements of ragsweep that are not needed to answer a question."""
 
 PACKAGES = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving, optuna_sweeper)]
-"""The packages that a model contains: the served code and the packages of this project that it imports."""
+"""Folders of the packages that a model contains: the served code, and the packages of this project that it imports."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
 chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
@@ -57,7 +57,7 @@ if the gate passes against the version that has it now."""
 
 
 def ship(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ship``; return the exit status: 0, or the gate's status (1 or 3) if the alias does not move."""
+    """Run ``ragsweep ship``; return 0, or the exit status of the gate (1 or 3) if the alias does not move."""
     parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
@@ -106,7 +106,10 @@ def ship(arguments: Sequence[str]) -> int:
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
-    """Decide by the gate whether the config may take the alias of another version."""
+    """Return the decision of the gate on whether the config may take the alias of another version.
+
+    Raises InputError or ConfigError if the two cannot be compared.
+    """
     if not (before := champion.tags.get(CONFIG)):
         fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
         raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")
@@ -177,8 +180,8 @@ def _files(
 def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
     """Build the graph of a recorded config.
 
-    Raises InputError, with the key, for a value masked in the ledger, and for a part that differs from the evaluated
-    one.
+    Raises InputError, with the key, for a value that is masked in the ledger, and for a part that differs from the
+    evaluated part. Other RagsweepErrors are those of `build_graph`.
     """
     config, fault, proved = found.result.run.config, None, set()
     try:
@@ -210,9 +213,9 @@ def external_indexes(retriever: Any) -> Iterator[ExternalIndex]:
 
 
 def requirements(indexes: Sequence[ExternalIndex], facts: Set[str] = frozenset()) -> list[str]:
-    """Pin the requirements of a shipped config to the installed versions.
+    """Return the requirements of a shipped config, pinned to the installed versions.
 
-    ``facts`` has the names of libraries on whose version a part depends. The requirements are those of ragsweep, the
+    ``facts`` are the names of libraries on whose versions a part depends. The requirements are those of ragsweep, the
     libraries that the indexes require, and the optional libraries of ragsweep that are in ``facts``, except
     those in UNSERVED.
     """

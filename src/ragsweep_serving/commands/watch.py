@@ -41,7 +41,7 @@ _LOOKS = """number of calls that share the 5 %%: with 30, 95 %% of months of dai
 
 
 def watch(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep watch``; return the exit status."""
+    """Run ``ragsweep watch``; return the exit status: 0 no drift, 1 alarm, 3 too few requests."""
     options = _read(arguments)
     registry = Mlflow(options.uri, "ragsweep").registry()
     version = registry.find(options.model)
@@ -106,7 +106,11 @@ def _read_pair(option: str, text: str) -> tuple[str, float]:
 
 
 def look(registry: ModelRegistry, version: ModelVersion, since: float, options: argparse.Namespace) -> Watch:
-    """Compare a version's traces with its reference; traces before ``since`` (seconds since the epoch) are ignored."""
+    """Compare a version's traces with its reference; traces before ``since`` (seconds since the epoch) are ignored.
+
+    Raises ConfigError for a threshold of an unknown number, unless there is no trace, and InputError for traces,
+    bundles or documents that cannot be read.
+    """
     traces, skipped = read_traces(registry, version, since, options.experiment)
     with tempfile.TemporaryDirectory(prefix="ragsweep-watch-") as name:
         folder = registry.download(version, (MANIFEST, REFERENCE, WORDS), Path(name))

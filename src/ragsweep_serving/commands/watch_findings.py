@@ -1,4 +1,4 @@
-"""What ``ragsweep watch`` finds: drifts, exceeded thresholds, and changes of the corpus."""
+"""The findings of ``ragsweep watch``: drifts, exceeded thresholds, and changes of the corpus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXCEEDED, KEPT, UNDECIDED = "exceeded", "kept", "undecided"
 
 @dataclass(frozen=True)
 class Threshold:
-    """The threshold for one measure. ``kind`` is "max" or "min"; ``outcome`` is "" until ``decide`` sets it."""
+    """The threshold of one measure. ``kind`` is "max" or "min"; ``outcome`` is "" until ``decide`` sets it."""
 
     name: str
     bound: float
@@ -37,7 +37,8 @@ class Threshold:
     def decide(self, measures: Mapping[str, Measure]) -> Threshold:
         """Return the threshold with its outcome, which depends on the interval of its measure.
 
-        The outcome is exceeded if the whole interval is beyond the bound, kept if no part is, else undecided.
+        The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of the interval does, else
+        undecided. Raises KeyError for a measure that is not in ``measures``.
         """
         one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
@@ -48,7 +49,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Watch:
-    """The comparison of a version's evaluation with the requests that it has received since a given time."""
+    """The comparison of a version's evaluation with the requests that the version has received since a given time."""
 
     version: ModelVersion
     since: float  # seconds since the epoch
@@ -63,12 +64,12 @@ class Watch:
 
     @property
     def alarms(self) -> list[Drift]:
-        """The drifts that are alarms."""
+        """The drifts that are alarms (see `is_alarm`)."""
         return [one for one in self.drifts if is_alarm(one)]
 
     @property
     def unlike(self) -> list[Lack]:
-        """The lacks whose interval lies above the tolerance, except those whose language or form has an alarm."""
+        """The lacks whose share of requests is shown to exceed the tolerance, except those that are also alarms."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
@@ -128,10 +129,10 @@ class CorpusChanges:
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:
-        """Return for each request 1 if an added, changed or removed document affects it, else 0.
+        """Return 1 for each request that an added, changed or removed document affects, and 0 for each other request.
 
-        A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or
-        changed document first among today's.
+        A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or changed
+        document first among all documents of today's corpus.
         """
         if not self:
             return [0.0] * len(traces)
@@ -145,7 +146,7 @@ class CorpusChanges:
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
-    """Compare two corpora by document id. Raises InputError, with ``place``, if they share no id."""
+    """Compare two corpora by document id. Raises InputError, which names ``place``, if the corpora share no id."""
     texts = [dict(zip(one.ids, zip(one.titles, one.texts, strict=True), strict=True)) for one in (shipped, today)]
     shared = texts[0].keys() & texts[1].keys()
     if not shared:
@@ -158,7 +159,7 @@ def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges
 
 
 def read_shipped_corpus(registry: ModelRegistry, version: ModelVersion, folder: Path) -> tuple[Corpus, Sequence[str]]:
-    """Download the corpus of a version to a folder; return it, and the patterns of pages that its dataset excludes."""
+    """Download a version's corpus to a folder; return it, and the patterns of pages that the dataset excludes."""
     bundle = Bundle.read(registry.download(version, (MANIFEST, CORPUS), folder), (CORPUS,))
     excluded = ((bundle.manifest["config"].get("dataset") or {}).get("exclude")) or ()
     return bundle.corpus, [excluded] if isinstance(excluded, str) else list(excluded)

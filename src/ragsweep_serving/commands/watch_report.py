@@ -56,7 +56,7 @@ def _head(found: Watch) -> Iterator[Statement]:
 
 
 def _quantities(found: Watch) -> Iterator[Block]:
-    """Yield the differences, and the names of quantities that do not differ."""
+    """Yield a table of the differences, and notes that name the quantities without a shown difference."""
     same = [one.name for one in found.drifts if one.verdict == SAME]
     alike = [one.name for one in found.drifts if one.verdict == OPEN and math.isclose(one.now, one.before)]
     others = [one for one in found.drifts if one.name not in (*same, *alike)]
@@ -138,7 +138,7 @@ def _measure_row(name: str, one: Measure) -> list[str]:
 
 
 def results(found: Watch) -> Iterator[Statement]:
-    """Yield one statement per finding, or a single one if there is no trace."""
+    """Yield one sentence per finding; if there is no trace, yield only the possible reasons."""
     if not found.requests.traces:
         yield Statement(
             "",
@@ -170,7 +170,7 @@ def _outcome(one: Threshold) -> str:
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:
-    """Yield a statement for each that applies: no drift is shown, comparisons are unclear, requests are too few."""
+    """Yield a sentence for each case that applies: no drift shown, unclear comparisons, too few requests."""
     if found.decision == "fine":
         yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
@@ -224,7 +224,7 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
 
 
 def _facts(found: Watch) -> dict[str, Any]:
-    """Return the findings in JSON types; ``drifts`` and ``measures`` are tables as MLflow's log_table writes them."""
+    """Return the findings in JSON types; ``drifts`` and ``measures`` are tables in the format of MLflow's log_table."""
     return {
         "format": FORMAT,
         "decision": found.decision,

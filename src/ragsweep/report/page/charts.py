@@ -1,4 +1,4 @@
-"""The charts of the page as plotly figures in JSON types; ``$accent`` and the like become colours in the browser."""
+"""The charts of the page as plotly figures in JSON types, with placeholders such as ``$accent`` for colours."""
 
 import math
 import time
@@ -46,10 +46,10 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot the quality of each config against its cost, and the Pareto front; ``marks``: the configs' roles.
+    """Plot the quality of each config against its cost, and the Pareto front.
 
-    Configs that lack either value are left out. With more than `MOST_INTERVALS` configs, only those with a role
-    have an interval.
+    ``marks`` are the configs' roles. Configs that lack either value are left out; at least one must have both. With
+    more than `MOST_INTERVALS` configs, only those with a role have an interval.
     """
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     front = _front(points, metric, cost)
@@ -89,8 +89,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
     """Plot the differences of up to `MOST_BARS` configs from the reference, best on top; the ``choice`` is a diamond.
 
-    ``changes`` (config name -> its one change from the reference) makes it a tornado chart: bars, and the largest
-    effect on top.
+    ``changes`` (config name -> the config's only change from the reference) makes the figure a tornado chart: bars,
+    with the largest effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs
     sign = 1.0 if verdict.matrix.higher_is_better else -1.0
@@ -186,7 +186,7 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
 
 
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
-    """Plot the questions' scores as boxes, one per config and value of a label; at most three configs."""
+    """Plot the questions' scores as box plots, one box per config and value of a label, for the first three configs."""
     traces = [
         {
             "type": "box",
@@ -207,7 +207,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Count the scored questions with each value of a label, the largest count first; omit counts of 0."""
+    """Return value of a label -> number of scored questions, the largest number first; numbers of 0 are omitted."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 
@@ -238,7 +238,7 @@ def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, n
 
 
 def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
-    """List the Pareto front, cheapest config first."""
+    """Return the configs on the Pareto front of quality and cost, the cheapest first."""
     ordered = sorted(
         points, key=lambda one: (one.summaries.metrics[cost].value, -goodness(one.summaries.metrics[metric]))
     )

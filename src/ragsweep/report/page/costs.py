@@ -99,7 +99,7 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
     """Return value of ``key`` -> config, sorted by `_place`, for configs that differ in nothing else.
 
-    Of several groups of such configs, the one with the best config is returned; empty if there is none.
+    Of several groups of such configs, return the group with the best config; return an empty dict without any group.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):
@@ -111,7 +111,7 @@ def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Map
 
 
 def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
-    """Return a sort key: the number if all values are numbers, else the config's number in its sweep."""
+    """Return a sort key for a value: its number if all values are numbers, else the config's number in its sweep."""
     if read_numbers(tuple(group)):
         return float(value), ""
     digits = group[value].name.partition(" ")[0].lstrip("#")
@@ -140,13 +140,13 @@ def _milliseconds(summaries: Summaries, *stages: str) -> float:
 
 
 def _total(amounts: Iterator[float]) -> float:
-    """Add up amounts; NaN if there are none, or if one is unknown."""
+    """Add up amounts; return NaN if there is no amount, or if any of them is NaN."""
     known = list(amounts)
     return sum(known) if known else math.nan
 
 
 def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
-    """Stack panels that share an x axis: lines if its values are numbers, labelled points if they are options."""
+    """Draw panels below each other on one x axis: lines if ``values`` are numbers, else labelled points."""
     numbers = read_numbers(values)
     x: list[Any] = [literal(short(value)) for value in values] if numbers is None else [*numbers]
     axis: Figure = (
@@ -159,7 +159,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
     for n, panel in enumerate(panels):
         place, top = str(n + 1) if n else "", 1 - n / len(panels)
         known = [value for value in panel.values if math.isfinite(value)]
-        # of two options one may take a thousand times as long as the other
+        # one option may take a thousand times as long as another
         scale = axis_type(known) if known and n and numbers is None else {}
         scale |= {"dtick": 1} if scale else {}  # powers of ten only
         layout[f"yaxis{place}"] = {"title": {"text": literal(panel.title)}, "domain": [top - 0.28, top], **scale}

@@ -128,7 +128,7 @@ def _configs(view: PageView) -> Iterator[Block]:
 
 
 def _value(result: Result | None, column: str) -> float | None:
-    """Return the value of a metric's cell; None for other columns and for an unmeasured metric."""
+    """Return a result's value of the metric that a column shows; None for other columns and unmeasured metrics."""
     value = result.summaries.metrics[column].value if result and column in result.summaries.metrics else math.nan
     return value if math.isfinite(value) else None
 

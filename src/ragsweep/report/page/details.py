@@ -49,7 +49,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured."""
+    """Yield a table of the median and 95th-percentile latency of each stage; nothing without measured latencies."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
@@ -90,7 +90,7 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield histograms by config; configs with equal values share one.
+    """Yield histograms of scores and numbers of results, one per config; configs with equal values share a histogram.
 
     A config that gets the same number of results for every question has no histogram of these numbers.
     """
@@ -119,7 +119,7 @@ def _charts(
 
 
 def scores_of_first(result: Result) -> Figure:
-    """Plot the score of each question's first chunk, by whether the evidence is in the context."""
+    """Plot the distribution of the first chunk's score, by whether the context contains the evidence."""
     columns = result.questions
     scores = np.array(columns["top_score"], dtype=np.float64)
     ranks, evidence = np.array(columns["first_evidence_rank"]), np.array(columns["evidence"])
@@ -134,7 +134,7 @@ def scores_of_first(result: Result) -> Figure:
 
 
 def scores_of_context(result: Result) -> Figure:
-    """Plot the scores of all chunks of all contexts, first chunks as a separate group."""
+    """Plot the distribution of the scores of all chunks in contexts; first chunks are a separate group."""
     rows = [row or [] for row in result.questions["context_scores"]]
     first = np.array([row[0] for row in rows if row], dtype=np.float64)
     others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
@@ -157,7 +157,7 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
 
 
 def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Plot groups as stacked bars of equal width; ``width`` 0 makes about BARS bars."""
+    """Plot groups as stacked bars of width ``width``; if it is 0, the width is chosen to make about `BARS` bars."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -1,4 +1,4 @@
-"""The effects of swept parameters, and their charts: curves, clouds, and the parallel coordinates of a search."""
+"""The effects of swept parameters, and their charts: curves, scatter plots, and parallel coordinates of a search."""
 
 import math
 from collections import Counter
@@ -60,10 +60,10 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """A parameter's values in order and, for each, the mean score of the configs with this value, and its interval.
+    """The values of a parameter in order, and the mean score of the configs with each value, with its interval.
 
-    ``numbers``: the values as numbers; None if one is not a number. ``may_be_best``: for each value, whether it is not
-    shown to be worse than another.
+    ``numbers``: the values as numbers; None if any value is not a number. ``may_be_best``: for each value, whether it
+    is not shown to be worse than another.
     """
 
     key: str
@@ -79,7 +79,7 @@ class ParameterMeans:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """A numeric parameter whose values were not all run with the same other settings: one point per config."""
+    """One point per config, for a numeric parameter whose values were not all run with the same other settings."""
 
     key: str
     name: str
@@ -92,7 +92,8 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
     """Yield the effect of each varying parameter; ``settings``: config name -> key -> value.
 
     A parameter has a curve if each of its values was run with the same settings of all other parameters, so that the
-    means differ in nothing else. Otherwise a numeric parameter has a cloud, and any other parameter is omitted.
+    means differ in nothing else. Otherwise a numeric parameter has a scatter plot (`Cloud`), and any other parameter is
+    omitted.
     """
     configs = [settings[name] for name in verdict.matrix.configs]
     keys = varying_keys(configs)
@@ -113,15 +114,15 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves.Curve | None:
-    """Return a parameter's curve through the best config that has one; None if no config has one."""
+    """Return the curve of a parameter through the best config that has such a curve; None if no config has."""
     found = (next(iter(curves.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group the configs that differ only in ``key``; configs whose value of it is not a number are left out.
+    """Group the configs that differ only in ``key``, the group with the best config first.
 
-    Groups with fewer than three values are left out. The group with the best config comes first.
+    Configs whose value of ``key`` is not a number, and groups with fewer than three values, are left out.
     """
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
@@ -147,7 +148,10 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether all configs have a key, and its values were run equally often with the same other settings."""
+    """Return whether a parameter is crossed with all others.
+
+    That is, all configs have the key, and each of its values was run equally often with the same other settings.
+    """
     others = [one for one in keys if one != key]
     found = [Counter(tuple(configs[row].get(one) for one in others) for row in members) for members in rows.values()]
     return sum(map(len, rows.values())) == len(configs) and all(one == found[0] for one in found)
@@ -169,7 +173,10 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
 
 
 def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
-    """Plot the mean of each value of a swept parameter, and which may be best; for a `Cloud`, a point per config."""
+    """Plot the mean score of each value of a parameter, and mark the values that may be best.
+
+    A `Cloud` is plotted as one point per config.
+    """
     axis: Figure = {"title": {"text": literal(found.name)}}
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):
@@ -209,7 +216,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
 def parallel(
     results: Sequence[Result], settings: Mapping[str, Settings], metric: str, names: Mapping[str, str]
 ) -> Figure:
-    """Plot each config of a search as a line across its parameters to its score; highlight the best tenth.
+    """Plot the configs of a search in parallel coordinates (parameters and score), with the best tenth highlighted.
 
     At most the best `MOST_LINES` configs are shown. ``settings``: config name -> key -> value. ``names``: key -> short
     name of each varying parameter.

@@ -1,4 +1,4 @@
-"""The part of a sweep's page on the effects of the swept parameters."""
+"""The section on the effects of swept parameters in a sweep's page."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMea
 def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:
     """Yield a note on a curve: its best value, its flat region, and its cross-validated score on unseen questions.
 
-    Yields nothing for a parameter without a curve over numbers.
+    Yield nothing for a parameter without a curve over numbers.
     """
     if isinstance(shown, Cloud) or shown.numbers is None:
         return
@@ -83,9 +83,9 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
 
 
 def _single_changes(view: PageView) -> dict[str, str]:
-    """Return config name -> its one change from the reference.
+    """Return config name -> the config's only change from the reference, as text.
 
-    Empty if any config has no change or several, or if all changes are of the same parameter.
+    Return an empty dict if any config has no change or several, or if all changes are of the same parameter.
     """
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)

@@ -1,4 +1,4 @@
-"""Colours, axes, markers and texts shared by the pages' charts."""
+"""Colours, axes, markers and texts that all charts of the pages share."""
 
 import html
 import math
@@ -15,7 +15,7 @@ ACCENT, MUTED, INK, GRID, BAND, SURFACE = "$accent", "$muted", "$ink", "$grid", 
 MOST_LABELS = 12
 ROW, FRAME = 26, 110  # pixels
 TOP_DOWN: Figure = {"autorange": "reversed", "type": "category"}
-"""An axis of names, the first on top."""
+"""A vertical axis of names, with the first name on top."""
 DOTTED: Figure = {"color": MUTED, "width": 1, "dash": "dot"}
 WIDE = 20
 """Minimum ratio of the largest to the smallest number for a logarithmic axis."""
@@ -27,42 +27,42 @@ def literal(text: str) -> str:
 
 
 def lines(*texts: str) -> str:
-    """Join the lines of a hover text; skip empty ones."""
+    """Return escaped texts as the lines of a hover text; empty texts are skipped."""
     return "<br>".join(literal(text) for text in texts if text)
 
 
 def with_unit(metric: str, unit: str) -> str:
-    """Name a metric with its unit."""
+    """Return the name of a metric, followed by its unit unless the name contains the unit."""
     return f"{metric}, {unit}" if unit and unit not in metric else metric
 
 
 def is_known(result: Result, metric: str) -> bool:
-    """Return whether a config has a value of a metric."""
+    """Return whether a config has a finite value of a metric."""
     return metric in result.summaries.metrics and math.isfinite(result.summaries.metrics[metric].value)
 
 
 def as_list(values: Any) -> list[float | None]:
-    """Convert an array to a JSON list; NaN and infinity become null."""
+    """Convert an array to a list in JSON types; NaN and infinity become None."""
     return [finite(value) for value in np.asarray(values).tolist()]
 
 
 def finite(value: float) -> float | None:
-    """Convert a number to JSON: NaN and infinity become null."""
+    """Convert a number to a JSON type: NaN and infinity become None."""
     return value if math.isfinite(value) else None
 
 
 def axis_type(values: Sequence[float]) -> Figure:
-    """Return a logarithmic axis type if the numbers are positive and span a wide range; else an empty dict."""
+    """Return a logarithmic axis type if all numbers are positive and their range is `WIDE`, else an empty dict."""
     return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
 
 
 def marker(colour: str, symbol: str, size: int) -> Figure:
-    """Return the style of a point."""
+    """Return plotly's style of a point."""
     return {"color": colour, "symbol": symbol, "size": size}
 
 
 def interval_bars(summaries: Sequence[Summary], colour: str) -> Figure:
-    """Return vertical error bars from the ends of the intervals."""
+    """Return plotly's vertical error bars that span the intervals of the summaries."""
     return {
         "type": "data",
         "symmetric": False,

@@ -45,7 +45,7 @@ UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the f
 
 
 def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
-    """Yield the losses by stage, the effects of changing single stages, and phantom hits."""
+    """Yield blocks on the losses by stage, the effects of changing single stages, and phantom hits."""
     if not funnels:
         return
     yield Charts([{"label": "", "figure": losses(funnels)}], FUNNEL)
@@ -78,8 +78,11 @@ def _left(part: StageLoss | None) -> str:
 
 
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
-    """Yield comparisons of up to four hybrids with their legs: charts, a table, and evidence that only one leg has."""
-    # if a hybrid's legs have no scores of the metric, it is audited by their first one
+    """Yield comparisons of up to four hybrids with their legs: charts, and tables of scores and unique evidence.
+
+    Yield nothing without hybrids.
+    """
+    # a hybrid whose legs have no scores of this metric is compared by the first metric that they have
     audits = (fusion_audit(one, metric if metric in audited_metrics(one) else None) for one in results)
     found = _merge_equal(filter(None, audits))[:MOST_HYBRIDS]
     if not found:
@@ -103,7 +106,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
 
 
 def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
-    """Merge audits that differ only in the config into one that names all the configs: they share the fused ranking."""
+    """Merge audits that differ only in the config into one audit, which names all the configs."""
     merged: dict[str, list[FusionAudit]] = {}
     for one in audits:
         merged.setdefault(repr(replace(one, config="")), []).append(one)
@@ -133,14 +136,14 @@ LOST = {
     stages.TOP_K: "below top_k",
     stages.BUDGET: "beyond the budget",
 }
-"""Stage -> the fate of evidence that it lost."""
+"""Stage -> description of the evidence that the stage lost."""
 LOSS_COLOURS = dict(
     zip(STAGES, ("#7f7f7f", "#e69f00", "#56b4e9", "#b9bec5", "#cc79a7", "#009e73", "#e8c468", "#d55e00"), strict=True)
 )
 
 
 def losses(funnels: Sequence[Funnel]) -> Figure:
-    """Plot, for each config, the evidence lost by each stage, and the evidence in the context."""
+    """Plot, for each config, the pieces of evidence that each stage lost and those in the context, as stacked bars."""
     labels = [literal(short(one.config)) for one in funnels]
     kept = [one.evidences - sum(stage.lost for stage in one.stages) for one in funnels]
     bars = [(IN_CONTEXT, ACCENT, kept)]
@@ -180,7 +183,7 @@ def known_parts(audit: FusionAudit) -> list[LegComparison]:
 
 
 def legs(audit: FusionAudit) -> Figure:
-    """Plot the fused ranking next to its legs, on all questions and on slices with enough questions to judge."""
+    """Plot the scores of the fused ranking and its legs, on all questions and on slices with enough questions."""
     parts = known_parts(audit)
     rows = {(one.label, one.value): one for one in parts}
     names = {

@@ -25,10 +25,10 @@ def browse(
     funnels: Mapping[str, Funnel],
     given: PageTexts,
 ) -> dict[str, Any]:
-    """Return the columns of the question browser.
+    """Return the data of the question browser, mostly as columns.
 
-    The page calls a question helped or hurt according to the first of ``metrics``, compared with the first of
-    ``results``. ``roles`` and ``funnels`` have the names of configs as keys.
+    On the page, a question counts as helped or hurt by its score in the first of ``metrics``, compared with its score
+    in the first of ``results``. The keys of ``roles`` and ``funnels`` are names of configs.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -65,12 +65,12 @@ def browse(
 
 
 def judged_metrics(results: Sequence[Result]) -> list[str]:
-    """List the metrics decided by a judge."""
+    """List the metrics of answers that a judge scores."""
     return list(dict.fromkeys(name for one in results if "answer" in one.questions for name in one.questions.judged))
 
 
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
-    """Return the texts of the first chunks, up to the size limit, and a sentence on the omitted ones."""
+    """Return the texts of the first chunks, up to `MOST_TEXT` bytes, and a sentence on omitted texts ("" for none)."""
     if read is None:
         return [], "The texts of chunks are left out: the corpus is missing, or has changed since it was searched."
     texts, size = [], 0
@@ -85,7 +85,10 @@ def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tup
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
-    """Return, for each question, its ``Funnel.lost_by``, and the path of each piece of its evidence."""
+    """Return, for each question, its ``Funnel.lost_by`` and the path of each piece of its evidence.
+
+    Both lists are empty if ``found`` is None.
+    """
     if found is None:
         return {"lost": [], "paths": []}
     places = {name: n for n, name in enumerate(questions["question_id"])}
@@ -96,7 +99,7 @@ def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None)
 
 
 def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str]) -> Iterator[str]:
-    """Yield each piece's ranks by stage, and the stage that lost it: ``bm25 12, vector -, final 7: lost by top_k``."""
+    """Yield, for each piece, its ranks and the stage that lost it: ``bm25 12, vector -, final 7: lost by top_k``."""
     evidence = questions.evidence
     assert evidence is not None, "a funnel is computed from ranks"
     places = evidence.of_question(question)
@@ -179,9 +182,10 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: a role, and the content in pieces, because most lines are on the page already.
+    """Return each question's messages: the role, and the content as numbers, because texts are stored only once.
 
-    A piece is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n.
+    A number is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n. Return an empty list if
+    the prompts or the texts of chunks are unavailable.
     """
     read = given.prompts(result) if given.chunk else None
     if read is None or given.chunk is None:
@@ -210,5 +214,5 @@ def _texts(values: Sequence[Any], most: int) -> list[str]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to four significant digits, to keep the page small."""
+    """Round a number to four significant digits, to keep the page small; return None for NaN and infinity."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")

@@ -14,7 +14,7 @@ SIDE_BY_SIDE = 8
 
 
 class PageView:
-    """The configs of a sweep's page, with the metric, the roles and the funnels that its sections share."""
+    """The configs of a sweep's page, with the deciding metric, the roles and the losses of evidence (``funnels``)."""
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
@@ -49,7 +49,7 @@ class PageView:
         return roles
 
     def _chosen(self) -> list[Result]:
-        """Choose the configs shown side by side: the baseline, the choice, the best, then the others by the metric."""
+        """Return up to `SIDE_BY_SIDE` configs: the baseline, the choice, the best, then the others, best first."""
         ranks = {"baseline": 0, "choice": 1, "best": 2}
         marked = sorted(
             (one for one in self.best_first if one.name in self.roles),
@@ -58,6 +58,6 @@ class PageView:
         return [*marked, *(one for one in self.best_first if one.name not in self.roles)][:SIDE_BY_SIDE]
 
     def sorted(self, some: Sequence[Result]) -> list[Result]:
-        """Sort some configs, best first; omit those without the metric."""
+        """Return the given configs that have the metric, best first."""
         names = {one.name for one in some}
         return [one for one in self.best_first if one.name in names]

@@ -1,4 +1,4 @@
-"""A document as one self-contained HTML file: its data, the style and the scripts."""
+"""Conversion of a document to one self-contained HTML file with its data, the style and the scripts."""
 
 import base64
 import gzip
@@ -22,12 +22,12 @@ Item = dict[str, Any]
 
 
 def as_html(document: Document, secrets: Secrets) -> bytes:
-    """Write a document as a page in UTF-8, with secrets masked."""
+    """Return a document as an HTML page in UTF-8, with secrets masked."""
     return write_page(page_data(document, secrets))
 
 
 def page_data(document: Document, secrets: Secrets) -> dict[str, Any]:
-    """Return the data of a page's script, with secrets masked; sections without content are omitted."""
+    """Return the data that a page's script displays, with secrets masked; sections without content are omitted."""
     sections = [
         {"id": section.key, "title": section.title, "items": [item for one in section.blocks for item in _items(one)]}
         for section in document.sections
@@ -65,7 +65,7 @@ def _table(table: Table) -> Item:
 
 
 def _sort_key(text: str) -> float | str | None:
-    """Return a cell's sort key: its leading number, or else its text; None for an empty or unmeasured cell."""
+    """Return the sort key of a cell: its leading number, else its case-folded text; None if empty or unmeasured."""
     if amount := _AMOUNT.match(text):
         return float(amount[1].replace(",", ""))
     return None if text in ("", NOT_MEASURED) else text.casefold()
@@ -86,7 +86,7 @@ def _statements(block: Statements) -> Item:
 
 
 def write_page(document: Mapping[str, Any]) -> bytes:
-    """Write the page for the data from :func:`page_data` as HTML in UTF-8.
+    """Return the HTML page, in UTF-8, for the data from :func:`page_data`.
 
     The chart library is gzipped and base64-encoded, which reduces it from 5 to 2 MB; the page unpacks it.
     """

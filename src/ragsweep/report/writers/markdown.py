@@ -1,4 +1,4 @@
-"""Documents as Markdown, for a comment on a change or the summary of a job."""
+"""Conversion of documents to Markdown, for a comment on a pull request or the summary of a CI job."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -9,7 +9,7 @@ from ragsweep.report.numbers import NOT_MEASURED
 
 
 def as_markdown(document: Document, level: int = 3) -> str:
-    """Write a document without its charts and widgets; texts are escaped, to keep the Markdown around them intact.
+    """Return a document as Markdown, without its charts and widgets; Markdown characters in texts are escaped.
 
     ``level`` is the title's heading level: 3 for a section of a comment.
     """

@@ -1,4 +1,4 @@
-"""Documents on a terminal."""
+"""Output of documents on a terminal."""
 
 from itertools import groupby
 
@@ -16,7 +16,7 @@ def show(document: Document, terminal: Terminal) -> None:
 
 
 def show_block(block: Block, terminal: Terminal) -> None:
-    """Print one block; nothing for charts, widgets and tables of details."""
+    """Print one block; nothing for charts, widgets, and tables whose ``detail`` is true."""
     if isinstance(block, Statements):
         _show_statements(block, terminal)
     elif isinstance(block, Table) and not block.detail:
