@@ -174,6 +174,7 @@ def test_a_shipped_model_contains_each_of_our_packages_that_its_code_imports() -
     ours = {path.name for path in (ROOT / "src").iterdir()}
     imported = {name.partition(".")[0] for path in files for name in imports(path)}
     assert imported & ours == {package.name for package in PACKAGES}
+    assert sorted(PACKAGES) == sorted(ROOT / "src" / package.name for package in PACKAGES)
 
 
 def test_modules_import_in_no_circle() -> None:

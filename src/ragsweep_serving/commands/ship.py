@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna_sweeper
-import ragsweep
+import ragsweep.core
 import ragsweep_serving
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_blocks, print_document
 from ragsweep.commands.gate import decide
@@ -48,7 +48,11 @@ UNSERVED = frozenset({
 })  # fmt: skip
 """Requirements of ragsweep that are not needed to answer a question."""
 
-PACKAGES = [Path(next(iter(package.__path__))) for package in (ragsweep, ragsweep_serving, optuna_sweeper)]
+# In an editable installation, ragsweep.__path__ begins with a folder that contains only configs.
+PACKAGES = [
+    Path(ragsweep.core.__path__[0]).parent,
+    *(Path(package.__path__[0]) for package in (ragsweep_serving, optuna_sweeper)),
+]
 """Folders of the packages that a model contains: the served code, and the packages of this project that it imports."""
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
