@@ -135,10 +135,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition; if ``kind`` is `LEAST`, ``METRIC=+X`` is a gain.
-
-    Raises ConfigError for a text without a metric, or without a finite number that the kind allows.
-    """
+    """Read ``METRIC=X`` as a condition; if ``kind`` is `LEAST`, ``METRIC=+X`` is a gain. Raises ConfigError."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:
@@ -198,8 +195,7 @@ def decide(
 
     The gate passes if all checks that count (see `Check.counts`) pass, so no correction for multiple tests is needed
     (an intersection-union test: Berger, Technometrics 24, 1982). It fails if any of these checks fails, and is refused
-    for runs that are not comparable. Raises RagsweepError for an unknown or unsuitable metric, an unknown label or
-    question, or faulty human labels.
+    for runs that are not comparable. Raises RagsweepError for an unsuitable metric, or an unknown label or question.
     """
     before, after = (baseline or candidate).result, candidate.result
     baselines = {"baseline": before, **({"anchor": anchor.result} if anchor else {})}

@@ -44,11 +44,7 @@ class Listing(NamedTuple):
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return the exit status 0.
-
-    Raises ConfigError for an unknown stage, and if a confirmation is needed but there is no terminal. Raises InputError
-    if the store cannot be read or changed.
-    """
+    """Run ``ragsweep store``; return 0. Raises RagsweepError, also if a confirmation needs a missing terminal."""
     options = read(arguments)
     place, origin = _find(options.path)
     try:
@@ -281,8 +277,7 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
     """Build the document of the removed items, and of those that could not be removed.
 
-    ``tried`` has each item with the reason why it was not removed ("" if removed). ``kept`` is the reason why store.db
-    keeps unused space ("" if it does not).
+    ``tried`` has each item with the reason why it was not removed; ``kept`` is why store.db keeps unused space, or "".
     """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]

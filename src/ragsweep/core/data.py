@@ -207,10 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vector of every chunk, its number of tokens, and the number of these tokens that the model read.
-
-    ``vectors`` has the shape (chunks, dimension), ``tokens`` and ``tokens_read`` the shape (chunks,).
-    """
+    """The chunks' vectors (chunks, dimension), and how many tokens each has and the model read (chunks,)."""
 
     vectors: Floats
     tokens: Integers

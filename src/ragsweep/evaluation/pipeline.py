@@ -268,10 +268,7 @@ class _Stages:
         return node
 
     def reranked(self, first: Node) -> Node:
-        """Return the node that reorders the first candidates of rankings by the reranker's scores.
-
-        Without candidates (``reranker.candidates=0``), return ``first`` itself.
-        """
+        """Return the node that reorders candidates by the reranker's scores; without candidates, ``first`` itself."""
         how = reordering_of(self.parts.reranker.value)
         if not how.candidates:
             return first

@@ -42,8 +42,7 @@ UNDECIDED = ("retry", "racing")
 class Ledger:
     """The ledger in a folder, which is opened or created; concurrent processes on one machine can use it safely.
 
-    Methods that write raise TrackingError if the file cannot be written, and methods that read raise InputError if it
-    is damaged.
+    Writing raises TrackingError if the file cannot be written; reading raises InputError if it is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -141,9 +140,8 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
-        If the job's sweep already has a record of the job, the new record replaces it, and takes over its MLflow run.
-        The claim on the job is removed. If ``fenced`` is true and this process does not hold the claim, raises
-        InputError and writes nothing.
+        An earlier record of the job in its sweep is replaced, and its MLflow run kept. The claim on the job is removed.
+        If ``fenced`` is true and this process does not hold the claim, raises InputError and writes nothing.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -178,10 +176,7 @@ class Ledger:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def holdout_views(self, golden: str) -> int:
-        """Return how often the holdout questions of the golden set with this digest have been used.
-
-        See ``record_rows.count_views`` for the definition.
-        """
+        """Return how often this golden set's holdout questions have been used (see ``record_rows.count_views``)."""
         with self._file.reading() as connection:
             return count_views(connection, golden)
 
@@ -190,10 +185,7 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Return the summaries of a metric in all sweeps on these questions: sweep -> job -> config's name and summary.
-
-        ``golden`` is the digest of the golden set. Only finished configs that have the metric are included.
-        """
+        """Return the summaries of a metric in finished configs on a golden set: sweep -> job -> name and summary."""
         found: dict[str, dict[int, tuple[str, Summary]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -213,10 +205,7 @@ class Ledger:
             connection.execute("DELETE FROM claims WHERE kind = ? AND number = ?", (UPLOAD, record))
 
     def run(self, record: int) -> str | None:
-        """Return the MLflow run id of a record; None if the record has no run or does not exist.
-
-        The run may come from an earlier attempt at the record's job.
-        """
+        """Return the MLflow run id of a record, or of an earlier attempt at its job; None if there is no run."""
         with self._file.reading() as connection:
             row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
         return row[0] if row else None
@@ -250,10 +239,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Return the record of a sweep's config, without checking the sweep's other records.
-
-        Raises InputError if the record does not exist.
-        """
+        """Return a config's record without checking its sweep's other records; raises InputError if there is none."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",

@@ -39,10 +39,7 @@ WAITING = 64
 """Maximum number of unfinished writes; once it is reached, the computation waits before it queues another."""
 
 LARGE = 2**30
-"""Minimum size, in bytes, of a file that is uploaded in parts.
-
-Such an upload may replace an object that another process has written meanwhile; both contain the same result.
-"""
+"""Minimum bytes of a file that is uploaded in parts; this may replace an object with the same content."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -100,10 +97,7 @@ class Remote:
                 yield name, data
 
     def download(self, name: str, path: Path) -> bool:
-        """Write an object's bytes to a new file, in pieces of some megabytes; return whether this succeeded.
-
-        After a failure, the file may exist and be incomplete.
-        """
+        """Write an object to a new file; return whether this succeeded. After a failure, the file may be incomplete."""
 
         async def copy() -> bool:
             with path.open("xb") as file:
@@ -154,10 +148,7 @@ class Remote:
         self._reach(put, writing=True)
 
     def put_later(self, name: str, data: bytes) -> None:
-        """Queue an object to be written by another thread, unless it exists; ``flush`` waits for it.
-
-        While the object store is unreachable, nothing is queued.
-        """
+        """Queue an object to be written, unless it exists, by another thread; do nothing during a pause."""
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:

@@ -134,10 +134,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value or, for a rows node, every one of these rows is stored, damaged or not.
-
-        If ``rows`` is empty, return whether any row is stored.
-        """
+        """Return whether a whole value, or every one of these rows, or with empty ``rows`` any row, is stored."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)

@@ -232,12 +232,9 @@ def measure(
     both = [question for question in labels if question in verdicts]
     missing = Counter((reasons or {}).get(question) or UNKNOWN for question in labels if question not in verdicts)
     if not both:
-        raise InputError(
-            f"{metric}: no labelled question has a verdict: {count_reasons(missing)}; label questions that the judge"
-            " has scored"
-        )
-    judge = np.array([verdicts[question] for question in both])
-    people = np.array([labels[question] for question in both])
+        why = f"{metric}: no labelled question has a verdict: {count_reasons(missing)}"
+        raise InputError(f"{why}; label questions that the judge has scored")
+    judge, people = (np.array([scores[question] for question in both]) for scores in (verdicts, labels))
     everything = np.array(list(verdicts.values()))
     passes, right, passing = (
         one >= threshold if higher_is_better else one < threshold for one in (judge, people, everything)
@@ -250,12 +247,10 @@ def measure(
     scores = np.array([labels.get(question, math.nan) for question in verdicts])
     matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
     corrected = prediction_powered(matrix, scores[None, :], (1.0,))
-    counts = len(verdicts), len(labels), len(both)
+    facts = len(verdicts), len(labels), len(both), threshold, higher_is_better
     return Calibration(
         metric,
-        *counts,
-        threshold,
-        higher_is_better,
+        *facts,
         kappa=kappa_interval(passes, right, "none"),
         weighted_kappa=kappa_interval(judge, people, "quadratic"),
         sensitivity=errors.sensitivity.interval,

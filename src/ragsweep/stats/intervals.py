@@ -40,8 +40,7 @@ def means_with_intervals(
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
-    bits below the largest score). An interval is therefore bit-identical, regardless of the other metrics and of the
-    number of threads.
+    bits below the largest score), so an interval depends on neither the other metrics nor the number of threads.
     """
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
@@ -55,8 +54,7 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores the ends are from Student's t. If all scores of a row are equal, both ends equal them, or
-    are NaN with fewer than ten scores. Without scores all three are NaN.
+    With fewer than ten scores the ends are from Student's t, and NaN if all scores are equal; all three without scores.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -276,8 +274,7 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
 def student_interval(matrix: Matrix) -> tuple[float, float]:
     """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
 
-    Questions count as independent, although questions on one document are not. Both ends are NaN with fewer than two
-    questions.
+    Questions count as independent, although questions on one document are not. NaN with fewer than two questions.
     """
     from scipy import stats
 

@@ -51,10 +51,7 @@ class CommandOutcome(NamedTuple):
 
 
 def run(command: Command) -> CommandOutcome:
-    """Run a command with its secrets masked in all output; return its exit status and the id of its sweep.
-
-    Raises RagsweepError if the command is invalid, or if its sweep cannot be opened.
-    """
+    """Run a command with its secrets masked in all output. Raises RagsweepError if it is invalid or cannot start."""
     with command.secrets.masking():
         return _run(command)
 
@@ -103,11 +100,7 @@ def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run the only config of a command, and return the exit status.
-
-    The status is 1 if the job fails, if too few questions were scored, if an enforced target is missed, or if the
-    result cannot be recorded or tracked; otherwise it is 0. Raises any RagsweepError of the job except TrackingError.
-    """
+    """Run the only config of a command; return 1 if it fails, is PARTIAL, misses a target or is not tracked, else 0."""
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment
@@ -144,9 +137,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
 def _evaluate_single(context: RunContext, job: Job) -> None:
     """Evaluate a config; record its result, show it, and log it to the tracker.
 
-    An exception of the evaluation is recorded as a failure and re-raised. Raises TrackingError if the result cannot be
-    recorded or logged. After that, raises Partial if too few questions were scored, or TargetsMissed if the result
-    misses an enforced target.
+    Raises TrackingError if the result cannot be recorded or logged; after that, Partial if too few questions were
+    scored, or TargetsMissed if an enforced target is missed.
     """
     ledger, terminal, tracker = context.ledger, context.terminal, context.tracker
     name_job(context, None, job)
@@ -185,10 +177,7 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
-    """Open a sweep, run its jobs and show its conclusion; if it is already finished, only show its conclusion again.
-
-    The exit status is 1 if the sweep's status is not FINISHED, or if a config misses an enforced target; else 0.
-    """
+    """Open a sweep, run its jobs and show its conclusion; if it is already finished, only show its conclusion again."""
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     with multirun.alone(key):
         try:
@@ -210,10 +199,7 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
 
 
 def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
-    """Show a finished sweep again, and return its results.
-
-    If the ledger is writable, first upload the results that the tracker lacks.
-    """
+    """Show a finished sweep again and return its results; upload what the tracker lacks, if the ledger is writable."""
     context, ledger, values = multirun.context, multirun.ledger, multirun.values
     records = ledger.records(sweep.id)
     summary = summarise_sweep(ledger, records, labels=context.labels, declared=values["baseline"])
@@ -257,8 +243,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    If an exception occurs, set the status to KILLED in the ledger and, if it is reachable, in the tracker, and raise
-    the exception; the same command then concludes the sweep.
+    After an exception, the status is KILLED in the ledger and a reachable tracker; the same command then concludes.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:
@@ -299,8 +284,7 @@ def _summarise(
 ) -> tuple[SweepSummary, str]:
     """Return the summary of a sweep's records, and the sweep's status.
 
-    The summary has no verdict if ``weighed`` is false or the sweep was interrupted. The status is FAILED if the jobs
-    ended normally, but a config or finalist failed or had too few scored questions; else it is that of ``ending``.
+    The summary has no verdict if ``weighed`` is false or the sweep was interrupted.
     """
     status, recorded = ending.status, {record.job for record in records}
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)

@@ -123,10 +123,7 @@ class ContextTokens(RetrievalMetric):
 
 
 class EmptyRate(RetrievalMetric):
-    """Whether the ranking is empty: 1 or 0.
-
-    Only questions that need retrieval are scored, including unanswerable ones.
-    """
+    """Whether the ranking is empty: 1 or 0; all questions that need retrieval are scored."""
 
     TRAITS = PartTraits(version="1")
     name = "empty_rate"
@@ -167,10 +164,7 @@ class ExpectedCountMet(Proportion):
 
 
 class TopScore(Proportion):
-    """Score of the first chunk in the ranking, on the scale of the retriever or, if there is one, the reranker.
-
-    Conversational questions, and questions with an empty ranking, are not scored.
-    """
+    """Score of the ranking's first chunk, on the scale of the retriever or, if there is one, the reranker."""
 
     TRAITS = PartTraits(version="1")
     name = "top_score"
@@ -191,10 +185,7 @@ def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Return a view in which evidence that the token budget excludes from the context has rank 0 (not found).
-
-    Return ``view`` itself if there is no token budget.
-    """
+    """Return a view in which evidence that the token budget, if any, excludes from the context has rank 0."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]

@@ -83,10 +83,7 @@ class Session:
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
-        """Return the experiment of a job, preparing it if needed, and apply the job's budget and prices.
-
-        Raises RagsweepError as `prepare` does.
-        """
+        """Return a job's experiment, prepared if needed (see `prepare`), and apply the job's budget and prices."""
         if job.experiment is None:
             job.experiment = self.prepare(job)
         self._apply_budget(job.config.values)
@@ -188,10 +185,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the chunks, prompts and evidence that a report page adds to the records.
-
-        There are none if `recorded_dataset` finds no dataset for the first result.
-        """
+        """Return the chunks, prompts and evidence that a page adds; none if the first result's dataset has changed."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
