@@ -15,7 +15,7 @@ from ragsweep.commands.judge import judge
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
-from ragsweep.stats.calibration import measure
+from ragsweep.stats.calibration import PassMark, measure
 from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
@@ -105,7 +105,7 @@ def test_a_wrong_command_is_one_line() -> None:
 
 def test_labels_without_verdicts_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no labelled question has a verdict"):
-        measure("m", {"a": 1.0}, {"b": 1.0}, 0.5)
+        measure("m", {"a": 1.0}, {"b": 1.0}, PassMark(0.5))
     labels = written(tmp_path / "l.jsonl", [{"question_id": "b", "metric": "ragas_faithfull", "label": 1}])
     given = written(tmp_path / "v.jsonl", [{"question_id": "b", "metric": FAITHFUL, "value": 1}])
     with pytest.raises(InputError, match=f'did you mean "{FAITHFUL}"'):
@@ -114,8 +114,8 @@ def test_labels_without_verdicts_are_an_error(tmp_path: Path) -> None:
 
 def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
     verdicts = {f"q{n}": n / 40 for n in range(40)}
-    marks = measure("m", verdicts, {f"q{n}": float(n % 4 == 0) for n in range(0, 40, 2)}, 0.5)
-    scores = measure("m", verdicts, {f"q{n}": n / 40 - 0.1 for n in range(0, 40, 2)}, 0.5)
+    marks = measure("m", verdicts, {f"q{n}": float(n % 4 == 0) for n in range(0, 40, 2)}, PassMark(0.5))
+    scores = measure("m", verdicts, {f"q{n}": n / 40 - 0.1 for n in range(0, 40, 2)}, PassMark(0.5))
     assert math.isnan(marks.corrected_mean.value)
     assert scores.corrected_mean.value == pytest.approx(scores.mean - 0.1, abs=1e-3)
 
@@ -123,7 +123,7 @@ def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
 def test_mirrored_scores_of_a_metric_where_lower_is_better_pass_the_same_answers() -> None:
     verdicts, people = drawn(60)
     mirrored = [{one: 1 - value for one, value in scores.items()} for scores in (verdicts, people)]
-    higher, lower = measure("m", verdicts, people, 0.5), measure("m", *mirrored, 0.5, higher_is_better=False)
+    higher, lower = measure("m", verdicts, people, PassMark(0.5)), measure("m", *mirrored, PassMark(0.5, False))
     for name in ("kappa", "sensitivity", "specificity", "n_right", "n_wrong", "passed", "corrected_passed"):
         assert getattr(lower, name) == getattr(higher, name), name
 

@@ -15,7 +15,7 @@ from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import HumanLabel
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
-from ragsweep.stats.calibration import Calibration, Interval, Noise, count_reasons, measure, noise
+from ragsweep.stats.calibration import Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
@@ -82,8 +82,8 @@ def _calibrate(options: argparse.Namespace) -> Document:
             reasons = {question: missing_reason(run.result, n, metric) for n, question in ids}
             summary = run.result.summaries.metrics.get(metric)
             higher_is_better = summary is None or summary.higher_is_better is not False
-        rule = options.threshold, higher_is_better
-        found.append(measure(metric, verdicts[metric], chosen, *rule, sources, reasons))
+        threshold = PassMark(options.threshold, higher_is_better)
+        found.append(measure(metric, verdicts[metric], chosen, threshold, sources, reasons))
     blocks = [notes(_statements(calibration)) for calibration in found]
     if run and WEIGHT in run.result.questions:
         unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"

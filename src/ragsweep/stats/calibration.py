@@ -176,6 +176,17 @@ def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[flo
 UNKNOWN = "not among the judged questions (check question_id)"
 
 
+class PassMark(NamedTuple):
+    """The score from which a judged answer passes or, if lower is better, from which it fails."""
+
+    score: float
+    higher_is_better: bool = True
+
+    def passes(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return flags that mark the scores that pass."""
+        return scores >= self.score if self.higher_is_better else scores < self.score
+
+
 @dataclass(frozen=True)
 class Calibration:
     """The agreement of one metric's judge with human labels.
@@ -210,8 +221,7 @@ def measure(
     metric: str,
     verdicts: Mapping[str, float],
     labels: Mapping[str, float],
-    threshold: float,
-    higher_is_better: bool = True,
+    threshold: PassMark,
     sources: Mapping[str, str] | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Calibration:
@@ -221,8 +231,7 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The score from which a verdict or a label passes; if lower is better, below which it passes.
-        higher_is_better: Whether a higher score is better.
+        threshold: The scores that pass, for verdicts and labels.
         sources: Question -> its cluster; None: each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
@@ -236,9 +245,7 @@ def measure(
         raise InputError(f"{why}; label questions that the judge has scored")
     judge, people = (np.array([scores[question] for question in both]) for scores in (verdicts, labels))
     everything = np.array(list(verdicts.values()))
-    passes, right, passing = (
-        one >= threshold if higher_is_better else one < threshold for one in (judge, people, everything)
-    )
+    passes, right, passing = map(threshold.passes, (judge, people, everything))
     errors = confusion(passes.tolist(), right.tolist())
     passed = Share(int(passing.sum()), len(everything))
     # Labels of 1 and 0 for fractional scores mark right and wrong answers and cannot correct a mean.
@@ -247,10 +254,11 @@ def measure(
     scores = np.array([labels.get(question, math.nan) for question in verdicts])
     matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
     corrected = prediction_powered(matrix, scores[None, :], (1.0,))
-    facts = len(verdicts), len(labels), len(both), threshold, higher_is_better
+    counts = len(verdicts), len(labels), len(both)
     return Calibration(
         metric,
-        *facts,
+        *counts,
+        *threshold,
         kappa=kappa_interval(passes, right, "none"),
         weighted_kappa=kappa_interval(judge, people, "quadratic"),
         sensitivity=errors.sensitivity.interval,
