@@ -249,6 +249,14 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
     }  # fmt: skip
 
 
+def test_questions_whose_document_squad_cannot_contain_are_counted() -> None:
+    away = {"id": "q2", "question": "x", "answerable": False, "provenance": {"document": "no such document"}}
+    exported = export_squad([HOW_TALL, away], CORPUS)
+    kept = [row["id"] for one in json.loads(exported.files[""])["data"] for row in one["paragraphs"][0]["qas"]]
+    assert kept == [HOW_TALL["id"]]
+    assert exported.notes["questions about a blank or missing document are omitted"] == 1
+
+
 def test_a_long_answer_that_occurs_once_stands_in_squad_wherever_the_quote_is() -> None:
     text = CORPUS.texts[0]
     answer = " ".join(text.split()[-5:])

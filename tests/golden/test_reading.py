@@ -55,7 +55,7 @@ def test_plain_file_is_preferred_to_the_gzipped(tmp_path: Path) -> None:
 
 
 BAD_LINES = {
-    b'{"id": "a"': "1:11: not JSON: expecting ',' delimiter",
+    b'{"id": "a"': "1:11: not JSON: expecting ',' delimiter; correct it",
     b'{"id": "caf\xe9"}': "1: byte 12 (0xe9) is not valid UTF-8; save the file as UTF-8, or name its encoding,"
     " such as windows-1252, with dataset.encoding (folder, csv, jsonl) or encoding (golden import)",
     b'{"grade": NaN}': "1: not JSON: NaN is not a JSON value; use a number or null",
@@ -102,7 +102,7 @@ def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
     path = written(tmp_path, b'[\n  {"id": "a"},\n  3\n]\n')
     assert rows_and_faults(path)[1] == [f"{path}:$[1]: 3 where an object {{...}} is required"]
     faults = rows_and_faults(written(tmp_path, b'[\n  {"id": "a"\n]\n'))[1]
-    assert faults == [f"{path}:3:1: not JSON: expecting ',' delimiter"]
+    assert faults == [f"{path}:3:1: not JSON: expecting ',' delimiter; correct it"]
 
 
 def test_all_faults_of_a_file_are_raised_at_once(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
     except (yaml.YAMLError, RecursionError) as error:
         mark, fact = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        faults.add(where, f"not YAML: {fact or str(error).splitlines()[0]}")
+        faults.add(where, f"not YAML: {fact or str(error).splitlines()[0]}; correct it")
         return []
     values = {f"$[{n}]": one for n, one in enumerate(value)} if isinstance(value, list) else {"$": value}
     return [row for place, one in values.items() if (row := _as_row(one, f"{path}:{place}", faults))]
@@ -141,7 +141,7 @@ def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> 
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         place = f"{file}:{error.lineno}" if file else where
-        faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
+        faults.add(f"{place}:{error.colno}", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}; correct it")
     except UnicodeEncodeError:
         faults.add(where, r"contains a lone surrogate (\ud800 to \udfff), which is not a character; remove it")
     except RecursionError:

@@ -80,6 +80,10 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         row = {"id": entry["id"], "question": entry["question"], "answers": answers}
         row |= {"is_impossible": entry.get("answerable", True) is False}
         questions[document].append(row | ({"weight": entry["weight"]} if entry.get("weight") else {}))
+    filled = {name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()}
+    notes["questions about a blank or missing document are omitted"] += sum(
+        len(rows) for name, rows in questions.items() if name not in filled
+    )
     articles = list(_articles(corpus, questions, notes))
     text = json.dumps({"version": "v2.0", "data": articles}, ensure_ascii=False)
     kept = ("id", "question", "answerable", "weight", "reference", "references", "evidence.document",

@@ -138,7 +138,7 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:3: has no "text"',
         'corpus.jsonl:4: "_id" is 4, not a text in quotes',
-        "queries.jsonl:2:13: not JSON: expecting ',' delimiter",
+        "queries.jsonl:2:13: not JSON: expecting ',' delimiter; correct it",
         'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1; remove or rename one',
         "qrels/test.tsv:2: 2 filled columns where three are required: query-id, corpus-id and score, with tabs between "
         "them, or TREC's query-id 0 corpus-id score",

@@ -122,7 +122,7 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
         "golden.jsonl:9: not JSON: NaN is not a JSON value; use a number or null",
-        "golden.jsonl:10:32: not JSON: expecting ',' delimiter",
+        "golden.jsonl:10:32: not JSON: expecting ',' delimiter; correct it",
     ]
 
 
