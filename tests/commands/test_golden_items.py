@@ -112,7 +112,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     pandas.DataFrame([{"id": f"q{n}"} for n in range(40)]).to_parquet(golden.with_suffix(".parquet"))
     refuse(items, {"is not JSON lines, which --mini": [*options, "--golden", str(golden.with_suffix(".parquet"))]})
     golden.write_text('{"id": "q1", "question": "?"}\n', "utf-8")
-    with pytest.raises(InputError, match='no line has the question "q'):
+    with pytest.raises(InputError, match='no line has the id "q'):
         items(options)
     assert not (folder / "mini.jsonl").exists()
 

@@ -26,8 +26,9 @@ LISTED = 10
 class QuestionTracer:
     """Traces questions as dictionaries and lists, so that secrets in them can be masked.
 
-    A trace has one span per stage, with a ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured).
-    Retrieved chunks have the form in which trace viewers expect documents.
+    A trace has a span for each leg, for fusion, reranking and generation, and for each judged metric. A span has a
+    ``name``, ``inputs``, ``outputs`` and ``seconds`` (NaN if not measured). Retrieved chunks have the form in which
+    trace viewers expect documents.
     """
 
     config: Mapping[str, Any]

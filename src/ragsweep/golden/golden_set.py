@@ -256,8 +256,8 @@ def _weight(question: Question) -> float:
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     """Return notes for the user on unusual questions, one text each; empty if there are none.
 
-    The notes are on keywords that replace reference answers, weights, statuses, scripts without spaces between words,
-    and blank questions.
+    The notes cover weights, statuses, blank questions, scripts without spaces between words, and keywords that are used
+    in place of reference answers.
     """
     keywords = sum(bool(question.keywords and not question.references) for question in questions)
     blank = sum(not question.text.strip() for question in questions)

@@ -146,7 +146,7 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     lines = dict(read_lines(golden, faults.apart()))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}
     for name in sorted(chosen - places.keys()):
-        faults.add(str(golden), f'no line has the question "{name}" of the sweeps; --golden must be their golden file')
+        faults.add(str(golden), f'no line has the id "{name}", as the sweeps do; --golden must be their golden set')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
         made = next_step("verify", golden, "corpus=FOLDER", "out=NEW.jsonl")

@@ -217,7 +217,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span whose start is that of the label in another encoding of the text; None if there is none."""
+    """Return the span that starts at the label's offset if this was counted in another encoding; None without one."""
     if label.start is None:
         return None
     if before is not None:

@@ -56,7 +56,7 @@ def _head(found: Watch) -> Iterator[Statement]:
 
 
 def _quantities(found: Watch) -> Iterator[Block]:
-    """Yield a table of the differences, and notes that name the quantities without a shown difference."""
+    """Yield a table of the differences, and notes that name the quantities that the table omits."""
     same = [one.name for one in found.drifts if one.verdict == SAME]
     alike = [one.name for one in found.drifts if one.verdict == OPEN and math.isclose(one.now, one.before)]
     others = [one for one in found.drifts if one.name not in (*same, *alike)]

@@ -105,8 +105,8 @@ def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScore
 def _over_all(part: ClusteredScores, clusters: Numbers, mask: Flags) -> Doubles:
     """Spread a slice's standardised sums over the clusters of all questions, so that all slices vary together.
 
-    Whole clusters are drawn, so a slice's number of questions varies; its sums are still of deviations from the slice's
-    mean (linearised).
+    Whole clusters are drawn, so the number of questions in a slice varies between resamples. The sums nevertheless use
+    deviations from the slice's observed mean, which is a linearisation.
     """
     sums = np.zeros((len(part.standardised), int(clusters.max()) + 1))
     sums[:, np.unique(clusters[mask])] = part.standardised

@@ -28,7 +28,7 @@ def read_overrides(declared: object) -> list[str] | None:
     except (ValueError, HydraException) as fault:
         fact = f"cannot read {declared!r}: {str(fault).splitlines()[0]}"
         raise ConfigError(
-            f"{BASELINE}: {fact}; write KEY=VALUE pairs separated by spaces, and quote a value with spaces or quotes"
+            f"{BASELINE}: {fact}; write KEY=VALUE pairs separated by spaces, with quotes around a value that has spaces"
         ) from None
     if several:
         raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}; give one value")
