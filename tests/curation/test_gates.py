@@ -213,7 +213,7 @@ def test_a_set_without_answers_says_so() -> None:
     (found,) = judge_gates(Subject([], whole().corpus), {"G1-2": RULES["G1-2"]})
     assert (found.verdict, found.note) == (
         NOT_MEASURED,
-        "no answerable question has a right answer; add reference to entries, or use profile=hand",
+        'no answerable question has a right answer; add the field "reference", or use profile=hand',
     )
 
 

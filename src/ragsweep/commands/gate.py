@@ -125,7 +125,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
             fact = f"{condition} is a share of a mean, which changes between looks"
             raise ConfigError(f"--sequential: {fact}; use a margin in the metric's unit")
     if options.each:
-        raise ConfigError("--sequential and --each: --each tests questions without sampling; use only one of them")
+        raise ConfigError("--sequential and --each: --each needs no statistical test; use one of these options")
     if options.labels:
         fact = "labels are a sample, but bets need all questions"
         raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")

@@ -31,11 +31,11 @@ def power_document(
     configs: int,
     siblings: int,
 ) -> Document:
-    """Build the document of the differences that a golden set can detect, by the scores of one or two configs.
+    """Build the document of the differences that a golden set can detect, judging by the scores of one or two configs.
 
-    ``rows`` has one row per metric, and ``noise`` maps each metric to the noise of each repetition. ``siblings`` is the
-    number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number of configs that are compared
-    with one reference.
+    ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the one
+    before. ``siblings`` is the number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number
+    of configs that are compared with one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))

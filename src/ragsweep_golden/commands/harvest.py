@@ -166,7 +166,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return the fields of an entry with a sentence as evidence, and the first chunk that contains it as passage."""
+    """Return an entry's evidence, the sentence at ``passage``, and its passage, the first chunk with this sentence."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)

@@ -71,7 +71,7 @@ def _extractable(subject: Subject) -> Measured:
     if subject.corpus is None:
         raise NotMeasured(NO_CORPUS)
     if not any(map(references, subject.answerable)):
-        raise NotMeasured("no answerable question has a right answer; add reference to entries, or use profile=hand")
+        raise NotMeasured('no answerable question has a right answer; add the field "reference", or use profile=hand')
     judged, literal = [], 0
     rows = {id(one): row for row, one in enumerate(subject.kept)}
     for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):

@@ -151,8 +151,8 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     for name in (settings["job"] or {}).get("env_set") or {}:
         if not _ENVIRONMENT.fullmatch(str(name)):
             raise ConfigError(
-                f"hydra.job.env_set.{name}: a config may only set numbers of threads and devices; set {name} in the"
-                " environment of the command"
+                f"hydra.job.env_set.{name}: a config may set only variables for threads and devices, such as"
+                f" OMP_NUM_THREADS; set {name} in the environment of the command"
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
         raise ConfigError(
