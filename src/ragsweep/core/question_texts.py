@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -66,19 +65,33 @@ def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
     )
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
     """Yield one mapping per question: field of EvidenceRanks -> its values; empty for a question without evidence."""
     known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
-    values = {name: map_arrays(value, _numbers) for name, value in known.items() if len(value)}
-    ends = np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()
-    for question, (start, stop) in enumerate(pairwise(ends)):
-        cells = {True: itemgetter(question), False: itemgetter(slice(start, stop))}
-        rows = {name: map_arrays(value, cells[name in BY_QUESTION]) for name, value in values.items()}
-        yield rows if start < stop else {}
+    parts = list(pairwise(np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()))
+
+    def by_question(column: NDArray[Any]) -> list[Any]:
+        numbers = _numbers(column)
+        return [numbers[start:stop] for start, stop in parts]
+
+    cells = {
+        name: map_arrays(value, _numbers if name in BY_QUESTION else by_question)
+        for name, value in known.items()
+        if len(value)
+    }
+    for row, (start, stop) in zip(_rows(cells, questions), parts, strict=True):
+        yield row if start < stop else {}
+
+
+def _rows(columns: Any, count: int) -> Sequence[Any]:
+    """Return a list of ``count`` values or, for a mapping from names to such lists, ``count`` mappings."""
+    if not isinstance(columns, Mapping):
+        return columns  # type: ignore[no-any-return]
+    values = zip(*(_rows(column, count) for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values] if columns else [{}] * count
 
 
 def _numbers(column: NDArray[Any]) -> list[float | None]:

@@ -9,7 +9,7 @@ from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Corpus, GoldenSet
 from ragsweep.core.words import words
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, script_language
@@ -54,6 +54,11 @@ class SampledLanguage(NamedTuple):
 def corpus_language(corpus: Corpus) -> SampledLanguage:
     """Detect the most frequent language of a corpus from evenly spaced documents, the same ones in every process."""
     return sample_language(corpus.texts)
+
+
+@memoize_by_identity
+def _language_of_questions(golden: GoldenSet) -> SampledLanguage:
+    return sample_language([question.text for question in golden.questions])
 
 
 def sample_language(texts: Sequence[str]) -> SampledLanguage:
@@ -139,7 +144,7 @@ def _shares(found: SampledLanguage) -> str:
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
     """Yield notes on questions and parts that do not fit the corpus's language; a note on a part names a remedy."""
     named = language.capitalize()
-    asked = sample_language([question.text for question in experiment.dataset.golden.questions])
+    asked = _language_of_questions(experiment.dataset.golden)
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
         spoken = asked.name.capitalize()
         yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both share"

@@ -184,15 +184,15 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 def _strict(value: Any) -> Any:
     """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python numbers, other types to text."""
-    if isinstance(value, Mapping):
-        return {str(key): _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return {str(key): _strict(item) for key, item in value.items()} if isinstance(value, Mapping) else str(value)
 
 
 def _line(run: Run | Failure, weights: str, swept: Sequence[str]) -> dict[str, Any]:

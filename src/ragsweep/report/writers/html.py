@@ -14,7 +14,7 @@ from ragsweep.report.document import Block, Charts, Document, Statements, Table,
 from ragsweep.report.numbers import NOT_MEASURED
 from ragsweep.report.tables import to_json
 
-_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters in JSON that could end a script element, or a line of a script."""
 _AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
 
@@ -92,10 +92,13 @@ def write_page(document: Mapping[str, Any]) -> bytes:
     """
     from plotly.offline import get_plotlyjs
 
+    data = to_json(document, indent=None)
+    for character, escape in _ESCAPES.items():
+        data = data.replace(character, escape)  # ten times as fast as str.translate
     parts = {
         "title": html.escape(document["title"]),
         "style": _template("page.css"),
-        "data": to_json(document, indent=None).translate(_ESCAPES),
+        "data": data,
         "script": _template("page.js"),
         "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=6, mtime=0)).decode("ascii"),
     }
