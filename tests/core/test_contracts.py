@@ -1,16 +1,18 @@
 """A contract that lacks its part, or has one of the wrong kind, says how to set it."""
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ragsweep.core.missing import NO_REFERENCE, TIMED_OUT, repeatable
-from ragsweep.core.types import Scores
+from ragsweep.core.types import Answer, Passage, Request, Response, Scores
 from ragsweep.parts.generators import NoGenerator
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.metrics import MetricContract
+from ragsweep.testing.systems import SystemContract
 
 
 def test_a_missing_part_or_metric_is_named() -> None:
@@ -36,6 +38,17 @@ def test_a_reason_of_ones_own_breaks_the_contract() -> None:
     contract = type("Odd", (MetricContract,), {"metric": metric})()
     with pytest.raises(AssertionError, match=r"too odd.*failed measurements"):
         contract.test_empty_rankings_are_scored()
+
+
+@pytest.mark.parametrize("scores", [(float("nan"),), (1.0, 0.5)])
+def test_scores_of_a_system_are_finite_and_one_per_passage(scores: tuple[float, ...]) -> None:
+    class Scoring:
+        def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
+            for n in range(len(requests)):
+                done(n, Response(Answer("yes"), (Passage("d", ""),), scores))
+
+    with pytest.raises(AssertionError):
+        type("Mine", (SystemContract,), {"part": Scoring})().test_every_request_is_answered_once()
 
 
 def test_only_failed_calls_are_repeated() -> None:

@@ -77,6 +77,7 @@ def test_what_a_model_invents_is_rejected_and_counted(place: Path, server: LlmSe
         assert (one["classification"]["question_type"], one["classification"]["bloom"]) == ("procedural", "apply")
     for one in written:
         assert one["answerable"] or "Zebulon" in one["question"]
+        assert one["processing"]["pattern"] == ("prompt" if one["answerable"] else "unanswerable_prompt")
     invented = [one for one in rejected if one.get("reference") == INVENTED]
     numbers = [one for one in rejected if one["question"].startswith("What holds")]
     assert len(invented) == len(numbers) >= 4

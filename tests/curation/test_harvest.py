@@ -64,6 +64,7 @@ VECTORS = {
     "Is it pale?": [0.96, 0.28],
     "Why?": [0.0, 1.0],
     "Of what height?": [0.28, 0.96],
+    " ": [np.nan, np.nan],
 }
 
 
@@ -72,8 +73,9 @@ def embed(texts: Sequence[str]) -> Floats:
 
 
 def test_similar_questions_are_counted_with_the_more_frequent_one() -> None:
-    found = choose(LOG, [{"question": "Of what height?"}], embed)
-    assert found == ([Asked("how tall is it", 6)], 3, 0, 2)  # .96 to it, and .96 to that of the set
+    expected = ([Asked("how tall is it", 6)], 3, 0, 2)  # .96 to it, and .96 to that of the set
+    assert choose(LOG, [{"question": "Of what height?"}], embed) == expected
+    assert choose(LOG, [{"question": " "}, {"question": "Of what height?"}], embed) == expected  # NaN hides no copy
 
 
 def test_entries_are_silver_with_the_best_sentence_as_evidence() -> None:

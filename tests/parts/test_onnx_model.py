@@ -150,6 +150,10 @@ def test_file_is_made_once_and_anew_when_damaged_or_under_another_name(tmp_path:
 def test_where_nothing_can_be_written_it_is_made_and_not_kept(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file")
     assert onnx_model.kept(tmp_path / "models", "one", counting([])) == b"graph"
+    (tmp_path / "one.onnx").mkdir()  # which no file can replace
+    made: list[bytes] = []
+    assert onnx_model.kept(tmp_path, "one", counting(made)) == b"graph"
+    assert len(made) == 1
 
 
 def test_of_two_processes_one_makes_the_file(tmp_path: Path) -> None:

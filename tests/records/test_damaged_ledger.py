@@ -129,6 +129,15 @@ def test_change_of_one_row_does_not_hide_the_damage_of_another(folder: Path) -> 
     assert ledger.records("two-0")
 
 
+def test_missing_table_is_damage_to_readers_and_writers(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "ledger.db")) as connection:
+        connection.execute("DROP TABLE names")
+    names = Ledger(folder).names
+    for use in (names.all, lambda: names.give("new", "record 1"), lambda: names.drop("single")):
+        with pytest.raises(InputError, match=SENTENCE):
+            use()
+
+
 def test_ledger_with_a_hash_for_each_row_is_upgraded_unless_a_row_was_changed(tmp_path: Path) -> None:
     for name, harm in (("whole", ""), ("changed", "UPDATE records SET job = 7 WHERE id = 1;")):
         (tmp_path / name).mkdir()

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import resource
 import socket
 import threading
 import time
@@ -214,6 +215,23 @@ def test_out_of_reach_is_one_warning_and_no_result_less(tmp_path: Path, object_s
     assert len(lost.warnings) == 1
     assert lost.warnings[0].startswith("cannot use s3://no-such-bucket/folder: ")
     assert "\n" not in lost.warnings[0]
+
+
+def test_full_disk_is_no_failure_of_the_object_store(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    remote, node = Remote(MemoryStore(), "memory://", pytest.fail), small().index
+    store = SharedStore(tmp_path, warnings.append, remote)
+    remote.put(f"whole/{node.address}", bytes(100_000))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        assert store.whole(node) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert remote.reachable
+    (warning,) = warnings
+    assert warning.startswith(f"cannot store index in {tmp_path}: [Errno 27] File too large")
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:

@@ -246,6 +246,24 @@ def test_database_that_is_none_is_put_aside_once(change: Callable[[Path], object
 @pytest.mark.parametrize(
     "change",
     [
+        lambda path: path.write_bytes(b"garbage" * 1000),
+        lambda path: sqlite3.connect(path, isolation_level=None).execute("PRAGMA user_version = 99"),
+    ],
+)
+def test_database_that_cannot_be_put_aside_is_done_without(change: Callable[[Path], object], folder: Path) -> None:
+    filled(folder)
+    change(folder / "store.db")
+    (folder / "quarantine").write_text("a file, where a folder is needed")
+    warnings: list[str] = []
+    assert open_store(folder, warnings.append) is None
+    damage, loss = warnings
+    assert "it cannot be moved to" in damage
+    assert loss.startswith(f"cannot use the store in {folder}: ")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         "DROP TABLE segments",
         "ALTER TABLE entries RENAME COLUMN seconds TO minutes",
         "UPDATE entries SET seconds = 'long', amount = 'x'",

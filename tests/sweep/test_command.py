@@ -130,6 +130,12 @@ def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.Mo
     assert job.config.written["reranker"]["_target_"] == "my.Reranker"
 
 
+@pytest.mark.parametrize("path", ["file://missing", "missing"])
+def test_missing_folder_on_the_search_path_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match='no folder "missing"; create it'):
+        read([f"hydra.searchpath=['{path}']", "top_k=3"], multirun=False)
+
+
 def test_named_sweep_is_a_multirun_without_being_told() -> None:
     command = shipped("top_k")
     assert command.multirun

@@ -10,6 +10,7 @@ import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
             if content and content[:32] == _digest(content[32:], name):
                 return content[32:]
             made = make()
-            replace_file(path, _digest(made, name) + made, private=True)
+            with suppress(OSError):  # a full disk
+                replace_file(path, _digest(made, name) + made, private=True)
             return made
     except OSError:
         return make()

@@ -135,8 +135,6 @@ class LedgerFile:
                 finally:
                     connection.rollback()
         except sqlite3.OperationalError as fault:
-            if getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:  # a table or a column is missing
-                raise damaged(self.path, f"the file is damaged ({fault})") from None
             raise InputError(
                 f"{self.path}: the file cannot be read: {fault}; check its permissions and its disk, or set {FOLDER} to"
                 " another folder"
@@ -155,7 +153,9 @@ class LedgerFile:
                 local.process = os.getpid()
             yield local.connection
         except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:
-            if isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError) and UNREADABLE not in str(fault):
+            is_sound = isinstance(fault, sqlite3.OperationalError | sqlite3.IntegrityError)
+            is_lacking = getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR  # a table or a column
+            if is_sound and not is_lacking and UNREADABLE not in str(fault):
                 raise
             raise damaged(self.path, f"the file is damaged ({' '.join(str(fault).split())})") from None
 

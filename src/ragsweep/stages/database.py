@@ -80,6 +80,8 @@ class Database:
                     if not damaged(fault):
                         raise
                     self._move(self.path, fault)
+                    if self.path.exists():  # the move failed
+                        raise sqlite3.DatabaseError(str(fault)) from None
                     self._connections[process] = _open(self.path)
                 self._number = self.path.stat().st_ino
         return self._connections[process]

@@ -72,7 +72,7 @@ class Remote:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = ThreadPoolExecutor(AT_ONCE, "ragsweep-remote")
         self._room = threading.BoundedSemaphore(WAITING)
-        self._pending: set[Future[None]] = set()
+        self._pending: set[Future[object]] = set()
 
     @property
     def reachable(self) -> bool:
@@ -97,15 +97,20 @@ class Remote:
                 yield name, data
 
     def download(self, name: str, path: Path) -> bool:
-        """Write an object to a new file; return whether this succeeded. After a failure, the file may be incomplete."""
+        """Write an object to a new file; return whether this succeeded. Raises OSError if the file is not writable."""
 
-        async def copy() -> bool:
-            with path.open("xb") as file:
-                async for chunk in self._chunks(name):
+        async def copy() -> OSError | bool:
+            async for chunk in self._chunks(name):
+                try:
                     file.write(chunk)
+                except OSError as fault:  # of the local disk, not of the object store
+                    return fault
             return True
 
-        return bool(self._reach(copy()))
+        with path.open("xb") as file:
+            if isinstance(found := self._reach(copy()), OSError):
+                raise found
+        return bool(found)
 
     def has(self, name: str) -> bool:
         """Return whether an object exists, damaged or not; False if the object store is unreachable."""
@@ -195,16 +200,10 @@ class Remote:
         if not self.reachable:
             return
         self._room.acquire()
-
-        def work() -> None:
-            try:
-                action()
-            finally:
-                self._room.release()
-
-        future = self._threads.submit(work)
+        future = self._threads.submit(action)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
+        future.add_done_callback(lambda _: self._room.release())
 
     async def _answered(self, request: Callable[[], Awaitable[Found]], size: int = 0) -> Found:
         """Return the answer to a request that sends ``size`` bytes; raises TimeoutError if it takes too long."""

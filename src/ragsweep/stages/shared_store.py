@@ -161,6 +161,9 @@ class SharedStore(Store):
                     self._keep_cost(node, len(data))
                     return True
             return False
+        except OSError as fault:
+            self._complain(fault, f"cannot store {node.stage} {node.label}".strip() + " in")
+            return False
         finally:
             temporary.unlink(missing_ok=True)
 

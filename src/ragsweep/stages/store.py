@@ -250,15 +250,15 @@ class Store:
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
         """Move a file, and the companion files of a database, to quarantine, with a warning."""
-        self._warn_of(str(path), fault)
         for file in [path.with_name(path.name + suffix) for suffix in FILES]:
             with suppress(OSError):
                 file.replace(self._files.quarantine(f"{path.parent.name}-{file.name}"))
+        self._warn_of(str(path), fault, "it cannot be moved to" if path.exists() else "moved to")
 
-    def _warn_of(self, what: str, fault: Exception) -> None:
+    def _warn_of(self, what: str, fault: Exception, done: str = "moved to") -> None:
         is_other = isinstance(fault, OtherFormat)
         why = f"was written by another version of ragsweep ({fault})" if is_other else f"is damaged ({fault})"
-        self._warn(f"{what} {why}; moved to {self.folder / 'quarantine'}; it will be recomputed")
+        self._warn(f"{what} {why}; {done} {self.folder / 'quarantine'}; it will be recomputed")
 
     @contextmanager
     def _writing(self, what: str, action: str = "store") -> Iterator[None]:

@@ -21,7 +21,10 @@ def rankings(seed: int, questions: int = 30, depth: int = 12) -> Rankings:
 
 
 class HybridRetrieverContract(Contract):
-    """Contract tests for a hybrid retriever: define ``part`` as a method that returns an instance with several legs."""
+    """Contract tests for a hybrid retriever: define ``part`` as a method that returns an instance with several legs.
+
+    If legs have weights, each must be above 0: a leg with weight 0 adds no chunks.
+    """
 
     part: Callable[[], HybridRetriever]
 

@@ -1,5 +1,6 @@
 """Contract tests for an external system; to apply them, write ``class TestMine(SystemContract): part = Mine``."""
 
+import math
 from collections.abc import Callable
 
 from ragsweep.core.types import Passage, Request, System, Turn
@@ -19,9 +20,14 @@ class SystemContract(Contract):
     part: Callable[[], System]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check that each request has exactly one response: an answer, an abstention, or the reason for a failure."""
+        """Check that each request has one response: an answer, an abstention, or the reason for a failure.
+
+        If a response has scores, they must be finite, and one per passage.
+        """
         for response in collect(self.part().ask, REQUESTS):
             assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
+            assert len(response.scores) in (0, len(response.contexts))
+            assert all(map(math.isfinite, response.scores))
             assert response.answer.text or response.answer.abstained or response.answer.failed
 
     def test_no_requests_no_responses(self) -> None:

@@ -51,8 +51,9 @@ class Draft:
     """A question with its source and, after the validation, the result of the validation.
 
     ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
-    ``answer`` made by rule has one line per sentence of evidence. ``status`` is empty before the validation. ``reason``
-    is the reason for a rejection. ``checked`` is the reason why the corpus does not answer an unanswerable question.
+    ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model
+    wrote the question, the config key of the prompt. ``status`` is empty before the validation. ``reason`` is the
+    reason for a rejection. ``checked`` is the reason why the corpus does not answer an unanswerable question.
     """
 
     question: str

@@ -25,15 +25,15 @@ def drop_copies(
 
     An entry is dropped if its question duplicates an earlier kept question, or is a near-copy of its passage. Questions
     with the same text, ignoring case, are duplicates. ``questions`` and ``passages`` are unit vectors, one row per
-    entry. With ``questions``, questions with a cosine of at least DUPLICATE are also duplicates. With both, a question
-    is a near-copy if its cosine with its passage is at least ``independent``.
+    entry; the vector of a blank text is NaN. With ``questions``, questions with a cosine of at least DUPLICATE are also
+    duplicates. With both, a question is a near-copy if its cosine with its passage is at least ``independent``.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
     seen: set[str] = set()
     for n, entry in enumerate(entries):
         words = str(entry["question"]).casefold()
-        nearest = float(np.max(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
+        nearest = float(np.fmax.reduce(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
         own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
         if words in seen or nearest >= DUPLICATE:
             how = "the same words" if words in seen else f"similarity {nearest:.2f}"

@@ -134,9 +134,9 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
     asked = dict(enumerate(new, start=len(entries)))
     counts = {n: asked[n].times for n in kept if n in asked}
-    for n in dropped:
-        nearest = kept[int(np.argmax(vectors[kept] @ vectors[n]))]
-        if n in asked and nearest in asked:
+    for n in dropped.keys() & asked.keys():
+        nearest = kept[int(np.nanargmax(vectors[kept] @ vectors[n]))]
+        if nearest in asked:
             counts[nearest] += asked[n].times
     found = [Asked(asked[n].text, count) for n, count in counts.items()]
     return sorted(found, key=lambda one: -one.times)

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,15 @@ def test_static_model_averages_its_tokens(static_model: Path) -> None:
     assert found.tokens.tolist() == found.tokens_read.tolist() == [2, 1, 0]
     with pytest.raises(InputError, match="returns no token vectors"):
         part.embed_tokens(["cat"], "query")
+
+
+def test_numbers_that_are_not_finite_are_refused_in_vectors_of_texts_and_of_tokens(tiny_embedder: Path) -> None:
+    part = embedder(tiny_embedder)
+    for weights in part._model.parameters():
+        weights.data.fill_(float("nan"))
+    for embed in (part.embed_documents, part.embed_queries, partial(part.embed_tokens, kind="query")):
+        with pytest.raises(InputError, match="returned NaN or infinite values"):
+            embed(["the cat"])
 
 
 def test_static_model_reads_as_many_tokens_as_it_is_set_to(static_model: Path) -> None:

@@ -85,7 +85,7 @@ class SentenceTransformerEmbedder(LocalModel):
         """Return one array (tokens, dimension) per text: the vectors that the transformer outputs for its tokens.
 
         ``kind``, "query" or "document", selects the prompt. Tokens of the prompt are included; special tokens and
-        padding are not. Raises InputError if the model returns no token vectors.
+        padding are not. Raises InputError if the model returns no token vectors, or for NaN or an infinite value.
         """
         if self._token_part is not self:
             return self._token_part.embed_tokens(texts, kind)
@@ -107,7 +107,7 @@ class SentenceTransformerEmbedder(LocalModel):
                 if "token_embeddings" not in feature:
                     raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
                 is_text = feature["attention_mask"].bool().cpu() & ~torch.isin(feature["input_ids"].cpu(), added)
-                vectors[row] = feature["token_embeddings"].cpu()[is_text].float().numpy()
+                vectors[row] = self._as_array(feature["token_embeddings"].cpu()[is_text])
         return vectors
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -210,12 +210,16 @@ class SentenceTransformerEmbedder(LocalModel):
         return encode(texts, prompt=self._prompt(kind), batch_size=len(texts), show_progress_bar=False, **output)
 
     def _embed(self, kind: str, texts: list[str]) -> Floats:
-        vectors: Floats = self._encode(kind, texts, convert_to_tensor=True).float().cpu().numpy()
-        if not np.isfinite(vectors).all():
+        vectors = self._as_array(self._encode(kind, texts, convert_to_tensor=True))
+        return unit(vectors) if self.normalize else vectors  # a model's own lengths: 1 +- .003 in half precision
+
+    def _as_array(self, vectors: Any) -> Floats:
+        found: Floats = vectors.float().cpu().numpy()
+        if not np.isfinite(found).all():
             raise InputError(
                 f"the model {self.model} returned NaN or infinite values; try embedder.dtype=float32, or another model"
             )
-        return unit(vectors) if self.normalize else vectors  # a model's own lengths: 1 +- .003 in half precision
+        return found
 
 
 def _is_bare(tokenizer: Any) -> bool:

@@ -9,7 +9,7 @@ import logging.handlers
 import os
 import re
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
@@ -111,17 +111,19 @@ _PACKAGES = frozenset({"hydra", "ragsweep"})
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError unless a search path entry is a folder or, because Hydra imports packages, a trusted package.
+    """Raise ConfigError unless an entry is an existing folder or, because Hydra imports packages, a trusted package.
 
     An entry with interpolations is also rejected.
     """
     if "${" in path:
         raise ConfigError(f'hydra.searchpath: "{path}" must not contain interpolations; write the path out')
-    if "://" not in path:
+    scheme, _, name = path.rpartition("://")
+    if scheme in ("", "file"):
+        if not Path(name).is_dir():
+            raise ConfigError(f'hydra.searchpath: no folder "{name}"; create it, or correct the path')
         return
-    scheme, _, name = path.partition("://")
     package = name.partition("/")[0]
-    if scheme == "file" or (scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package))):
+    if scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package)):
         return
     trusted = f", or trust the package: {trusting(package)}" if scheme == "pkg" else ""
     raise ConfigError(f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER{trusted}')
