@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragsweep.core.data import Embeddings
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
@@ -17,6 +18,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.evaluation.result_notes import cut_share
 from ragsweep.evaluation.trec_texts import qrels_text
 from ragsweep.parts.chunkers import FixedSize, ParentChild
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
@@ -108,6 +110,12 @@ def test_each_question_that_is_probed_has_the_time_of_each_stage() -> None:
     questions = Evaluator().evaluate(experiment()).questions
     rows = list(map(questions.steps_of, range(questions.rows)))
     assert all(row.keys() == {"retrieve"} and row["retrieve"]["ms"] > 0 for row in rows)
+
+
+def test_nothing_is_cut_from_chunks_without_tokens() -> None:
+    none, some = np.zeros(2, dtype=np.int64), np.array([10, 30])
+    assert cut_share(Embeddings(np.eye(2, dtype=np.float32), none, none)) == 0
+    assert cut_share(Embeddings(np.eye(2, dtype=np.float32), some, np.array([10, 20]))) == 0.25
 
 
 def test_warning_says_how_much_the_embedder_never_read() -> None:

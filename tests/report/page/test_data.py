@@ -182,6 +182,14 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     assert titles == {"Scores of the first chunk": 2, "Scores of all chunks of the context": 1, "Numbers of results": 1}
 
 
+def test_configs_that_differ_only_in_the_length_of_the_context_have_their_own_histograms() -> None:
+    short, long = config(0, 1, k="1"), config(0, 1, k="2")
+    long = changed(long, questions=changed_table(long, {"context": [[]] * COUNT}))
+    (charts,) = (item for item in section(pages.page(source([short, long, config(0, 1, k="3")])), "details")
+                 if item.get("title") == "Scores of the first chunk")  # fmt: skip
+    assert len(charts["options"]) == 2
+
+
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:
     given = config(0, 1, k="1")
     ranks = [math.nan, *map(float, given.questions["first_evidence_rank"][1:])]

@@ -90,7 +90,7 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield histograms of scores and numbers of results, one per config; configs with equal values share a histogram.
+    """Yield histograms of scores and numbers of results, one per config; equal histograms are shown once.
 
     A config that gets the same number of results for every question has no histogram of these numbers.
     """
@@ -107,15 +107,14 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
 def _charts(
     chosen: Sequence[Result], columns: Sequence[str], draw: Callable[[Result], Figure], note: str, title: str
 ) -> Iterator[Block]:
-    measured = [
-        one
+    drawn = [
+        {"label": one.name, "figure": draw(one)}
         for one in chosen
         if all(name in one.questions for name in columns) and len(_finite(one.questions, columns[0]))
     ]
-    distinct = {str(one.questions[columns[0]]): one for one in reversed(measured)}
+    distinct = {str(one["figure"]): one for one in reversed(drawn)}
     if distinct:
-        options = [{"label": one.name, "figure": draw(one)} for one in reversed(distinct.values())]
-        yield Charts(options, note, title)
+        yield Charts(list(reversed(distinct.values())), note, title)
 
 
 def scores_of_first(result: Result) -> Figure:
