@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
-from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
+from ragsweep.report.document import Charts
+from ragsweep.report.page.details import histogram_items, numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, curve_of_best, effects
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
@@ -180,6 +181,15 @@ def test_scores_of_all_chunks_and_numbers_of_results_are_on_the_page_where_they_
     titles = {item["title"]: len(item["options"]) for item in section(pages.page(source([one, two])), "details")
               if item["kind"] == "charts"}  # fmt: skip
     assert titles == {"Scores of the first chunk": 2, "Scores of all chunks of the context": 1, "Numbers of results": 1}
+
+
+def test_only_configs_with_the_same_histogram_share_it() -> None:
+    one = config(0, 1, k="1")
+    alike, shallow = changed(one, name="alike"), changed(one, name="shallow")
+    shallow = changed(shallow, questions=changed_table(one, {"first_evidence_rank": [0.0] * COUNT}))
+    (charts,) = histogram_items([one, alike, shallow])
+    assert isinstance(charts, Charts)
+    assert [option["label"] for option in charts.options] == [one.name, "shallow"]
 
 
 def test_a_question_that_failed_is_neither_found_nor_missed() -> None:

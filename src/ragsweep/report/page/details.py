@@ -112,9 +112,11 @@ def _charts(
         for one in chosen
         if all(name in one.questions for name in columns) and len(_finite(one.questions, columns[0]))
     ]
-    distinct = {str(one.questions[columns[0]]): one for one in reversed(measured)}
-    if distinct:
-        options = [{"label": one.name, "figure": draw(one)} for one in reversed(distinct.values())]
+    options: list[dict[str, Any]] = []
+    for one in measured:
+        if (figure := draw(one)) not in [option["figure"] for option in options]:
+            options.append({"label": one.name, "figure": figure})
+    if options:
         yield Charts(options, note, title)
 
 
