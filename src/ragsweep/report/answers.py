@@ -116,7 +116,7 @@ def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
     counted = [(result.name, row) for result in results for row in confusion(result.questions)]
     if counted:
         rows = [[name, row.kind, *row.counts.values(), row.unknown] for name, row in counted]
-        files["confusion.csv"] = csv_table(["config", "questions", *FATES, "untold"], rows)
+        files["confusion.csv"] = csv_table(["config", "questions", *FATES, "unknown"], rows)
     if curves := abstention_curves(results):
         rows = [[name, *point] for name, points in curves.items() for point in points]
         files["abstention.csv"] = csv_table(["config", *CoveragePoint._fields], rows)
