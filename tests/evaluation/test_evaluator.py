@@ -11,12 +11,13 @@ import pytest
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
-from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, PartTraits, Question, Spans
+from ragsweep.core.types import Chunks, Corpus, Dataset, Embeddings, Evidence, GoldenSet, PartTraits, Question, Spans
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.evaluation.result_notes import cut_share
 from ragsweep.evaluation.trec_texts import qrels_text
 from ragsweep.parts.chunkers import FixedSize, ParentChild
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
@@ -108,6 +109,11 @@ def test_each_question_that_is_probed_has_the_time_of_each_stage() -> None:
     questions = Evaluator().evaluate(experiment()).questions
     rows = list(map(questions.steps_of, range(questions.rows)))
     assert all(row.keys() == {"retrieve"} and row["retrieve"]["ms"] > 0 for row in rows)
+
+
+def test_nothing_is_cut_of_chunks_without_tokens() -> None:
+    none = np.zeros(1, dtype=np.int32)
+    assert cut_share(Embeddings(np.zeros((1, 2), dtype=np.float32), none, none)) == 0
 
 
 def test_warning_says_how_much_the_embedder_never_read() -> None:

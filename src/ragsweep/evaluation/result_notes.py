@@ -94,8 +94,8 @@ def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
 
 
 def cut_share(embeddings: Embeddings) -> float:
-    """Return the share of the chunks' tokens that are beyond the embedder's window; 1 if there are no tokens."""
-    return float(1 - embeddings.tokens_read.sum() / max(embeddings.tokens.sum(), 1))
+    """Return the share of the chunks' tokens that are beyond the embedder's window; 0 if there are no tokens."""
+    return float((embeddings.tokens - embeddings.tokens_read).sum() / max(embeddings.tokens.sum(), 1))
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
