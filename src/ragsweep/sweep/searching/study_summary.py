@@ -57,12 +57,13 @@ def read_summary(folder: Path) -> StudySummary | None:
     """Read the summary of a search from its folder; return None if it is missing, unreadable or in another format."""
     try:
         plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        assert plain["format"] == FORMAT
+        if plain["format"] != FORMAT:
+            return None
         return StudySummary(
             **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
             sampler=str(plain["sampler"].get("name", "")),
             trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
             pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
