@@ -61,6 +61,17 @@ def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureF
     assert found["corrected_mean"][1] <= truth <= found["corrected_mean"][2]
 
 
+@pytest.mark.parametrize(("count", "noted"), [(9, True), (60, False), (5001, True)])
+def test_a_kappa_without_an_interval_has_a_reason(
+    count: int, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts, people = drawn(count)
+    labels, given = (written(tmp_path / f"{name}.jsonl", rows_of(values, name))
+                     for name, values in (("label", people), ("value", verdicts)))  # fmt: skip
+    assert judge(["calibrate", labels, "--verdicts", given]) == 0
+    assert ("an interval of kappa needs 10 to 5,000 labels" in capsys.readouterr().out) == noted
+
+
 def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "labels.csv").write_text(
         "question_id,metric,label,who\na,m,1,x\nb,m,0,x\nc,m,yes,y\nd,m,false,y\ne,other,0.5,y\n", "utf-8"

@@ -202,6 +202,17 @@ def test_a_question_may_not_be_its_passage(cosine: float, verdict: str) -> None:
     assert verdicts(subject)["G5-2"] == verdict
 
 
+@pytest.mark.parametrize(("gate", "thresholds"), [("G4-1", (42, 45)), ("G5-2", (0.95, 0.5))])
+def test_a_gate_lists_the_questions_that_miss_its_own_threshold(gate: str, thresholds: tuple[float, float]) -> None:
+    passages = np.array(whole().passages)
+    passages[2] = 0
+    passages[2, 2], passages[2, 25] = 0.92, math.sqrt(1 - 0.92**2)
+    subject = replace(whole(), passages=passages)
+    met, missed = (judge_gates(subject, {gate: GateRule(threshold, True)})[0] for threshold in thresholds)
+    assert (met.verdict, met.faults, missed.verdict) == (PASSED, (), FAILED)
+    assert missed.faults
+
+
 def test_rejected_entries_are_counted_and_change_no_gate() -> None:
     bad = answerable(0) | {"id": "r", "question": "no", "validation": {"status": "rejected"}}
     subject = replace(whole(), entries=[*whole().entries, bad])

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragsweep.core.data import Embeddings
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.results import Result
-from ragsweep.core.types import Chunks, Corpus, Dataset, Evidence, GoldenSet, PartTraits, Question, Spans
+from ragsweep.core.types import Chunks, Corpus, Dataset, Embeddings, Evidence, GoldenSet, PartTraits, Question, Spans
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment

@@ -183,7 +183,8 @@ def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path:
     assert folder == tmp_path / "searches" / "id"
     assert read_summary(folder) is None
     folder.mkdir(parents=True)
-    for broken in ("", "[]", "{}", '{"format": "other/1"}'):
+    whole = {"study": "", "states": {}, "n_trials": 0, "stopped": "", "stop": None, "sampler": {}, "trials": []}
+    for broken in ("", "[]", "{}", json.dumps({"format": "other/1", **whole})):
         (folder / "study.json").write_text(broken)
         assert read_summary(folder) is None
     trials = {0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}

@@ -15,7 +15,7 @@ from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.results import HumanLabel
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
-from ragsweep.stats.calibration import Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
+from ragsweep.stats.calibration import RATED, Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
@@ -131,6 +131,9 @@ def _statements(found: Calibration) -> Iterator[Statement]:
         {**counts, "missing": found.missing},
     )
     yield _stated("kappa", "{} pass against fail, {} weighted", found.kappa, found.weighted_kappa)
+    if math.isnan(found.kappa.low) or math.isnan(found.weighted_kappa.low):
+        needed = f"{RATED[0]} to {RATED[-1]:,} labels with a verdict, and neither side may give one value throughout"
+        yield Statement("note", f"an interval of kappa needs {needed}")
     yield _stated("finds", f"{{}} of {found.n_right} that people pass (sensitivity)", found.sensitivity)
     yield _stated("refuses", f"{{}} of {found.n_wrong} that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)

@@ -95,8 +95,7 @@ def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
 
 def cut_share(embeddings: Embeddings) -> float:
     """Return the share of the chunks' tokens that are beyond the embedder's window; 0 if there are no tokens."""
-    tokens = embeddings.tokens.sum()
-    return float((tokens - embeddings.tokens_read.sum()) / max(tokens, 1))
+    return float((embeddings.tokens - embeddings.tokens_read).sum() / max(embeddings.tokens.sum(), 1))
 
 
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:

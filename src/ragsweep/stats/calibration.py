@@ -83,14 +83,18 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     return 1 - float(cost(np.abs(first - second)).mean()) / expected if expected else NAN
 
 
+RATED = range(10, 5001)
+"""The numbers of items for which kappa has an interval; more would take too long."""
+
+
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
     """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
-    The bounds are NaN for fewer than 10 items, and for more than 5,000, which would take too long. They are also NaN if
-    a rater gives only one value: kappa would be 0 in every resample, and an interval without width would be misleading.
+    The bounds are NaN if the number of items is not in ``RATED``. They are also NaN if a rater gives only one value:
+    kappa would be 0 in every resample, and an interval without width would be misleading.
     """
     value = kappa(one, other, weights)
-    if len(one) < 10 or len(one) > 5000 or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
+    if len(one) not in RATED or math.isnan(value) or 1 in (len(set(one)), len(set(other))):
         return Interval(value)
     draws = np.random.default_rng(0).integers(0, len(one), (1000, len(one)))
     resampled = [kappa(one[rows], other[rows], weights) for rows in draws]

@@ -200,9 +200,10 @@ def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matr
     If ratios are compared, the result is log(1 + share of the mean). The mean is that of all configs, so that the
     result does not depend on a single config.
     """
-    given, mean = (config.get("recommend") or {}).get(key), abs(float(matrix.values.mean()))
+    given = (config.get("recommend") or {}).get(key)
+    if not (unit and matrix.questions):
+        return default if given is None else float(given)
+    mean = abs(float(matrix.values.mean()))
     if has_ratios(matrix, unit):
         return math.log1p(default if given is None else float(given) / mean)
-    if given is not None:
-        return float(given)
-    return default * mean if unit else default
+    return default * mean if given is None else float(given)

@@ -17,6 +17,7 @@ from ragsweep_golden.gates.subject import (
     NotMeasured,
     Subject,
     count_faults,
+    find_faults,
     share,
     without_fault,
 )
@@ -26,7 +27,6 @@ from ragsweep_golden.sets.entries import SINGLE_FACT, VALIDATED, Entry, referenc
 DUPLICATE = 0.95  # lowest cosine at which two questions count as duplicates
 EXTRACTED = 0.95  # lowest cosine at which an answer counts as taken from its passage
 HARD = 0.7  # lowest difficulty of a hard entry
-NEAR_COPY = 0.9  # lowest cosine of a question and its passage at which the question is reported
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
@@ -155,11 +155,12 @@ def _rejected(subject: Subject) -> Measured:
 
 
 def _fields(subject: Subject) -> Measured:
-    filled = [(one, schema.count_filled(one)) for one in subject.answerable]
-    if not filled:
+    counts = list(map(schema.count_filled, subject.answerable))
+    if not counts:
         raise NotMeasured("the set has no question of the kind that this gate measures; add one, or use profile=hand")
-    judged = [(one, f"{count} fields are filled" if count < schema.FILLED_FIELDS else "") for one, count in filled]
-    return count_faults(judged, "the fewest in an answerable entry", min(count for _, count in filled))
+    faults = find_faults([(one, f"{n} fields are filled") for one, n in zip(subject.answerable, counts, strict=True)])
+    each = tuple(zip(counts, faults, strict=True))
+    return Measured(min(counts), "the fewest in an answerable entry", each=each)
 
 
 def _by_design(subject: Subject) -> Measured:
@@ -174,7 +175,7 @@ def _duplicates(subject: Subject) -> Measured:
     pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
     kept = subject.kept
     judged = [(kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs]
-    return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more", len(pairs))
+    return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more")
 
 
 def _independence(subject: Subject) -> Measured:
@@ -183,11 +184,10 @@ def _independence(subject: Subject) -> Measured:
     cosines = np.einsum("ij,ij->i", subject.questions, subject.passages)
     if np.isnan(cosines).all():
         raise NotMeasured("no question has a passage to compare with; add evidence, and corpus=FOLDER")
-    judged = [
-        (one, f"similarity {cosine:.2f} to its passage" if cosine >= NEAR_COPY else "")
-        for one, cosine in zip(subject.kept, cosines.tolist(), strict=True)
-    ]
-    return count_faults(judged, "highest similarity of a question and its passage", float(np.nanmax(cosines)))
+    known = [(n, float(cosines[n])) for n in np.flatnonzero(~np.isnan(cosines)).tolist()]
+    faults = find_faults([(subject.kept[n], f"similarity {cosine:.2f} to its passage") for n, cosine in known])
+    each = tuple((cosine, fault) for (_, cosine), fault in zip(known, faults, strict=True))
+    return Measured(float(np.nanmax(cosines)), "highest similarity of a question and its passage", each=each)
 
 
 def _hard(subject: Subject) -> Measured:

@@ -93,7 +93,8 @@ def judge_gates(subject: Subject, rules: Mapping[str, GateRule]) -> list[GateRes
             found, verdict = replace(found, value=math.nan), NOT_MEASURED
         else:
             verdict = PASSED if holds else FAILED if rule.blocking else WARNED
-        results.append(GateResult(gate, title, found.value, rule, verdict, found.note, found.faults))
+        faults = found.faults or tuple(fault for size, fault in found.each if not _holds(size, comparison, rule))
+        results.append(GateResult(gate, title, found.value, rule, verdict, found.note, faults))
     return results
 
 

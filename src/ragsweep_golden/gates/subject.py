@@ -141,12 +141,16 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound."""
+    """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
+
+    ``each``, for a gate whose threshold applies to single questions, has each question's value and its possible fault.
+    """
 
     value: float
     note: str = ""
     is_least: bool = False
     faults: tuple[Fault, ...] = ()
+    each: tuple[tuple[float, Fault], ...] = ()
 
 
 Measure = Callable[[Subject], Measured]
@@ -177,7 +181,7 @@ def with_fault(judged: Judged, what: str) -> Measured:
     return replace(share(len(faults), len(judged), what), faults=faults)
 
 
-def count_faults(judged: Judged, note: str, value: float | None = None) -> Measured:
-    """Return ``value`` with a note and the faults; without ``value``, the value is the number of faults."""
+def count_faults(judged: Judged, note: str) -> Measured:
+    """Return the number of faults as a measured value, with a note and the faults."""
     faults = find_faults(judged)
-    return Measured(len(faults) if value is None else value, note, faults=faults)
+    return Measured(len(faults), note, faults=faults)

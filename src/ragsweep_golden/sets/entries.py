@@ -36,7 +36,6 @@ SINGLE_FACT = "single_fact"
 REASONING = (SINGLE_FACT, "summary", "reasoning")
 SHORTEST_QUESTION, SHORTEST_ANSWER = 10, 6
 """Minimum number of characters of a question, and of the answer to an answerable question."""
-FILLED_FIELDS = 42  # minimum number of filled fields of an answerable entry
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {

@@ -21,7 +21,8 @@ def test_the_winner_is_the_first_of_those_that_tie() -> None:
 
 def test_luck_by_hand() -> None:
     """Ten questions, each a fold: without question 0 the second config leads, and on question 0 it is worse by 1."""
-    one = matrix([[1.0] + [0.0] * 9, [0.0] + [0.1] * 9])
+    first, second = [1.0] + [0.0] * 9, [0.0] + [0.1] * 9
+    one = matrix([first, second, [-1.0] * 10])  # the third never leads
     # Of all: .1 and .09. Without question 0: 0 and .1, and the second has 0 there. Without another: 1/9 and .8/9.
     gaps = [0.1 - 0.0] + [1 / 9 - 0.0] * 9
     found = selection_bias(one)
@@ -29,6 +30,14 @@ def test_luck_by_hand() -> None:
     assert found.observed == pytest.approx(0.1)
     assert found.optimism == pytest.approx(np.mean(gaps) * math.sqrt(0.9))
     assert found.crossfitted == pytest.approx(found.observed - found.optimism)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_no_mean_is_expected_beyond_the_worst_score(higher: bool) -> None:
+    """Of configs that are right on one of 20 questions each, none is expected to be right on fewer than none."""
+    found = selection_bias(matrix(np.eye(5, 20) if higher else 1 - np.eye(5, 20), higher_is_better=higher))
+    assert found.crossfitted == pytest.approx(0 if higher else 1, abs=1e-12)
+    assert found.optimism == pytest.approx(1 / 20)
 
 
 def test_luck_is_foretold_without_bias() -> None:

@@ -46,6 +46,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
     tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
     times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
+    It is at most the distance from the best mean to the worst score of all, which no expected mean falls below.
     A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, it would appear as a
     loss or a gain.
     """
@@ -62,6 +63,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
         gaps.append(float(((lost * share).sum(axis=0) * sizes).sum() / sizes.sum()))
     lucky = float(np.mean(gaps)) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
+    lucky = min(lucky, sign * observed - float((sign * matrix.scores).min()))
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
 
 
