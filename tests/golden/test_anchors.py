@@ -189,6 +189,10 @@ def test_words_are_in_order_with_only_markup_between_them(text: str, found: bool
     assert in_order(text, ["the", "key", "of"]) is found
 
 
+def test_first_occurrence_of_a_word_may_be_in_markup() -> None:
+    assert in_order('[the](a "key b") key key of', ["the", "key", "key", "of"])
+
+
 MARKUP = st.sampled_from(
     ["{}", "**{}**", "`{}`", "<b>{}</b>", "[{}](cedar.html)", '[{}](a "beech b")', "![alder](x) {}", "\n\n1. {}\n\n"]
 )

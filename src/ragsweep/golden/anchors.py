@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 
 from ragsweep.core.words import SOFT_HYPHEN, pattern, without_soft_hyphens, words
 from ragsweep.golden.markdown import Derived, Piece, derive, render
@@ -69,26 +70,37 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
     if not all(word in text for word in wanted):
         return False
     reach = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP
-    at = text.find(wanted[0]) if wanted else -1
-    while at >= 0:
-        end = at
-        for word in wanted:
-            place = text.find(word, end, at + reach)
-            if place < 0 or not _is_markup(text, end, place):
-                break
-            end = place + len(word)
-        else:
-            return True
-        at = text.find(wanted[0], at + 1)
-    return not wanted
+    hiding = [one.start() for one in _HIDING.finditer(text)]
+    reached: list[Span] = []  # of the words so far: where they can end, and their latest possible start
+    for n, word in enumerate(wanted):
+        places = [(place, place + len(word)) for place in _places(text, word)]
+        if n:
+            places = [(start, end) for start, end in _continued(text, reached, places, hiding) if end <= start + reach]
+        reached = [(end, start) for start, end in places]
+    return bool(reached) or not wanted
 
 
-def _is_markup(text: str, start: int, end: int) -> bool:
-    """Return whether ``text[start:end]``, between two words, may be invisible after rendering.
+def _places(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
 
-    This is so if it has at most one character, has no letters, or contains markup that can hide letters.
+
+def _continued(text: str, reached: Sequence[Span], places: Sequence[Span], hiding: Sequence[int]) -> Iterator[Span]:
+    """Yield, for each place of the next word that words before it can reach, their latest start and the word's end.
+
+    What is between them must have at most one character, have no letters, or contain a character that can hide letters.
     """
-    return end <= start + 1 or not _LETTER.search(text, start, end) or bool(_HIDING.search(text, start, end))
+    ends, latest = [end for end, _ in reached], list(accumulate((start for _, start in reached), max))
+    for place, end in places:
+        before = bisect_right(ends, place)
+        last_hiding = bisect_left(hiding, place)
+        hidden = bisect_right(ends, hiding[last_hiding - 1]) if last_hiding else 0
+        if before and (place <= ends[before - 1] + 1 or not _LETTER.search(text, ends[before - 1], place)):
+            yield max(reached[before - 1][1], latest[hidden - 1] if hidden else 0), end
+        elif hidden:
+            yield latest[hidden - 1], end
 
 
 def composed(text: str) -> str:
