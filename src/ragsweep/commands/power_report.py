@@ -97,8 +97,8 @@ def _cells(row: Row, compared: str) -> list[str]:
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
     return [
         row["metric"],
-        f"sees differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
-        f"to see {amount(row['effect'], unit)}: {needed} questions",
+        f"detects differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
+        f"to detect {amount(row['effect'], unit)}: {needed} questions",
         f"has {row['questions']:,}{clusters}",
     ]
 

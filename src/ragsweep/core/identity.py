@@ -128,7 +128,7 @@ class StageContext(Protocol):
         """Return the reason why a row of the input ``node`` failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return the stored replies of ``node``, which need not be an input: hash of the request -> reply.
+        """Return the stored replies (hash of a request -> reply) of any node, even of one that is not an input.
 
         A reply that is added to the mapping is stored at once.
         """

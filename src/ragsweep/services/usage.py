@@ -36,7 +36,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """Total calls, tokens, and money of the calls with known prices; a retried call counts once."""
+    """Total calls and tokens, and the total cost where prices are known; a retried call counts once."""
 
     calls: int = 0
     tokens: int = 0

@@ -168,7 +168,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 
 
 def _forms(planned: Sequence[int], known: Flags, share: float) -> tuple[Doubles, Doubles]:
-    """Return the quadratic form F that estimates the variance of a mean difference, and the scores' weights in it.
+    """Return the quadratic form F of a mean difference's variance, and the scores' weights in that difference.
 
     Let x be the scores of all known repetitions. Then x' F x is a sum over all ordered pairs of configs, including each
     config with itself. A pair contributes the covariance between the common repetitions of the two configs, times the

@@ -39,7 +39,7 @@ class LabelChange(NamedTuple):
 class Verification(NamedTuple):
     """The number of labels, and the changes of the invalid labels, in question order.
 
-    ``renumbered`` maps each label whose start differs only because the text was re-encoded to the corrected label.
+    ``renumbered`` maps labels to corrected labels, where only the start differs, because the text was re-encoded.
     """
 
     labels: int

@@ -74,7 +74,7 @@ def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
 
 
 def check_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Raise InputError unless ``shape``, of a stored index, equals the shape ``expected`` for its vectors."""
+    """Raise InputError unless a stored index's ``shape`` equals the shape ``expected`` for its vectors."""
     if shape != expected:
         raise InputError(
             f"the stored index belongs to other vectors ({shape}, not {expected}); remove the"

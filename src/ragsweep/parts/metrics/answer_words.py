@@ -229,7 +229,7 @@ def _fold(text: str) -> str:
 
 
 def _separated(text: str) -> str:
-    """Return a text with spaces around one-character words, without punctuation, currency signs and format characters.
+    """Remove punctuation, currency signs and format characters from a text, and put spaces around words of one character.
 
     Digits are converted to ASCII.
     """

@@ -197,7 +197,7 @@ class PlainConfig:
 
     @classmethod
     def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
-        """Wrap a composed config without its node ``hydra``. Raises ConfigError as `to_plain` does."""
+        """Wrap a composed config that has no node ``hydra``. Raises ConfigError as `to_plain` does."""
         written: Any = OmegaConf.to_container(config, resolve=False)
         return cls(to_plain(config), written, choices)
 

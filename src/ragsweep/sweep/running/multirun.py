@@ -236,7 +236,7 @@ class Multirun:
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Return ``ending`` unchanged; a search first adds missing records and evaluates its finalists."""
+        """Return ``ending``; a search adds missing records, evaluates its finalists, and may return another ending."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
