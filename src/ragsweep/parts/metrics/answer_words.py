@@ -229,7 +229,7 @@ def _fold(text: str) -> str:
 
 
 def _separated(text: str) -> str:
-    """Remove punctuation, currency signs and format characters from a text, and put spaces around words of one character.
+    """Remove punctuation, currency signs and format characters from a text, and space out words of one character.
 
     Digits are converted to ASCII.
     """
