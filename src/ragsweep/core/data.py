@@ -247,7 +247,10 @@ class Rankings(NamedTuple):
     @property
     def failed(self) -> NDArray[np.bool_]:
         """Flags (questions,) that mark the questions whose search failed."""
-        return np.asarray(((self.positions == NO_CHUNK) & np.isnan(self.scores)).any(axis=1))
+        is_padding = self.positions == NO_CHUNK
+        if not is_padding.any():
+            return np.zeros(len(is_padding), dtype=bool)
+        return np.asarray((is_padding & np.isnan(self.scores)).any(axis=1))
 
 
 class IndexComparison(NamedTuple):

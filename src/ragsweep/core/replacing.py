@@ -17,8 +17,10 @@ def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, p
     # A unique name: two processes that write the same file must not share a temporary file.
     partial = path.with_name(f"{unfinished}{uuid.uuid4().hex}")
     try:
-        partial.touch(0o600 if private else 0o666)
-        if not private and path.exists():
+        if private:
+            partial.touch(0o600)
+        elif path.exists():
+            partial.touch()
             partial.chmod(path.stat().st_mode & 0o777)
         partial.write_bytes(data)
         partial.replace(path)
