@@ -83,7 +83,7 @@ def test_a_sweep_with_another_decision_is_another_one_and_computes_nothing(
     for setting in ("constraints.context_tokens=1", "objective=mrr", "recommend.loss=1", "coverage=.5"):
         capsys.readouterr()
         _, found[setting] = run(*typed, *SWEEP, setting)
-        assert "nothing to compute" in capsys.readouterr().out
+        assert "no stage to compute" in capsys.readouterr().out
         assert run(*typed, *SWEEP, setting).sweep == found[setting]
     assert len({first, *found.values()}) == 5
     assert run(*typed, *SWEEP).sweep == first

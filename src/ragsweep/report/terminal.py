@@ -204,7 +204,7 @@ def discard_output(stream: TextIO) -> None:
 
 def _expected(plan: Plan) -> str:
     if plan.total.stored == plan.total.distinct:
-        return "nothing to compute"
+        return "no stage to compute"
     known = about(plan.total.seconds).replace("about", "up to" if plan.upper else "about")
     if not plan.unmeasured:
         return known
