@@ -85,8 +85,8 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""`python docs/sizing.py` estimates what a corpus needs: it extrapolates [measurements](million.json) by the laws
-        in the last table (`{kept["command"]}` and `python benchmarks/million.py --embed`; {kept["machine"]})."""
+        f"""`python docs/sizing.py` estimates what a corpus needs: it extrapolates [measurements](million.json) by the
+        laws in the last table (`{kept["command"]}` and `python benchmarks/million.py --embed`; {kept["machine"]})."""
     )
     yield ""
     for point in (
@@ -120,7 +120,8 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. Services: list prices of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) per second on one core. Services: list prices
+        of {tariff["date"]}."""
     )
     yield ""
     yield (
@@ -141,8 +142,8 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
-        """Hours to build do not include embedding. *Memory to search* is the memory of the process (or server) + that of
-        files in the page cache, which workers share; with less memory, searches read from the disk. *Disk* does not
+        """Hours to build do not include embedding. *Memory to search* is the memory of the process (or server) + that
+        of files in the page cache, which workers share; with less memory, searches read from the disk. *Disk* does not
         include the vectors above, which databases store a second time. pgvector builds many times more slowly if its
         graph exceeds `build_memory`. Qdrant was not measured."""
     )
@@ -175,9 +176,9 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
-        """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the largest
-        measurement. Times to build and to search grow by these laws, with default parameters (ivf: one list per 39
-        chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted from
+        """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the
+        largest measurement. Times to build and to search grow by these laws, with default parameters (ivf: one list per
+        39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted from
         the next smaller one. Training on samples takes constant time, so hours of pq and lancedb are upper limits."""
     )
     yield ""
