@@ -30,7 +30,7 @@ class Reordering(NamedTuple):
     mix: float = 0.0
 
     def check(self) -> None:
-        """Raise ConfigError for a number out of range or NaN."""
+        """Raise ConfigError if a number is out of range or NaN."""
         check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")

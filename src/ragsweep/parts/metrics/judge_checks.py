@@ -134,7 +134,7 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample, by its hash; a larger ``share`` only adds questions."""
+    """Return whether the hash of a question selects it for the sample; a larger ``share`` only adds questions."""
     return _number(question) < share * 2**64
 
 

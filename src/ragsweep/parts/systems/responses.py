@@ -37,7 +37,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
     The answer is a text, or the parts of a chat message. Thoughts, which are separate parts or enclosed in ``tags``,
     are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is an
-    abstention. An answer that ends within thoughts is failed.
+    abstention. An answer that ends within thoughts counts as failed.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
@@ -79,8 +79,8 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
     """Return the items of nested lists as one list.
 
-    ``shape`` is the list of contexts or ids, item by item next to ``values``. A single value next to a nested list is
-    repeated for each item of that list.
+    ``shape`` is the list of contexts or ids that is parallel to ``values``. If an item of ``shape`` is a list but the
+    value at the same index is not, the value is repeated for each item of that list.
     """
     flat: list[Any] = []
     for value, beside in zip_longest(values, shape[: len(values)]):

@@ -1,4 +1,4 @@
-"""Check and mask tracking URIs, and prepare SQLite files for MLflow: create its tables, and speed up commits."""
+"""Check and mask tracking URIs, and prepare SQLite files for MLflow: create MLflow's tables, and speed up commits."""
 
 import os
 import re
@@ -89,7 +89,7 @@ def local_folder(location: str) -> Path | None:
 def mlflow_command() -> str:
     """Return the command ``mlflow`` for messages.
 
-    If PATH does not contain the command, return its path beside the Python interpreter, if it exists there.
+    If the command is not on PATH but is in the folder of the Python interpreter, return its path in that folder.
     """
     beside = Path(sys.executable).parent / "mlflow"
     if shutil.which("mlflow") or not beside.exists():

@@ -81,7 +81,7 @@ LONGEST_REQUEST = 600_000
 MOST_METRICS = 40
 """Number of metrics up to which optional metrics are added to a run: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Matches the names of metrics of which there are many: at cutoffs, of latency, and of approximate indexes."""
+"""Matches the names of metrics with many variants: metrics at cutoffs, of latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Ranking metrics that are commonly published; conf/targets/retrieval.yaml has a threshold for each of them."""
 
