@@ -159,8 +159,8 @@ def _sum(table: Doubles) -> Doubles:
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weight of each leg, in the order of ``legs``.
 
-    Raises ConfigError if ``legs`` is empty, if ``weights`` does not have exactly the names of the legs, if a weight is
-    negative or NaN, or if all weights are 0.
+    Raises ConfigError if ``legs`` is empty, if the keys of ``weights`` are not exactly the names of the legs, if a
+    weight is negative or NaN, or if all weights are 0.
     """
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")

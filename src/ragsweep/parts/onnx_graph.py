@@ -61,7 +61,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
         else:
             if difference <= TOLERANCE:
                 return graph
-            reason = f"the exported graph's values differ by {difference:.2g} of the largest value"
+            reason = f"the exported graph's values differ by {difference:.2g} times the largest value"
     raise ValueError(f"cannot be exported for int8 ({reason}); use float32")
 
 

@@ -30,7 +30,7 @@ class Prices:
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
-            raise ConfigError(f'prices.date must be a day such as "2025-08-15", got {self.date!r}') from None
+            raise ConfigError(f'prices.date must be a date such as "2025-08-15", got {self.date!r}') from None
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(

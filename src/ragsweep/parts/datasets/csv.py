@@ -62,7 +62,7 @@ class Csv:
         chat = {*(self.conversation or ())}
         if missing := chat - {question.category for question in raw.questions}:
             name, known = min(missing), {question.category for question in raw.questions} - {""}
-            way = nearest(name, known) or "; add a column category, or name the existing one with dataset.columns"
+            way = nearest(name, known) or "; add a column named category, or name another column in dataset.columns"
             raise ConfigError(f'dataset.conversation: no question of {file} has the category "{name}"{way}')
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
         facts = {True: "columns read as labels", False: "columns whose lists and objects are not read as labels"}

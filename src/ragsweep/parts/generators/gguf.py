@@ -64,7 +64,7 @@ class Gguf:
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, a missing library, and a file that is missing or not GGUF.
+        """Raise ConfigError for invalid settings, a missing library, or a file that is missing or is not a GGUF file.
 
         The model is not loaded.
         """

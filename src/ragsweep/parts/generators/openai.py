@@ -50,8 +50,8 @@ class OpenAI(EndpointSettings):
         for name in self.extra or {}:
             if is_secret(name):  # the message must not contain the value
                 raise ConfigError(
-                    f"llm.extra.{name}: a secret in a config ends up in files; put it in an environment variable, and"
-                    " the variable's name in llm.key_env"
+                    f"llm.extra.{name}: a secret in a config ends up in files; put the secret in an environment"
+                    " variable, and the variable's name in llm.key_env"
                 )
             if name in RESERVED:
                 way = f"set llm.{name}" if hasattr(self, name) else "remove it"

@@ -89,7 +89,7 @@ class Pq(CodeIndex):
 
     A vector is cut into ``m`` pieces of equal length. For each of the ``m`` positions of a piece, 2^``nbits`` means are
     trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The
-    means are trained on a seeded sample. A small corpus has at most as many means per place as vectors, but at least
+    means are trained on a seeded sample. A small corpus has at most as many means per position as vectors, but at least
     16. The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
     index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """

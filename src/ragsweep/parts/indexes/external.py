@@ -86,7 +86,7 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """The names of the tables that this object has filled or found complete."""
+        """The names of the tables that this object has filled, or has found to be complete."""
         return set()
 
     @abstractmethod

@@ -61,7 +61,7 @@ class LanceTable(ExternalIndex):
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without a user, a key, ? or #; put keys"
-                " into the environment variables that LanceDB reads, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+                " into the environment variables that LanceDB reads, such as AWS_ACCESS_KEY_ID"
             )
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
             raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")

@@ -137,7 +137,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return 1.0 if the answer contains a right answer, else 0.0; 0.0 for a refusal."""
+        """Return 1.0 if the answer contains a right answer, and 0.0 if it does not or is a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 

@@ -177,7 +177,7 @@ def to_scores(results: Sequence[float | str]) -> Scores:
 
 
 def clamp(value: float, bounds: tuple[float | None, float | None]) -> float:
-    """Return a value clipped to ``bounds`` (lowest, highest), which rounding may exceed; None means no bound."""
+    """Return a value clipped to ``bounds`` (lowest, highest; None: no bound), to correct rounding errors."""
     lowest, highest = bounds
     return max(min(float(value), np.inf if highest is None else highest), -np.inf if lowest is None else lowest)
 

@@ -219,7 +219,7 @@ class DistractorRate(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
+        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
@@ -242,7 +242,7 @@ class SectionHit(Proportion):
     needs = ("section",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
+        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, *located), reasons = _sections(view.questions, view.chunks.corpus)

@@ -23,7 +23,7 @@ class TaskMetric(Proportion):
 
     ``unread`` is the score of an answer from which no output can be read. By default, it is the reason "unreadable
     output": the question then has no score, but the result does not become partial. If the metric has no unit and its
-    scores range from 0 to 1, comparisons of configs replace the missing score by the worst possible one.
+    scores range from 0 to 1, comparisons of configs replace the missing score by the worst possible score.
 
     A class may define ``pairs(question, output)``, which yields a pair for each finding: its expected class and the
     class that was found. "" stands for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.

@@ -103,7 +103,7 @@ class HybridConvex:
                 bounds = f"at least {least:g}" + ("" if most is None else f" and at most {most:g}")
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, although it "
-                    f"declares scores of {bounds}; choose min_max or z_score"
+                    f"declares that its scores are {bounds}; choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]

@@ -48,9 +48,8 @@ class Llm(EndpointSettings):
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Report a decision for every request, based on its conversation and question.
 
-        The decision of a failed call counts as failed.
-
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed.
+        If the call for a request fails, the decision counts as failed. Raises ConfigError if the key is missing, and
+        EndpointFailed as soon as no further call can succeed.
         """
         self.service.each(requests, self._decide, done)
 

@@ -49,11 +49,11 @@ class Rule:
             try:
                 re.compile(pattern)
             except (re.error, TypeError) as fault:
-                raise ConfigError(f"{fact} is not a regular expression: {fault}; correct it") from None
+                raise ConfigError(f"{fact} is not a regular expression: {fault}; correct the pattern") from None
             try:
                 re.compile(_folded(pattern))
             except re.error as fault:
-                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i), as case is ignored anyway") from None
+                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i); case is ignored anyway") from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:

@@ -90,7 +90,7 @@ class Http(ServiceSettings):
         self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
-            raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, got {self.body!r:.200}")
+            raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
         for name, path in self.paths.items():
             try:
                 parse_path(path or "")

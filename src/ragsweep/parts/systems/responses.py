@@ -67,12 +67,14 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
     if len(set(counts.values())) > 1:
         found_counts = " and ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"there are {found_counts}; their numbers must be equal")
+        raise ValueError(f"there are {found_counts}; these numbers must be equal")
     for name, (kind, types) in KINDS.items():
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)
             if not isinstance(value, types) or isinstance(value, bool) or is_infinite:
-                raise ValueError(f"one of the {name} is {value!r:.60}, not {kind}; correct it, or the path of {name}")
+                raise ValueError(
+                    f"one of the {name} is {value!r:.60}, not {kind}; correct the value, or the path of {name}"
+                )
     return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
 
 

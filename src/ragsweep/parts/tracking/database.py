@@ -66,10 +66,10 @@ def check_uri(uri: str) -> None:
                 " sqlite:///NEW.db"
             )
         raise TrackingError(
-            f"{mask_uri(uri)}: MLflow reads this as a folder of files, which it no longer opens by default; {way_out}"
+            f"{mask_uri(uri)}: this address is a folder of files, which MLflow no longer opens by default; {way_out}"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
-        raise TrackingError(f'"{uri}" names no file, so nothing would be kept; set {ADDRESS} to sqlite:///mlflow.db')
+        raise TrackingError(f'"{uri}" names no file, so no results would be kept; set {ADDRESS} to sqlite:///mlflow.db')
     name = scheme.partition("+")[0]
     if name not in SCHEMES and name not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
         raise TrackingError(

@@ -258,7 +258,7 @@ def _number(values: Any, name: str, default: float | None = None, least: float =
 def _count(values: Any, name: str) -> int:
     value = values.get(name, 0)
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise _Unreadable(f"{name} is not a count")
+        raise _Unreadable(f"{name} is not a whole number from 0 to {_LARGEST:g}")
     return value
 
 
