@@ -184,7 +184,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the Linux names of the instruction sets of this machine's CPU; empty if they are unknown (no Linux)."""
+    """Return the Linux names of the CPU's instruction sets; empty if unknown, for instance outside Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -107,7 +107,7 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per place, values).
+        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per position, values).
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """

@@ -238,7 +238,7 @@ class _Session:
 def _session(address: str, timeout: int) -> _Session:
     """Return the session for an address and a timeout, one per process.
 
-    All configs of a process share it, because servers limit the number of connections.
+    All configs of a process share the session, because servers limit the number of connections.
     """
     session = _Session(address, timeout)
     atexit.register(session.close)

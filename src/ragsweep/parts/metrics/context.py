@@ -91,7 +91,7 @@ class EvidenceCoverage(EvidenceMetric):
 
 
 class ContextTokenPrecision(Proportion):
-    """Proportion of the context's tokens that belong to evidence; chunks much longer than the evidence lower it.
+    """Proportion of the context's tokens that belong to evidence; chunks much longer than the evidence lower the score.
 
     An empty context scores 0, as in ContextPrecision. A context without text, such as the context of an imported run,
     is not scored.

@@ -101,7 +101,7 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return each query's best chunks, at most ``depth``, among those that score above 0, padded to ``depth``.
+        """Return, for each query, a ranking of at most ``depth`` chunks that score above 0, padded to ``depth``.
 
         The caller applies ``min_score``.
         """

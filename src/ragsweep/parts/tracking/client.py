@@ -85,7 +85,7 @@ class Mlflow:
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return the model registry at the tracking URI, whose ``register`` logs models to the experiment.
+        """Return the model registry at the tracking URI, whose method ``register`` logs models to the experiment.
 
         The experiment is created if it does not exist.
         """

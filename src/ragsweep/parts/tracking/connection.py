@@ -111,7 +111,7 @@ class Connection:
     def as_default(self, experiment: str) -> Generator[None, None, None]:
         """Within a ``with`` block, make this URI and the experiment with the id ``experiment`` the defaults of MLflow.
 
-        Some functions of MLflow use the default URI and experiment instead of those of a client.
+        Some functions of MLflow use the default URI and experiment, not the client's.
         """
         import mlflow
 
