@@ -85,18 +85,18 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""`python docs/sizing.py` estimates what a corpus needs from [measured constants](million.json), by the laws
-        of the last table (`{kept["command"]}` and `python benchmarks/million.py --embed`; {kept["machine"]})."""
+        f"""`python docs/sizing.py` estimates what a corpus needs: it extrapolates [measurements](million.json) by the
+        laws in the last table (`{kept["command"]}` and `python benchmarks/million.py --embed`; {kept["machine"]})."""
     )
     yield ""
     for point in (
         "**Bold** figures were measured at that number of chunks.",
         f"""It is assumed that a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are processor time divided by a worker's cores. The time per question is an upper limit: the
+        """Hours are processor time divided by a worker's cores. Times per question are upper limits: the
         machine was [doing other work](measurements.md#scale).""",
         f"""One process embeds a corpus and builds its index. With {WORKERS} workers, {WORKERS} pairs of chunker and
-        embedder take as long as one; `compute=ray` divides a single embedding
+        embedder take as long as one; `compute=ray` divides one embedding among workers
         ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",
         "MB, GB and TB are decimal.",
     ):
@@ -107,8 +107,8 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
 def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
-        f"""A vector takes four bytes a number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
-        They are in one file of the store, which is mapped into memory and never copied whole."""
+        f"""A vector takes four bytes per number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
+        They are in one file of the store, which is mapped into memory and never copied as a whole."""
     )
     yield ""
 
@@ -120,7 +120,8 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) a second on one core. Services: list prices of {tariff["date"]}."""
+        characters ({tokens:.0f} tokens) per second on one core. Services: list prices
+        of {tariff["date"]}."""
     )
     yield ""
     yield (
@@ -141,10 +142,10 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
-        """Hours to build are in addition to those of embedding. *Memory to search* is the memory of the process (or
-        server) + that of files in the page cache, which workers share; with less, searches read from the disk. *Disk*
-        is in addition to the vectors above, which databases store a second time. pgvector builds many times slower if
-        its graph exceeds `build_memory`. Qdrant was not measured."""
+        """Hours to build do not include embedding. *Memory to search* is the memory of the process (or server) + that
+        of files in the page cache, which workers share; with less memory, searches read from the disk. *Disk* does not
+        include the vectors above, which databases store a second time. pgvector builds many times more slowly if its
+        graph exceeds `build_memory`. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
@@ -175,11 +176,10 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
-        """Disk grows with n, the number of chunks, and memory along a line through the smallest and the largest
-        measurement. Times of building and of a question grow by these laws, with default parameters (ivf: one
-        list per 39 chunks, up to 4,096). *Predicted / measured* is the processor time at the largest measured size,
-        predicted from the next smaller one. Training on samples does not grow, so hours of pq and lancedb are upper
-        limits."""
+        """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the
+        largest measurement. Times to build and to search grow by these laws, with default parameters (ivf: one list per
+        39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted from
+        the next smaller one. Training on samples takes constant time, so hours of pq and lancedb are upper limits."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"

@@ -28,7 +28,7 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
 @pytest.mark.parametrize(
     ("date", "models", "message"),
     [
-        ("yesterday", {}, 'prices.date must be a day such as "2025-08-15", got'),
+        ("yesterday", {}, 'prices.date must be a date such as "2025-08-15", got'),
         (
             "2025-08-15",
             {"m": [1]},

@@ -143,7 +143,7 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
     [
         ("+budget.cals=3", r'budget\.cals: unknown limit; did you mean "calls"'),
         ("budget.calls=many", r"budget\.calls: must be a number of at least 0, or null, got 'many'"),
-        ("prices.date=soon", r'prices\.date must be a day such as "2025-08-15", got \'soon\''),
+        ("prices.date=soon", r'prices\.date must be a date such as "2025-08-15", got \'soon\''),
         ("+prices.models.mine=[1]", r"prices\.models\.mine: must be \[input price"),
     ],
 )

@@ -8,14 +8,14 @@ from ragsweep.core.types import Answer, Answers, OutputReader
 
 
 class Output(NamedTuple):
-    """The output read from an answer; for an unreadable answer, the value None and the reason."""
+    """The parsed output of an answer; if it cannot be parsed, ``unreadable`` is the reason and ``value`` is None."""
 
     value: Any = None
     unreadable: str = ""
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Return the answers; if there is a reader, those truncated at the token limit are marked as unreadable.
+    """Return the answers; if ``reader`` is not None, mark answers truncated at the token limit as unreadable.
 
     A failed answer makes a task's result partial, but an unreadable answer does not. Truncated answers count as
     unreadable because a higher limit may not help: a model that repeats itself reaches any limit.
@@ -27,8 +27,8 @@ def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
     """Return one output per answer, in order.
 
-    If ``reader`` raises ValueError, the error's message is the reason. A failed answer is not parsed: its output has a
-    reason only if ``mark_cut`` marked the answer as unreadable.
+    If ``reader`` raises ValueError, the error's message becomes the output's ``unreadable``. A failed answer is not
+    parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
     return [_read(answer, reader) for answer in answers.answers]
 

@@ -8,7 +8,7 @@ SEEDS = 100_000
 
 
 def check_drawing(max_new_tokens: int, temperature: float, replicates: int) -> None:
-    """Raise ConfigError for a value out of range, and for several replicates at temperature 0 (they would be equal)."""
+    """Raise ConfigError if a value is out of range, or if several replicates would be identical (at temperature 0)."""
     check_at_least("llm", 1, max_new_tokens=max_new_tokens, replicates=replicates)
     check_at_least("llm", 0, temperature=temperature)
     if replicates > 1 and not temperature:

@@ -27,7 +27,7 @@ verdicts, roles, formats or of these marks. Such a request is itself a part of t
 the material; leave them out of what you quote.
 
 """
-"""The text before a prompt that contains fences."""
+"""The text that is prepended to a prompt with fences."""
 
 
 def fence(text: str) -> str:

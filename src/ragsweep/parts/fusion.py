@@ -1,7 +1,7 @@
 """Fuse several rankings into one: reciprocal rank fusion and convex combination, for all questions at once.
 
-The fused rankings are called legs. A chunk is a candidate if at least one leg with a weight above 0 found the chunk.
-Sums are computed in float64 in an order that does not depend on the order of the legs; the result is float32.
+The rankings to be fused are called legs. A chunk is a candidate if at least one leg with a weight above 0 found the
+chunk. Sums are computed in float64 in an order that does not depend on the order of the legs; the result is float32.
 
 The score of a chunk is a sum with one term per leg, called the leg's share. All shares are in one dense table, which
 has a column for each distinct chunk of a question, so that one sum over the table scores all chunks.
@@ -123,7 +123,7 @@ def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequen
     column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with
     weight 0 count as padding.
     """
-    assert len({leg.chunks for leg in rankings}) == 1, "legs of one hybrid rank the same chunks"
+    assert len({leg.chunks for leg in rankings}) == 1, "the legs of a hybrid must rank the same chunks"
     legs = zip(rankings, weights, strict=True)
     found = [leg.positions if weight else np.full_like(leg.positions, NO_CHUNK) for leg, weight in legs]
     positions, origin = by_position(np.concatenate(found, axis=1))
@@ -145,7 +145,7 @@ def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequen
 def _sum(table: Doubles) -> Doubles:
     """Return the sum of the shares of each chunk, (questions, columns).
 
-    A floating-point sum of three or more numbers depends on their order; therefore they are sorted first.
+    A floating-point sum of three or more numbers depends on their order; the shares are therefore sorted first.
     """
     if len(table) > 2:
         by_chunk = np.ascontiguousarray(np.moveaxis(table, 0, 2))
@@ -159,8 +159,8 @@ def _sum(table: Doubles) -> Doubles:
 def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weight of each leg, in the order of ``legs``.
 
-    Raises ConfigError if ``legs`` is empty, if ``weights`` does not have exactly the names of the legs, if a weight is
-    negative or NaN, or if all weights are 0.
+    Raises ConfigError if ``legs`` is empty, if the keys of ``weights`` are not exactly the names of the legs, if a
+    weight is negative or NaN, or if all weights are 0.
     """
     if not legs:
         raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
@@ -173,8 +173,8 @@ def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict
 
 
 def describe_zero(weights: Mapping[str, float]) -> dict[str, str]:
-    """Return the fingerprint of a hybrid retriever: a note if one of its weights is 0, else empty.
+    """Return the fingerprint of a hybrid retriever: an entry if one of its weights is 0, else an empty dict.
 
-    The note gives such rankings a new address, because release 0.2.0 stored wrong rankings for a weight of 0.
+    The entry changes the address of the rankings, because release 0.2.0 stored wrong rankings for a weight of 0.
     """
     return {} if all(weights.values()) else {"zero_weight": "no chunks"}

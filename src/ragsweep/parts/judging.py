@@ -39,7 +39,7 @@ class JudgeReply(NamedTuple):
 
 
 class Judge(Protocol):
-    """A model that judges answers: it replies to prompts in the form of a response schema, and embeds texts."""
+    """A model that judges answers: it replies to prompts with JSON that conforms to a schema, and embeds texts."""
 
     @property
     def samples(self) -> int:
@@ -97,7 +97,7 @@ def parse_reply(text: str, model: Any) -> Any:
 def reasons_given(value: Any) -> Iterator[str]:
     """Yield every reason in a reply, at any depth, as ``statement: reason -> yes`` (or ``no``).
 
-    The statement or the decision is omitted if the reply has none beside the reason.
+    A statement or a decision that the reply does not give together with the reason is omitted.
     """
     value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
     if isinstance(value, list):

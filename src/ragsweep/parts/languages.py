@@ -107,7 +107,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected by its script; empty if it remains unclear."""
+    """Return the two-letter code of a text's language, detected by its script; empty if the script is unclear."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -135,7 +135,8 @@ def content_words(text: str, language: str = "") -> frozenset[str]:
     """Return the words of a text (see :func:`fold`) that are not stop words of its language.
 
     Single letters are excluded, except in scripts where each character counts as a word; single digits are included.
-    ``language`` is a code in STOP_WORDS. If it is empty, the language is detected; if that fails, it is English.
+    ``language`` is a code in STOP_WORDS. If it is empty, the language is detected; if the detection fails, English is
+    used.
     """
     stop_words = STOP_WORDS[language or detect_language(text) or "en"]
     return frozenset(
@@ -149,7 +150,7 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """Forms without a question word: a few keywords, any other text (such as a request), and a yes/no question."""
 
 _LOOKED_AT = 4
-"""In a text without a question mark, phrases count only if they begin within so many words ("in which year")."""
+"""In a text without a question mark, phrases ("in which year") count only if they begin within this many words."""
 
 _MOST_KEYWORDS = 4
 """The maximum number of words in a text that counts as keywords."""
@@ -192,8 +193,8 @@ def question_form(text: str) -> str:
 
     The phrases are those of the detected language, or of English if none is detected. In a text without a question
     mark, only phrases that begin within the first four words count; phrases of yes/no questions count only at the
-    beginning of a text. If the text contains no phrase, the form is KEYWORDS for a text of at most four words that has
-    no stop words and no question mark (also for an empty text), else OTHER.
+    beginning of a text. If the text contains no phrase, the form is KEYWORDS for a text with at most four words, no
+    stop words and no question mark (including an empty text), and OTHER for any other text.
     """
     spoken, is_asked = words(fold(text)), has_question_mark(text)
     language = detect_language(text) or "en"

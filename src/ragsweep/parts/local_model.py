@@ -61,7 +61,7 @@ class LocalModel:
         longest = self._longest_input
         check_at_least(self.KEY, 1, batch_size=self.batch_size)
         if self.max_length is not None and not 1 <= self.max_length <= (longest or self.max_length):
-            bounds = f"between 1 and {longest}, the most tokens that {self.model} reads" if longest else "at least 1"
+            bounds = f"between 1 and {longest}, the maximum for {self.model}" if longest else "at least 1"
             raise ConfigError(f"{self.KEY}.max_length must be {bounds}, or null, got {self.max_length}")
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -83,7 +83,7 @@ class LocalModel:
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The maximum input length of the model in tokens, according to its config.json; None if that has no limit."""
+        """The maximum input length of the model in tokens, according to config.json; None if it states no length."""
         return self._config().get("max_position_embeddings") or None
 
     def _resolved_dtype(self) -> str:
@@ -116,7 +116,7 @@ class LocalModel:
         return self.device
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
-        """Return the model loaded by ``load``, a class of sentence-transformers, with its transformers in int8 if set.
+        """Return the model loaded with ``load``, a class of sentence-transformers; with dtype int8, it runs in int8.
 
         ``arguments`` are passed to ``load``. Raises ConfigError if the model cannot be loaded, the device cannot be
         used, or the model cannot be exported for int8.

@@ -74,9 +74,9 @@ def _read_json(path: Path) -> Any:
 def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
-    ``key`` is the config key of ``model``, for messages. The model of a hub id is read from the local hub cache, and
-    downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are not
-    safetensors (reading pickled weights can run code), or if it needs custom code.
+    ``key`` is the config key of ``model``, used in messages. A model given by a hub id is read from the local hub
+    cache, and downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are
+    not safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
         folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, BUNDLED_REQUIREMENT)[0].parent
@@ -92,7 +92,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list[Path]:
     """Return the paths of the model files in a Python package, in the order of ``digests``.
 
-    ``digests`` maps the path of each file to its expected SHA-256; ``requirement`` is what messages advise to install.
+    ``digests`` maps the path of each file to its expected SHA-256; ``requirement`` is the pip requirement in messages.
     Raises ConfigError if the package is not installed, or if a file is missing or has another SHA-256.
     """
     spec = importlib.util.find_spec(package)
@@ -108,7 +108,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else the tokenizer.json of this model; raises ConfigError if missing."""
+    """Return ``tokenizer`` if it is a file, else this model's tokenizer.json. Raises ConfigError if there is none."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -173,8 +173,9 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags, among those that rank like float32.
 
-    "Like" means that nDCG@10 on SciFact differs by at most .002. The dtype is bfloat16 with matrix units (AMX), else
-    int8 with 8-bit dot products (``avx512_vnni``), else float32, as benchmarks/embed.py did not measure other CPUs.
+    "Like" means that nDCG@10 on SciFact differs by at most .002. The dtype is bfloat16 on a CPU with matrix units
+    (AMX), int8 on other CPUs with 8-bit dot products (``avx512_vnni``), and float32 on all remaining CPUs, which
+    benchmarks/embed.py did not measure.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"
@@ -183,7 +184,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the Linux names of the instruction sets of this machine's CPU; empty if they are unknown (no Linux)."""
+    """Return the Linux names of the CPU's instruction sets; empty if unknown, for instance outside Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -193,7 +194,7 @@ def cpu_flags() -> frozenset[str]:
 
 @contextmanager
 def loading(model: str, key: str) -> Iterator[None]:
-    """Convert any exception in the block, which loads a model, to a ConfigError that quotes its first line."""
+    """Convert any exception in a block that loads a model to a ConfigError with the first line of its message."""
     try:
         yield
     except Exception as fault:
@@ -260,12 +261,12 @@ def _check_code(folder: Path, fact: str) -> None:
     for name in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
         raise ConfigError(
             f"{fact}, which requires custom code ({name}), which is never run; use a model "
-            "that sentence-transformers and transformers load without it"
+            "that sentence-transformers and transformers load without custom code"
         )
 
 
 def _weights(part: Path) -> list[Path]:
-    """List a module's weights files: the file in its config.json, else WEIGHTS, else those in INDEX; may be empty."""
+    """List a module's weights files: the file named in config.json, else WEIGHTS, else the files in INDEX (if any)."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX
@@ -289,7 +290,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """List the folders of a model's modules: its own, those in modules.json, and all folders inside router modules."""
+    """List a model's folder, the folders of the modules in modules.json, and all folders inside router modules."""
     listed = {folder, *(folder / module["path"] for module in _modules(folder))}
     parts = set(filter(Path.is_dir, listed))
     routers = [part for part in parts if (part / "router_config.json").is_file()]

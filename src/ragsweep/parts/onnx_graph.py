@@ -61,7 +61,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
         else:
             if difference <= TOLERANCE:
                 return graph
-            reason = f"the exported graph's values differ by {difference:.2g} of the largest"
+            reason = f"the exported graph's values differ by {difference:.2g} times the largest value"
     raise ValueError(f"cannot be exported for int8 ({reason}); use float32")
 
 
@@ -70,9 +70,9 @@ def quantise(graph: Any, steps: int) -> Any:
 
     Other operations stay in float32. A weight becomes an integer from -``steps`` to ``steps``, times a scale of its
     column. Activations get a scale and a zero point for the whole text, computed at run time. The activations of some
-    tokens are twenty times as large as those of other tokens. If only one product reads the activations, those of each
-    token are therefore first divided by their largest absolute value, and the product is multiplied by this value.
-    Sums are exact in int32.
+    tokens are twenty times as large as those of other tokens. If only one product reads the activations, the
+    activations of each token are therefore first divided by their largest absolute value, and the product is multiplied
+    by this value. Sums are exact in int32.
     """
     from onnx import numpy_helper
 
@@ -238,7 +238,7 @@ def _register_attention() -> None:
         module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float | None = None, **more: Any
     ) -> Any:
         if mask is not None or more.get("sliding_window") or getattr(module, "is_causal", False):
-            raise ValueError("not every token attends to every other")
+            raise ValueError("not every token attends to every other token")
         heads, width = int(query.shape[1]), int(query.shape[3])
         scale = width**-0.5 if scaling is None else float(scaling)
         joint = (joined(query), joined(key), joined(value))

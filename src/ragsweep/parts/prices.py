@@ -15,7 +15,7 @@ class Prices:
     """Prices of tokens by model, in one currency.
 
     ``models`` maps a pattern for names of models, such as ``gpt-4o-mini*``, to [input price, output price] of a million
-    tokens. Case is ignored. If several patterns match, the one with the most characters other than ``*`` applies.
+    tokens. Case is ignored. If several patterns match, the pattern with the most characters other than ``*`` applies.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -30,7 +30,7 @@ class Prices:
         try:
             Date.fromisoformat(str(self.date))
         except ValueError:
-            raise ConfigError(f'prices.date must be a day such as "2025-08-15", got {self.date!r}') from None
+            raise ConfigError(f'prices.date must be a date such as "2025-08-15", got {self.date!r}') from None
         for pattern, pair in (self.models or {}).items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
@@ -49,7 +49,7 @@ class Prices:
     def money(self, model: str, usage: Usage) -> float:
         """Return the cost of a usage, in ``currency``; NaN if the price of the model is unknown.
 
-        A usage without calls, as of a local model, costs 0.
+        A usage without calls, such as that of a local model, costs 0.
         """
         if not usage.calls:
             return 0.0

@@ -29,7 +29,7 @@ APOSTROPHES = str.maketrans("\u2018\u2019\u02bc", "'''")
 
 @dataclass(eq=False)
 class Prompt:
-    """Templates of a prompt for answers; a placeholder is a name in braces, and a literal brace is written twice.
+    """Templates of the prompt for an answer; a placeholder is a name in braces, and a literal brace is written twice.
 
     The four templates may contain these placeholders:
 
@@ -38,9 +38,9 @@ class Prompt:
     - ``question``: ``{passages}`` and ``{question}`` (both required), and ``{fence}``;
     - ``passage``: ``{text}`` (required), ``{number}`` (from 1), ``{name}`` and ``{fence}``.
 
-    The fence is a hash of the question and the passages: a passage cannot imitate it, and equal requests have equal
-    prompts. For a request without passages, ``system_alone`` replaces ``system``, and the question is sent without a
-    template. If ``citations`` is true, ``passage`` must contain ``{number}``.
+    The fence is a hash of the question and the passages: no passage can contain the fence, and equal requests have
+    equal prompts. For a request without passages, ``system_alone`` replaces ``system``, and the question is sent
+    without a template. If ``citations`` is true, ``passage`` must contain ``{number}``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

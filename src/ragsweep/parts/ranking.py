@@ -103,7 +103,7 @@ def drop_below(rankings: Rankings, least: float) -> Rankings:
 
 
 def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Sequence[int]]) -> Rankings:
-    """Return rankings without the chunks of some documents; later chunks move up, and the end of each is padded.
+    """Return rankings without the chunks of given documents; later chunks move up, and the end of each row is padded.
 
     ``document`` (chunks,) has the index of the document of each chunk. ``dropped`` (questions,) lists the indices of
     the documents to remove from the ranking of each question.
@@ -120,11 +120,10 @@ def drop_documents(rankings: Rankings, document: Integers, dropped: Sequence[Seq
 
 
 def cut_to_budget(rankings: Rankings, tokens: NDArray[np.int64], budget: int) -> Rankings:
-    """Return rankings cut so that the chunks of each have at most ``budget`` tokens in total; the rest is padding.
+    """Cut each ranking so that its chunks have at most ``budget`` tokens in total; the rest is padding.
 
     Each ranking is cut before the first chunk with which the total would exceed ``budget``, even if a later chunk is
-    short enough.
-    ``tokens`` (chunks,) has the number of tokens of each chunk.
+    short enough. ``tokens`` (chunks,) has the number of tokens of each chunk.
     """
     spent = np.cumsum(np.append(tokens, 0)[rankings.positions], axis=1)  # NO_CHUNK (-1) selects the appended 0
     return pad_where_not((spent <= budget) & (rankings.positions != NO_CHUNK), rankings)

@@ -30,7 +30,7 @@ class Reordering(NamedTuple):
     mix: float = 0.0
 
     def check(self) -> None:
-        """Raise ConfigError for a number out of range or NaN."""
+        """Raise ConfigError if a number is out of range or NaN."""
         check_at_least("reranker", 0, candidates=self.candidates)
         if not 0 <= self.mix <= 1:
             raise ConfigError(f"reranker.mix, the first stage's weight, must be between 0 and 1, got {self.mix}")
@@ -47,8 +47,8 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
     ``scores`` (pairs,) has the scores of the reranker for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their places and scores; if ``min_score`` is set, they are dropped, and so are the chunks of
-    the head with a lower score. The returned scores of the head are those that determine its order (mixed scores if
+    after the head keep their places and scores; if ``min_score`` is set, they are dropped, and so are the chunks of the
+    head with a lower score. The returned scores of the head are the scores that determine its order (mixed scores if
     ``mix`` is above 0).
     """
     head = ranking.first(how.candidates)

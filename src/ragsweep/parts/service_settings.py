@@ -11,7 +11,7 @@ from ragsweep.services.thoughts import TAGS
 
 @dataclass(eq=False, kw_only=True)
 class ServiceSettings:
-    """Base class of parts that call a service; :class:`ragsweep.services.http_client.Service` explains the settings.
+    """Base class of parts that call a service; the settings are documented in :mod:`ragsweep.services.http_client`.
 
     A subclass must set ``service`` in its ``__post_init__``, with the settings that ``call_settings`` returns.
     """
@@ -30,11 +30,11 @@ class ServiceSettings:
         return {name: getattr(self, name) for name in ("key_env", "timeout", "retries", "concurrency", *further)}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
+        """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         self.service.check(self.KEY)
 
     def check_key(self) -> None:
-        """Raise ConfigError if the environment lacks a usable key under the name ``key_env``; None requires no key."""
+        """Raise ConfigError if the variable that ``key_env`` names contains no usable key (None: no key is needed)."""
         self.service.check_key(self.KEY)
 
 

@@ -63,8 +63,8 @@ class Target:
     def evaluate(self, summary: Summary) -> TargetResult:
         """Return whether the value of a metric passes, its band, and the suggested action.
 
-        The result is ``sure`` if both ends of the metric's 95 % interval pass, or both fail, like the value. Ends that
-        are NaN are ignored, so that a result without an interval is sure.
+        The result is ``sure`` if both ends of the metric's 95 % interval are on the same side of the threshold as the
+        value. Ends that are NaN are ignored, so that a result without an interval is sure.
         """
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
@@ -135,13 +135,13 @@ def evaluate_targets(targets: Mapping[str, TargetRule], summaries: Mapping[str, 
 
 
 def misses_target(result: Result) -> bool:
-    """Return whether a config enforces its targets and its result fails one of them; warnings do not count."""
+    """Return whether a result fails a target and its config enforces the targets; warnings do not count."""
     enforced = (result.run.config.get("targets") or {}).get(ENFORCE)
     return bool(enforced) and any(target.verdict == FAIL for target in result.summaries.targets)
 
 
 def count_ideals(results: Sequence[TargetResult]) -> tuple[int, int]:
-    """Return the number of metrics that reach their ideal, and the number of metrics evaluated by an ideal."""
+    """Return the number of metrics that reach their ideal, and the number of metrics that have an ideal."""
     reached = [result.ideal_met for result in results if result.ideal_met is not None]
     return sum(reached), len(reached)
 

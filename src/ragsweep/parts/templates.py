@@ -1,6 +1,6 @@
 """Fill in templates: texts with the names of fields in braces, such as ``{input}``; a literal brace is doubled.
 
-The fields are those of a case of a task.
+The fields come from a case of a task.
 """
 
 import json

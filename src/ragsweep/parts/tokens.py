@@ -30,7 +30,7 @@ class Offsets:
     end: Numbers
 
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the range of tokens that overlap each span: the index of the first token, and that after the last.
+        """Return the range of tokens that overlap each span, as two indices: first, and last plus 1.
 
         ``start`` and ``end`` have the ends of the spans in characters; all four arrays are (spans,). If a span overlaps
         no token, its two indices are equal; an empty span overlaps no token.

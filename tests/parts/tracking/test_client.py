@@ -344,7 +344,7 @@ def test_place_that_cannot_be_written_is_said_at_once(tmp_path: Path, begin: Cal
     for uri in (f"sqlite:///{tmp_path}/file/mlflow.db", f"sqlite:///{tmp_path}", f"sqlite:///{tmp_path}/file",
                 f"sqlite:///{tmp_path}/mlflow.db"):  # fmt: skip
         begun = time.monotonic()
-        with pytest.raises(TrackingError, match="check that it is writable, correct") as told:
+        with pytest.raises(TrackingError, match="check that the database is writable, correct") as told:
             begin(Mlflow(uri))
         assert str(told.value).startswith(uri)
         assert "\n" not in str(told.value)
@@ -355,7 +355,7 @@ def test_locked_database_is_not_called_an_absent_server(tmp_path: Path, monkeypa
     monkeypatch.setattr("ragsweep.parts.tracking.database.LOCK_SECONDS", 0.1)
     with (
         FileLock(tmp_path / "mlflow.db.lock"),
-        pytest.raises(TrackingError, match=r"lock.* could not be acquired; check that it is writable"),
+        pytest.raises(TrackingError, match=r"lock.* could not be acquired; check that the database is writable"),
     ):
         Mlflow(f"sqlite:///{tmp_path}/mlflow.db").find({})
 

@@ -33,9 +33,10 @@ class Markdown:
     """Cut documents at CommonMark headings into chunks of at most ``size`` characters.
 
     A section that fits into ``size`` stays whole, with its subsections; a longer section is cut into its subsections.
-    Neighbouring small subsections of one section are joined while they fit. A long section without subsections is cut
-    between its paragraphs and lists, else after lines, sentences or words, but never inside a code block; a chunk with
-    a long code block may exceed ``size``. The headings above a section are not repeated in its chunks.
+    Neighbouring small subsections of one section are joined as long as they fit into ``size`` together. A long section
+    without subsections is cut between its paragraphs and lists or, if these are too long, after lines, sentences or
+    words, but never inside a code block; a chunk with a long code block may exceed ``size``. The headings above a
+    section are not repeated in its chunks.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -59,11 +60,11 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Return the pieces of a section, given as consecutive blocks and the spans of the code blocks in the document.
+        """Cut a section, given as its consecutive ``blocks``, into pieces; ``code`` has the document's code blocks.
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
-        except for headings at its start; neighbouring subsections that stay whole are joined while they fit. A section
-        without such headings is cut by ``_divide``.
+        except for headings at its start; neighbouring subsections that stay whole are joined while they fit into
+        ``size``. A section without headings after its start is cut by ``_divide``.
         """
         whole = (blocks[0].start, blocks[-1].end)
         if whole[1] - whole[0] <= self.size:
@@ -81,7 +82,7 @@ class Markdown:
         return pieces
 
     def _divide(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> Iterator[Piece]:
-        """Yield pieces of consecutive blocks, at most ``size`` characters each, cut between blocks or else at pauses.
+        """Yield pieces of at most ``size`` characters, cut between blocks if possible and otherwise at pauses.
 
         Code blocks are not cut; a piece that contains a long code block may therefore exceed ``size``.
         """

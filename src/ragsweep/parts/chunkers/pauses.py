@@ -1,4 +1,4 @@
-"""Cut documents at pauses in the text, or where the subject changes."""
+"""Cut documents at pauses (the ends of paragraphs, lines, sentences and words), or where the subject changes."""
 
 import importlib.metadata
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ class Recursive:
     """Cut documents with chonkie's RecursiveChunker into chunks of at most ``size`` characters.
 
     Texts are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into sentences,
-    and a longer sentence into words or characters. A unit shorter than ``min_characters`` is joined to a neighbour,
-    even if the result exceeds ``size`` and must be cut again. Finally, neighbouring units are joined while they fit
-    into ``size``.
+    and a longer sentence into words or characters. A piece shorter than ``min_characters`` is joined to a neighbour,
+    even if the result exceeds ``size`` and must be cut again. Finally, neighbouring pieces are joined as long as they
+    fit into ``size`` together.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -80,7 +80,7 @@ class Semantic:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number out of range and for an unknown language."""
+        """Raise ConfigError if a number is out of range or the language is unknown."""
         if not 0 <= self.percentile <= 100:
             raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
         check_size("size", self.size)

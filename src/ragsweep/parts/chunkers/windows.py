@@ -49,7 +49,8 @@ class FixedSize:
 class SentenceWindow:
     """Cut every document into windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
 
-    The number of characters in a window is not limited: text without full stops is one sentence up to a blank line.
+    The number of characters in a window is not limited: text without full stops is one sentence until a blank line ends
+    the sentence.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -59,7 +60,7 @@ class SentenceWindow:
     language: str = "english"
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for an unknown language, and unless 1 <= stride <= sentences."""
+        """Raise ConfigError if the language is unknown, or unless 1 <= stride <= sentences."""
         check_size("sentences", self.sentences, "sentences")
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
@@ -106,7 +107,7 @@ class Tokens:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the tokenizer file, and the version of the library tokenizers.
 
-        Raises ConfigError if there is no such file.
+        Raises ConfigError if the tokenizer file is not found.
         """
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
         return {"tokenizer": model_files.file_digest(path), "tokenizers": importlib.metadata.version("tokenizers")}
@@ -114,7 +115,7 @@ class Tokens:
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last window of a document may be shorter.
 
-        Raises ConfigError if there is no tokenizer file.
+        Raises ConfigError if the tokenizer file is not found.
         """
         from tokenizers import Tokenizer
 
@@ -139,8 +140,8 @@ class Tokens:
 class ParentChild:
     """Cut documents with ``parent`` into large chunks, and each large chunk with ``child`` into small chunks.
 
-    Retrieval searches the small chunks. The context contains, once each, the large chunks around the small chunks that
-    were found.
+    Retrieval searches the small chunks. The context contains the large chunks that enclose the retrieved small chunks;
+    each large chunk occurs once.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

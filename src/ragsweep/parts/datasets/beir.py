@@ -16,7 +16,9 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-_FEW = 3  # minimum number of queries for the note below, or all queries if there are fewer: fewer may be chance
+# Minimum number of queries for _NOTE, because one or two may be chance. If fewer than three queries have a document
+# with the same id, the texts of all of them must be in these documents.
+_FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
     " dataset.exclude_self=true removes that document from the query's ranking"
@@ -25,9 +27,9 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; each label makes a whole document evidence, and its score determines the grade.
+    """Read a BEIR folder; each label makes a whole document evidence, with a grade derived from the label's score.
 
-    The questions are the queries that the split labels, and the queries whose metadata has ``"unanswerable": true``;
+    The questions are the queries with labels in the split, and the queries whose metadata has ``"unanswerable": true``;
     other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a query is
     removed from the ranking of the query, unless the document is relevant to the query.
     """
@@ -43,7 +45,7 @@ class Beir:
     exclude_self: bool = False
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
@@ -69,17 +71,17 @@ class Beir:
         ``split`` is only compared with the names of files, and never used as a path.
         """
         check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
-        check_folder(folder / "qrels", "it must contain the label files, SPLIT.tsv")
+        check_folder(folder / "qrels", "the folder must contain the label files, SPLIT.tsv")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
         splits = {file.name.removesuffix(".tsv"): file for file in files}
         if self.split not in splits:
-            way = nearest(self.split, splits) if splits else "; it must contain the label files, SPLIT.tsv"
+            way = nearest(self.split, splits) if splits else "; the folder must contain the label files, SPLIT.tsv"
             raise InputError(f'{folder / "qrels"}: no split "{self.split}"{way}')
         return plain_or_gzipped(splits[self.split])
 
 
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
-    """Return, for each text of a query, the ids of the documents that have the same id as a query with this text.
+    """Map the text of each query to the ids of the documents that have the same id as a query with this text.
 
     Documents that are relevant to a query with this text are omitted, and so are texts without documents.
     """
@@ -94,7 +96,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
 
 
 def _contains(corpus: Corpus, name: str, text: str) -> bool:
-    """Return whether the document with the id ``name`` contains the words of a text in sequence; no words: False."""
+    """Return whether the document with the id ``name`` contains the words of ``text`` in sequence (no words: False)."""
     number = corpus.position[name]
     document = f"{corpus.titles[number]} {corpus.texts[number]}"
     inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))

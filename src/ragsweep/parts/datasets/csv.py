@@ -32,8 +32,8 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Csv:
     """Read a table of questions, and a corpus.
 
-    A row has at most one piece of evidence; rows with the same id are one question. The cells of unknown columns become
-    labels of the question, except for cells that contain lists or objects. Questions whose category is in
+    A row has at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
+    become labels of the question, except for cells that contain lists or objects. Questions whose category is in
     ``conversation`` need no retrieval.
     """
 
@@ -51,7 +51,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()
@@ -62,7 +62,7 @@ class Csv:
         chat = {*(self.conversation or ())}
         if missing := chat - {question.category for question in raw.questions}:
             name, known = min(missing), {question.category for question in raw.questions} - {""}
-            way = nearest(name, known) or "; add a column category, or name the existing one with dataset.columns"
+            way = nearest(name, known) or "; add a column named category, or name another column in dataset.columns"
             raise ConfigError(f'dataset.conversation: no question of {file} has the category "{name}"{way}')
         others = [(name, cell) for row in rows for name, cell in row.scalars().items() if name not in _COLUMNS]
         facts = {True: "columns read as labels", False: "columns whose lists and objects are not read as labels"}
@@ -79,8 +79,8 @@ def read_question_table(
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
     """Read a table of questions; return the golden set, whose labels are not yet checked, and the rows of the table.
 
-    Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that is
-    missing there has a column of its own name.
+    Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
+    ``columns`` omits is read from the column with the same name as the field.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
@@ -119,7 +119,7 @@ def _question_values(row: Row) -> dict[str, Any]:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return the texts in a cell, which may be several if ``name`` is in _LISTS; add a fault for an invalid cell."""
+    """Return the texts in a cell (several only if ``name`` is in _LISTS); if it is invalid, add a fault, return []."""
     try:
         return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
     except ValueError as fault:

@@ -1,4 +1,4 @@
-"""Read golden sets and cases of tasks in the formats of ragsweep (docs/datasets.md), with their corpora."""
+"""Read golden sets and cases of tasks in ragsweep's own formats (docs/datasets.md), with their corpora."""
 
 import platform
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
 
 @dataclass(eq=False)
 class Jsonl:
-    """Read a corpus file and a file with the golden set, usually with one JSON object per line."""
+    """Read a corpus file and a golden set file; each usually has one JSON object per line."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 
@@ -34,7 +34,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = Path(self.golden).expanduser()
@@ -45,9 +45,9 @@ class Jsonl:
 
 @dataclass(eq=False)
 class Folder:
-    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder and its subfolders, and a golden file.
+    """Read all pages (text, Markdown, reStructuredText, HTML, PDF) in a folder and its subfolders, and a golden set.
 
-    The id of a page is its path relative to the folder. Links are not followed. Pages whose id matches a pattern in
+    The id of a page is its path relative to the folder. Symbolic links are skipped. Pages whose id matches a pattern in
     ``exclude`` are ignored, and so are files and folders whose name begins with a dot.
     """
 
@@ -89,7 +89,7 @@ class PythonReference:
     def load(self) -> Dataset:
         """Return the dataset. Raises the same errors as :meth:`Jsonl.load`.
 
-        For example, the topics of the running Python may lack a passage that the golden set quotes.
+        For example, InputError is raised if the topics of the running Python lack a passage that the golden set quotes.
         """
         from pydoc_data.topics import topics
 
@@ -122,8 +122,9 @@ class TaskCases:
 
     A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
     ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are
-    fields, which metrics read from ``question.fields``. Two templates are filled in with the fields: ``query`` makes
-    the search query, and ``request`` the question to the model. The other settings are as in other datasets.
+    fields, which metrics read from ``question.fields``. Two templates are filled in with the fields: ``query`` gives
+    the search query, and ``request`` gives the question that is sent to the model. The other settings are the same as
+    in other datasets.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -16,12 +16,12 @@ from ragsweep.golden.text_files import plain_or_gzipped
 
 @dataclass(eq=False)
 class Squad:
-    """Read a file in SQuAD format; evidence is the span of an answer.
+    """Read a file in SQuAD format; the spans of the answers are the evidence.
 
     Each paragraph is a document; its id is the title of the article and a number, such as ``Normans/1``. Equal
-    paragraphs are one document. All answers to a question are correct; overlapping spans of answers are one piece of
-    evidence. If an answer is not found at its ``answer_start`` but occurs exactly once in the paragraph, that
-    occurrence is used. Questions marked ``is_impossible`` are unanswerable.
+    paragraphs form one document. All listed answers to a question count as correct; answers whose spans overlap form
+    one piece of evidence. If an answer is not found at its ``answer_start`` but occurs exactly once in the paragraph,
+    that occurrence is used. Questions marked ``is_impossible`` are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -32,7 +32,7 @@ class Squad:
     seed: int
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the file."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(Path(self.path).expanduser())
         root = read_object(path, faults)

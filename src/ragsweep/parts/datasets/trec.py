@@ -19,9 +19,9 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 class Trec:
     """Read a file of topics and a file of qrels; each label makes a whole document evidence.
 
-    The topics are TREC topics (``<top> <num> ...``), or lines of an id, a tab and a text. The questions are the topics
-    that the qrels label; other topics are counted and skipped. The text of a question consists of the given ``fields``
-    of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
+    The topics are TREC topics (``<top> <num> ...``), or lines with an id, a tab and a text. The questions are the
+    topics that the qrels label; other topics are counted and skipped. The text of a question consists of the given
+    ``fields`` of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -44,7 +44,7 @@ class Trec:
             raise ConfigError(f"dataset.fields: must name at least one part of a topic; known: {', '.join(FIELDS)}")
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError with all faults of the files."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
         corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)

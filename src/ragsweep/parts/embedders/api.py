@@ -43,7 +43,7 @@ class ApiEmbedder(ServiceSettings):
         self.service = Service(self.base_url, **self.call_settings())
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for a secret in the config, without a call to the service."""
+        """Raise ConfigError for invalid values and for a secret in the config. No call is made."""
         super().check()
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 

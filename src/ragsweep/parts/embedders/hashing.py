@@ -19,9 +19,9 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Embed texts by the hashing trick (Weinberger et al., arXiv:0902.2206).
 
-    Each word, and each n-gram of ``ngram`` characters in a word, is hashed to a dimension, and adds the square root of
-    its count in the text there. One bit of the hash is the sign, so that collisions cancel on average. The result is a
-    unit vector, or zero for a text without words. Texts are never truncated.
+    Each word, and each n-gram of ``ngram`` characters in a word, is hashed to a dimension. The square root of its count
+    in the text is added to that dimension or subtracted from it, depending on one bit of the hash, so that collisions
+    cancel on average. The result is a unit vector, or zero for a text without words. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

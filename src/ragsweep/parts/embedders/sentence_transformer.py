@@ -24,7 +24,7 @@ COUNTED_AT_ONCE = 1024
 """Number of texts that are tokenised at a time to count their tokens."""
 
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-"""Kind of text -> names under which the files of a model may contain the prompt for such texts.
+"""Kind of text -> names under which the files of a model may contain the prompt for this kind of text.
 
 The first prompt that is not empty is used.
 """
@@ -34,9 +34,9 @@ The first prompt that is not empty is used.
 class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; the vectors are float32, whatever the dtype of the model.
 
-    If ``query_prompt`` or ``document_prompt`` is None, the prompt in the model's files for this kind of text is used,
-    else the default prompt of the model, if any. ``max_length`` (in tokens) replaces the maximum length of the model.
-    Static models (model2vec), which average token vectors without a transformer, are also supported.
+    If ``query_prompt`` or ``document_prompt`` is None, the prompt for queries or documents in the model's files is used
+    or, if there is none, the model's default prompt, if any. ``max_length`` (in tokens) replaces the maximum length of
+    the model. Static models (model2vec), which average token vectors without a transformer, are also supported.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
@@ -73,7 +73,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return Embeddings(vectors, tokens, read)
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
-        """Return the vectors of queries, (queries, dimension). Raises InputError for NaN or an infinite value."""
+        """Return the vectors of queries, (queries, dimension). Raises InputError if a value is NaN or infinite."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
         size = self._queries_together
         with self._same_threads():
@@ -82,10 +82,10 @@ class SentenceTransformerEmbedder(LocalModel):
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], kind: str) -> list[Floats]:
-        """Return one array (tokens, dimension) per text: the vectors that the transformer outputs for its tokens.
+        """Return one array (tokens, dimension) per text: the vectors that the transformer outputs for the tokens.
 
         ``kind``, "query" or "document", selects the prompt. Tokens of the prompt are included; special tokens and
-        padding are not. Raises InputError if the model returns no token vectors, or for NaN or an infinite value.
+        padding are not. Raises InputError if the model returns no token vectors, or a NaN or infinite value.
         """
         if self._token_part is not self:
             return self._token_part.embed_tokens(texts, kind)
@@ -211,7 +211,8 @@ class SentenceTransformerEmbedder(LocalModel):
 
     def _embed(self, kind: str, texts: list[str]) -> Floats:
         vectors = self._as_array(self._encode(kind, texts, convert_to_tensor=True))
-        return unit(vectors) if self.normalize else vectors  # a model's own lengths: 1 +- .003 in half precision
+        # In half precision, vectors that a model normalises itself have lengths from 0.997 to 1.003.
+        return unit(vectors) if self.normalize else vectors
 
     def _as_array(self, vectors: Any) -> Floats:
         found: Floats = vectors.float().cpu().numpy()

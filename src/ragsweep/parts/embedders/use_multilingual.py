@@ -1,4 +1,4 @@
-"""Embed texts with Google's multilingual Universal Sentence Encoder, version 3, whose weights are in a package."""
+"""Embed texts with Google's multilingual Universal Sentence Encoder, version 3, installed as a Python package."""
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class UseMultilingualEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of chunks, and the number of tokens of each; no chunk is truncated.
 
-        The numbers include the begin and end tokens, but a chunk without other tokens counts 0.
+        The numbers include the begin and end tokens, but the number for a chunk without other tokens is 0.
         """
         tokens = self._count(texts)
         return Embeddings(self._embed(texts, tokens), tokens, tokens)

@@ -57,7 +57,7 @@ class WordLlamaEmbedder:
         return {"weights": weights, "tokenizer": tokenizer, **versions}
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, and the number of tokens of each, all of which are read."""
+        """Return the vectors of chunks, and the number of tokens of each chunk; no chunk is truncated."""
         ids = self._tokens(texts)
         tokens = np.array(list(map(len, ids)), dtype=np.int32)
         return Embeddings(self._average(ids), tokens, tokens)

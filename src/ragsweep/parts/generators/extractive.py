@@ -30,7 +30,7 @@ class Extractive:
     At most ``sentences`` sentences are quoted, each with a cosine of at least ``threshold``, in the order of the
     context and followed by the number of the passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer
     is an abstention. The ``support`` of an answer is the highest cosine of a sentence. The ``seconds`` of an answer
-    exclude splitting and embedding the passages, which a production system does in advance.
+    exclude the time to split and embed the passages, because a production system does this before a question arrives.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))
@@ -44,7 +44,7 @@ class Extractive:
         self._read_once = lru_cache(MOST)(self._read)
 
     def check(self) -> None:
-        """Raise ConfigError for a number out of range and for an unknown language."""
+        """Raise ConfigError if a number is out of range or the language is unknown."""
         if self.sentences < 1:
             raise ConfigError(f"llm.sentences must be at least 1, got {self.sentences}")
         if not -1 <= self.threshold <= 1:

@@ -40,9 +40,9 @@ class Gguf:
 
     Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
     they share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
-    of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, the answer is
-    failed. The usage of an answer counts tokens but no calls, because nothing is paid. llama.cpp also opens ports on
-    the loopback interface, which a random key protects.
+    of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, the answer
+    counts as failed. The usage of an answer has tokens but no calls, so an answer costs nothing. llama.cpp also opens
+    ports on the loopback interface; a random API key protects these ports.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"model", "parallel", "replicates"}))
@@ -64,7 +64,7 @@ class Gguf:
         return {name: value for name, value in vars(self).items() if name != "_servers"}
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, a missing library, and a file that is missing or not GGUF.
+        """Raise ConfigError for invalid settings, a missing library, or a file that is missing or is not a GGUF file.
 
         The model is not loaded.
         """
@@ -93,7 +93,10 @@ class Gguf:
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``."""
+        """Answer every request with the seed of repetition ``replicate``, counted from 0.
+
+        Raises the same errors as ``generate``.
+        """
         if not requests:
             return
         free = Queue[Any]()
@@ -188,7 +191,7 @@ def convert(source: Path, digest: str) -> Path:
     """Write a copy of a GGUF file with all matrices in the format Q8_0, once per process; return its path.
 
     ``digest`` is a hash of the content of ``source``. In Q8_0, each weight takes one byte, and every 32 weights share a
-    scale; the error is smaller than that of formats with 4 bits. Vectors, such as norms, are copied unchanged.
+    scale; the rounding error is smaller than with 4-bit formats. Vectors, such as norms, are copied unchanged.
     """
     import gguf
 

@@ -22,12 +22,12 @@ RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", 
 
 @dataclass(eq=False)
 class OpenAI(EndpointSettings):
-    """Answer each request by a call of ``POST {base_url}/chat/completions``.
+    """Answer each request with a call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
-    at ``max_tokens``, the answer is failed. If the key is wrong, the model unknown or the endpoint unavailable, the
-    whole config fails. Each of the ``replicates`` answers to a request is generated with other values of ``seed`` and
-    ``extra.random_seed``, if they are set.
+    at ``max_tokens``, the answer counts as failed. If the key is wrong, the model unknown or the endpoint unavailable,
+    the whole config fails. Each of the ``replicates`` answers to a request is generated with different values of
+    ``seed`` and ``extra.random_seed``, if they are set.
     """
 
     TRAITS = replace(
@@ -43,15 +43,15 @@ class OpenAI(EndpointSettings):
     replicates: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
+        """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         super().check()
         if not isinstance(self.extra or {}, dict):
             raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message must not contain the value
                 raise ConfigError(
-                    f"llm.extra.{name}: a secret in a config ends up in files; put it in an environment variable, and"
-                    " the variable's name in llm.key_env"
+                    f"llm.extra.{name}: a secret in a config ends up in files; put the secret in an environment"
+                    " variable, and the variable's name in llm.key_env"
                 )
             if name in RESERVED:
                 way = f"set llm.{name}" if hasattr(self, name) else "remove it"
@@ -61,7 +61,7 @@ class OpenAI(EndpointSettings):
         check_at_least("llm", 1, replicates=self.replicates)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; if a call fails permanently, its answer is failed.
+        """Answer every request; if a call fails permanently, the answer counts as failed.
 
         Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed; all pending
         requests are then cancelled.
@@ -69,7 +69,10 @@ class OpenAI(EndpointSettings):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``."""
+        """Answer every request with the seed of repetition ``replicate``, counted from 0.
+
+        Raises the same errors as ``generate``.
+        """
         self.service.each(requests, partial(self._answer, replicate), done)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

@@ -21,18 +21,18 @@ ARCHITECTURES = ("ForCausalLM", "LMHeadModel")
 """Suffixes of the supported model classes; a model of another class could get a randomly initialised output layer."""
 
 STEP = 64
-"""If ``batch`` is more than 1, prompts are padded to a multiple of this number of tokens, so that few lengths occur."""
+"""If ``batch`` is more than 1, prompts are padded to a multiple of this number of tokens, so they can share batches."""
 
 
 @dataclass(eq=False)
 class Transformers(LocalModel):
-    """Answer each request by completing its prompt, formatted by the model's chat template or, without one, as text.
+    """Answer each request by completing its prompt, formatted by the model's chat template.
 
-    Every batch has ``batch`` rows: an incomplete batch repeats its last prompt. If ``batch`` is more than 1, prompts
-    are padded to a multiple of STEP tokens. The shape of a batch, which determines rounding, therefore depends on the
-    request and on ``batch``, but not on other requests. If a prompt leaves fewer than ``max_new_tokens`` tokens of the
-    model's maximum length, the answer is failed. The usage of an answer counts tokens but no calls, because nothing is
-    paid.
+    If the model has no chat template, the prompt is plain text. Every batch has ``batch`` rows: an incomplete batch
+    repeats its last prompt. If ``batch`` is more than 1, prompts are padded to a multiple of STEP tokens. The shape of
+    a batch, which determines rounding, therefore depends on the request and on ``batch``, but not on other requests. If
+    a prompt leaves fewer than ``max_new_tokens`` tokens of the model's maximum length, the answer counts as failed. The
+    usage of an answer has tokens but no calls, so an answer costs nothing.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -80,9 +80,9 @@ class Transformers(LocalModel):
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate`` (from 0). Raises the same as ``generate``.
+        """Answer every request with the seed of repetition ``replicate``, counted from 0.
 
-        The ``seconds`` of an answer are those of its whole batch.
+        The ``seconds`` of an answer are the time of its whole batch. Raises the same errors as ``generate``.
         """
         if requests:
             self._loaded  # noqa: B018 (load the model before time is measured)
@@ -166,5 +166,5 @@ class Transformers(LocalModel):
 
 
 def _until(tokens: list[int], ends: Set[int]) -> list[int]:
-    """Return tokens up to and including the first end token, after which a row has padding; all if there is none."""
+    """Return the tokens up to and including the first end token (later tokens are padding), or all if there is none."""
     return tokens[: next((n for n, token in enumerate(tokens, 1) if token in ends), len(tokens))]

@@ -37,7 +37,7 @@ class Baseline:
         return {"cases": self.dataset.load().golden.digest}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request. Raises InputError for a field that its case lacks, and for an invalid template."""
+        """Answer every request. Raises InputError if the template is invalid or names a field that the case lacks."""
         for number, request in enumerate(requests):
             question = self._questions[request.question]
             fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}

@@ -70,9 +70,9 @@ class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists by their nearest mean, and search the ``nprobe`` nearest lists (faiss).
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
-    per 39 training vectors, but at least one; for example, 400 vectors make 10 lists. A list stores one byte per value
-    of a vector. The candidates found by these codes are scored by the original vectors, as in the exact index. If
-    the searched lists contain fewer than ``depth`` vectors, the rest of a ranking is padding.
+    per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores one
+    byte per value of a vector. The candidates found by these codes are scored by the original vectors, as in the exact
+    index. If the searched lists contain fewer than ``depth`` vectors, the rest of a ranking is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))

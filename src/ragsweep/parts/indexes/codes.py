@@ -50,9 +50,9 @@ class CodeIndex(FaissIndex):
 class Sq(CodeIndex):
     """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
 
-    Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float.
-    The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
-    index. If ``oversampling`` is 1, the codes alone select the vectors, and only the order of these is exact.
+    Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float. The
+    nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
+    If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -87,11 +87,11 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
-    A vector is cut into ``m`` pieces of equal length. Each of the ``m`` places has its own 2^``nbits`` means, and a
-    piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The means are trained
-    on a seeded sample. A small corpus has at most as many means per place as vectors, but at least 16. The nearest
-    ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index. If
-    ``oversampling`` is 1, the codes alone select the vectors, and only the order of these is exact.
+    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` positions of a piece, 2^``nbits`` means are
+    trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The
+    means are trained on a seeded sample. A small corpus has at most as many means per position as vectors, but at least
+    16. The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
+    index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
@@ -107,7 +107,7 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per place, values).
+        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per position, values).
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """

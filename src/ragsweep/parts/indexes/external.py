@@ -21,9 +21,9 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 class ExternalIndex(ABC):
     """Base class of indexes in a database: find candidates in a table, and score them by the original vectors.
 
-    Each combination of vectors and build parameters has its own table, whose name contains a hash of them. Before a
-    search, a missing table is created and filled; an incomplete table is completed, rebuilt or rejected, depending on
-    the database. A complete table is reused, and never deleted.
+    Each combination of vectors and build parameters has its own table, and the table's name contains a hash of both.
+    Before a search, a missing table is created and filled; an incomplete table is completed, rebuilt or rejected,
+    depending on the database. A complete table is reused, and never deleted.
     """
 
     NAME: ClassVar[str] = "table"
@@ -60,7 +60,7 @@ class ExternalIndex(ABC):
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
-                f"the {self.NAME} {name} has position {candidates.max()}, beyond its {len(vectors)} vectors; delete"
+                f"the {self.NAME} {name} has position {candidates.max()}, but only {len(vectors)} vectors exist; delete"
                 f" the {self.NAME}"
             )
         return rank_candidates(vectors, queries, candidates, depth)
@@ -86,7 +86,7 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """The names of the tables that this object has filled or found complete."""
+        """The names of the tables that this object has filled, or has found to be complete."""
         return set()
 
     @abstractmethod
@@ -113,7 +113,7 @@ class ExternalIndex(ABC):
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:
-        """Convert errors of the client library in the block to CallFailed, with a one-line message without secrets."""
+        """Convert the client library's errors in the block to CallFailed; the one-line message omits secrets."""
 
 
 def name_by_content(prefix: str, facts: Sequence[Any], vectors: Floats, separator: str = "-") -> str:

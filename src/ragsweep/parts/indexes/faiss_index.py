@@ -1,4 +1,4 @@
-"""Search exactly with faiss, and a base class of faiss indexes that score their candidates like the exact index."""
+"""The exact index, and a base class of indexes that find candidates with faiss and score them like the exact index."""
 
 import importlib.metadata
 from abc import ABC, abstractmethod
@@ -63,7 +63,7 @@ def library() -> Any:
 def deserialise(data: NDArray[np.uint8], vectors: Floats) -> Any:
     """Return the faiss index serialised in ``data``, without a copy of its arrays.
 
-    Raises InputError if the index was built from vectors of another shape than ``vectors``.
+    Raises InputError if the vectors from which the index was built had a different shape from ``vectors``.
     """
     faiss = library()
     data = np.ascontiguousarray(data, dtype=np.uint8)
@@ -118,7 +118,7 @@ class Flat:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the length of the longest vector (0 without vectors), from which rounding errors are bounded."""
+        """Return the length of the longest vector (0 without vectors), which is used to bound rounding errors."""
         squares = (np.einsum("nd,nd->n", block, block).max() for _, block in blocks(vectors))
         return {"longest": np.sqrt([max(squares, default=0.0)]).astype(np.float32)}
 
@@ -144,10 +144,10 @@ class Flat:
 def _margin(queries: Floats, longest: float) -> Floats:
     """Return the margin of each query, (queries,), for comparisons of float32 inner products.
 
-    If the product of a vector is below that of the last rank by more than the margin, the vector cannot belong to the
-    ranking. In any order of summation, the error of a float32 inner product of n terms is at most about n times the
-    unit roundoff times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
-    section 3.1). The margin covers two such errors, and the rounding of two scores to float32.
+    A vector whose product is below the product at the last rank by more than the margin cannot belong to the ranking.
+    In any order of summation, the error of a float32 inner product of n terms is at most about n times the unit
+    roundoff times the lengths of both vectors (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section
+    3.1). The margin covers two such errors, and the rounding of two scores to float32.
     """
     return np.asarray(2 * (queries.shape[1] + 2) * ROUNDING * longest * np.linalg.norm(queries, axis=1))
 

@@ -1,4 +1,4 @@
-"""Search in tables of LanceDB, a vector database without a server, on disk or in object storage."""
+"""Search tables of LanceDB, a vector database without a server, on disk or in object storage."""
 
 import importlib.metadata
 import importlib.util
@@ -27,7 +27,7 @@ COMPLETE = "complete"
 """The tag of the version of a table that contains all vectors and their index; it is written last."""
 
 LEAST = 256
-"""Minimum number of vectors in an indexed table, and average minimum per partition: LanceDB trains 256 means."""
+"""Minimum number of vectors in an indexed table, and on average per partition, because LanceDB trains 256 means."""
 
 A_GRAPH = 2**20
 """Maximum average number of vectors per graph; a larger table has several graphs."""
@@ -43,9 +43,9 @@ MOST = 1_000_000
 class LanceTable(ExternalIndex):
     """Base class of indexes in a LanceDB table; candidates are scored by the original vectors, as in the exact index.
 
-    A table is filled, indexed and then tagged. A table without a tag, left by an interrupted process, is rebuilt in a
-    folder, by one process at a time. In object storage, which has no locks, it is rejected, because another process may
-    still be filling it.
+    A table is filled, indexed and then tagged. If ``uri`` is a folder, a table without a tag, left by an interrupted
+    process, is rebuilt by one process at a time. In object storage, which has no locks, a table without a tag is
+    rejected, because another process may still be filling it.
 
     LanceDB samples without a seed and builds with several threads; the approximate search of a rebuilt table may
     therefore miss different neighbours. Fewer than 256 vectors are not indexed but compared one by one.
@@ -61,7 +61,7 @@ class LanceTable(ExternalIndex):
         if not self.uri or re.search(r"://[^/]*@|[?#]", self.uri):  # the value is not quoted: it may contain a key
             raise ConfigError(
                 "index.uri must be a folder or the address of object storage, without a user, a key, ? or #; put keys"
-                " into the environment variables that LanceDB reads, such as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+                " into the environment variables that LanceDB reads, such as AWS_ACCESS_KEY_ID"
             )
         if not re.fullmatch(r"[A-Za-z0-9_]+", self.table):
             raise ConfigError(f"index.table is {self.table!r}; it may contain only letters, digits and _")
@@ -164,7 +164,7 @@ class LanceTable(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert OSError, RuntimeError and ValueError in the block to CallFailed, with a message of one line.
+        """Convert OSError, RuntimeError and ValueError in the block to CallFailed, with a one-line message.
 
         LanceDB raises these classes, and has no exception classes of its own.
         """
@@ -181,7 +181,7 @@ class LanceIvfPq(LanceTable):
     """Search the ``nprobes`` nearest partitions of a LanceDB table by product quantisation (IVF-PQ).
 
     There are ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per 256
-    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, and each piece becomes a byte. The nearest
+    vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as one byte. The nearest
     ``oversampling * depth`` vectors by these codes are scored by the original vectors. The search of a rebuilt table
     may miss different neighbours, because LanceDB draws its training sample without a seed.
     """
@@ -217,11 +217,11 @@ class LanceIvfPq(LanceTable):
 
 @dataclass(eq=False)
 class LanceHnsw(LanceTable):
-    """Search a LanceDB table by a graph (HNSW) in which each vector takes one byte per value.
+    """Search a LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
 
     A table of at most 2^20 vectors has one graph; a larger table has several, which are all searched. The candidates
-    are scored by the original vectors. A ranking has at most ``ef_search`` vectors, and its rest is padding. The search
-    of a rebuilt table may miss different neighbours, because several threads build the graph.
+    are scored by the original vectors. A ranking has at most ``ef_search`` vectors; the rest is padding. The search of
+    a rebuilt table may miss different neighbours, because several threads build the graph.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

@@ -1,4 +1,4 @@
-"""Search in tables of a PostgreSQL database that has the extension pgvector."""
+"""Search tables of a PostgreSQL database that has the extension pgvector."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ EXTENSION = 7_233_100
 
 @dataclass(eq=False)
 class PgVector(ExternalIndex):
-    """Find candidates by a graph (HNSW) in a PostgreSQL database, and score them by the original vectors.
+    """Find candidates with a graph (HNSW) in a PostgreSQL database, and score them by the original vectors.
 
     A table is created, filled and indexed in one transaction and under an advisory lock: a killed process leaves no
-    table, and concurrent processes wait. The database needs the extension ``vector``; if it is missing, it is created,
-    for which the user needs the permission.
+    table, and concurrent processes wait. If the database lacks the extension ``vector``, the extension is created; the
+    database user needs the permission to do so.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes; the search of a rebuilt
     table may therefore miss different neighbours. Vectors may have at most 2,000 values. A ranking has at most
-    ``ef_search`` vectors, and its rest is padding.
+    ``ef_search`` vectors; the rest is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -72,14 +72,14 @@ class PgVector(ExternalIndex):
                 raise ConfigError(f"index.{key} is {getattr(self, key)}; pgvector accepts at most {most}")
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, a secret in the config, or a missing library, without connecting."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library. No connection is made."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigError("index.url and index.url_env: set one of them, and the other to null")
         # Values are not quoted: they may contain the password.
         if self.url is not None and (not _is_url(self.url) or _secrets(self.url)):
             raise ConfigError(
-                "index.url must begin with postgresql:// and contain no password; put it in ~/.pgpass, or the whole URL"
-                " in the environment variable named by index.url_env"
+                "index.url must begin with postgresql:// and contain no password; put the password in ~/.pgpass, or the"
+                " whole URL in the environment variable named by index.url_env"
             )
         if self.url_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.url_env):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
@@ -105,7 +105,7 @@ class PgVector(ExternalIndex):
         if not _is_url(address):
             raise ConfigError(
                 f"retriever.index: the environment variable {self.url_env}, named by url_env, must contain"
-                " the database's URL, which begins with postgresql://; export it"
+                " the database's URL, which begins with postgresql://; set the variable"
             )
         return address
 
@@ -116,7 +116,7 @@ class PgVector(ExternalIndex):
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
                 f"retriever.index: pgvector indexes vectors of at most {LONGEST} numbers, got {vectors.shape[1]};"
-                " choose an embedder with fewer, or another index"
+                " choose an embedder with shorter vectors, or another index"
             )
         facts = [self.TRAITS.version, vectors.shape, self.m, self.ef_construction]
         return name_by_content(self.table, facts, vectors, separator="_")
@@ -126,7 +126,7 @@ class PgVector(ExternalIndex):
         run = session.run
         with session.alive().transaction():
             run("SELECT set_config('statement_timeout', '0', true)")
-            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for processes that fill it
+            run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)  # wait for processes that fill the table
             if run("SELECT to_regclass(%s)", name) == [(None,)]:
                 run(f"CREATE TABLE {name} (position integer NOT NULL, vector vector({vectors.shape[1]}) NOT NULL)")
                 session.copy(name, vectors)
@@ -159,7 +159,7 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert errors of psycopg in the block to CallFailed, with a message of one line without the password."""
+        """Convert psycopg's errors in the block to CallFailed; the one-line message omits the password."""
         import psycopg
 
         try:
@@ -175,7 +175,7 @@ class PgVector(ExternalIndex):
 
 
 class _Session:
-    """A connection to a database, which is opened when it is first used, and reopened if it was lost."""
+    """A database connection that is opened on first use, and reopened if it was lost."""
 
     def __init__(self, address: str, timeout: int) -> None:
         self._address, self._timeout = address, timeout
@@ -238,7 +238,7 @@ class _Session:
 def _session(address: str, timeout: int) -> _Session:
     """Return the session for an address and a timeout, one per process.
 
-    All configs of a process share it, because servers limit the number of connections.
+    All configs of a process share the session, because servers limit the number of connections.
     """
     session = _Session(address, timeout)
     atexit.register(session.close)
@@ -252,8 +252,8 @@ def _is_url(text: str) -> bool:
 def _secrets(url: str) -> set[str]:
     """Return the passwords in a URL (before the host, and in the parameters), as written and decoded; may be empty.
 
-    The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries take
-    such a piece for a port or a host, and quote it in their messages.
+    The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries
+    mistake such a piece for a port or a host, and quote the piece in their messages.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

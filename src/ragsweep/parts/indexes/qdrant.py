@@ -1,4 +1,4 @@
-"""Search in collections of the vector database Qdrant."""
+"""Search collections of the vector database Qdrant."""
 
 import atexit
 import importlib.util
@@ -32,10 +32,10 @@ PAUSE = 0.2
 
 @dataclass(eq=False)
 class Qdrant(ExternalIndex):
-    """Find candidates by the index of a Qdrant server, and score them by the original vectors.
+    """Find candidates with the index of a Qdrant server, and score them by the original vectors.
 
-    A search waits until the server has built the index. The server builds with several threads; the search of a
-    rebuilt collection may therefore miss different neighbours. A ranking has at most ``ef_search`` vectors, and its
+    A search waits until the server has built the index. The server uses several threads to build the index; the search
+    of a rebuilt collection may therefore miss different neighbours. A ranking has at most ``ef_search`` vectors; the
     rest is padding. If ``path`` is set instead of ``base_url``, no server is used: the client library stores the
     vectors in the folder ``path``, and searches them exactly and to any depth.
     """
@@ -65,7 +65,7 @@ class Qdrant(ExternalIndex):
         self.service = Service(self.base_url or "", self.key_env, self.timeout)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values, a secret in the config, or a missing library, without a call."""
+        """Raise ConfigError for invalid values, a secret in the config, or a missing library. No call is made."""
         if (self.base_url is None) == (self.path is None):
             given = "null; set one of them" if self.path is None else "set; make one of them null"
             raise ConfigError(f"index.base_url and index.path are both {given}")
@@ -77,7 +77,7 @@ class Qdrant(ExternalIndex):
             raise ConfigError("qdrant-client is not installed; pip install 'ragsweep[qdrant]'")
 
     def check_key(self) -> None:
-        """Raise ConfigError if ``key_env`` is set, a server is used, and the environment lacks its key."""
+        """Raise ConfigError if a server is used, ``key_env`` is set, and the variable that it names contains no key."""
         if self.path is None:
             self.service.check_key("retriever.index")
 
@@ -123,7 +123,7 @@ class Qdrant(ExternalIndex):
         from qdrant_client import models
 
         # Without a server, the search is exact, and the client warns of settings without effect. A server raises
-        # hnsw_ef to the number of results if this number is larger; it is therefore limited to ef_search.
+        # hnsw_ef to the number of results if that number is larger; the number is therefore limited to ef_search.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
         positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
@@ -147,7 +147,7 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert the client's ApiException in the block to CallFailed, with a message of one line without the key."""
+        """Convert the client's ApiException in the block to CallFailed; the one-line message omits the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:

@@ -21,7 +21,7 @@ SEED = 0
 def check_pieces(key: str, number: int, dimension: int) -> None:
     """Raise ConfigError unless vectors of ``dimension`` values can be cut into ``number`` pieces of equal length.
 
-    ``key`` is the name of the setting, for the message.
+    ``key`` is the name of the setting, used in the message.
     """
     if dimension % number:
         divisors = ", ".join(str(count) for count in range(1, dimension + 1) if dimension % count == 0)
@@ -48,8 +48,8 @@ def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int
     """Return rankings of the candidates by inner product, cut or padded to ``depth``; ties are in order of position.
 
     ``candidates`` (queries, number) has positions in any order, each once per row; negative positions are padding.
-    Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on these
-    two, and not on other queries or on the index that found the vector.
+    Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on this
+    pair, and not on other queries or on the index that found the vector.
     """
     positions = np.sort(candidates, axis=1)
     scores = np.full(positions.shape, -np.inf, dtype=np.float32)

@@ -9,7 +9,7 @@ from ragsweep.parts.judging import ResponseSchema
 
 
 class NoJudge:
-    """Placeholder for a judge, whose methods raise ConfigError, because no metric can be judged."""
+    """Placeholder for a missing judge: its methods raise ConfigError, because no metric can be judged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     samples = 1

@@ -109,8 +109,8 @@ class OpenAIJudge(EndpointSettings):
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return the reply to a prompt; see :class:`ragsweep.parts.judging.Judge`.
 
-        A reply that this process already has is returned with a usage of 0. Raises CallFailed if the call fails, or if
-        the reply does not conform to the schema at the second attempt either.
+        A reply that this process has already received is returned with a usage of 0. Raises CallFailed if a call fails,
+        or if neither the first nor the second reply conforms to the schema.
         """
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
@@ -137,15 +137,16 @@ class OpenAIJudge(EndpointSettings):
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-                fact = f"{self.embeddings_model} returned a vector of zeros, or with a number that is not finite"
+                fact = f"{self.embeddings_model} returned a vector that is zero or has a number that is not finite"
                 raise CallFailed(f"{fact}; set another judge.embeddings_model", MALFORMED, usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send a prompt and return the reply; if it does not conform, send prompt, reply and fault once more.
+        """Send a prompt and return the reply; if it does not conform to the schema, request a second reply.
 
-        Raises CallFailed if a call fails or the second reply does not conform either.
+        The second request contains the prompt, the first reply and a description of the fault. Raises CallFailed if a
+        call fails, or if the second reply does not conform either.
         """
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.structured:

@@ -1,4 +1,4 @@
-"""Metrics, each of which computes one number per question."""
+"""Metrics: each computes one number per question."""
 
 from ragsweep.parts.metrics.answer_words import ContainsAnswer, ExactMatch, TokenF1, TokenRecall
 from ragsweep.parts.metrics.bases import AnswerMetric

@@ -8,8 +8,8 @@ unanswerable question with an empty text, as SQuAD does; the other metrics do no
 These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
-- A right answer that consists only of articles and punctuation is compared with its articles and punctuation. It is
-  ignored by ExactMatch and TokenF1 if there is a right answer with other words.
+- If a right answer consists only of articles and punctuation, these are not removed before the comparison. ExactMatch
+  and TokenF1 ignore such a right answer if another right answer has other words.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation is removed, compatibility forms (NFKC) and case are folded, and
   digits are converted to ASCII.
@@ -40,7 +40,7 @@ Unicode classifies the last two as mathematical symbols, not as punctuation.
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""Matches French words that are elided before a vowel, including their apostrophe; removed before punctuation."""
+"""Matches French words that are elided before a vowel, including the apostrophe; removed before punctuation."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
@@ -137,7 +137,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return 1.0 if the answer contains a right answer, else 0.0; 0.0 for a refusal."""
+        """Return 1.0 if the answer contains a right answer, and 0.0 if it does not or is a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 
@@ -229,7 +229,7 @@ def _fold(text: str) -> str:
 
 
 def _separated(text: str) -> str:
-    """Remove punctuation, currency signs and format characters from a text, and space out words of one character.
+    """Remove punctuation, currency signs and format characters, and put spaces around words of one character.
 
     Digits are converted to ASCII.
     """
@@ -247,8 +247,8 @@ def _separated(text: str) -> str:
 
 @cache
 def _is_word(letter: str) -> bool:
-    """Return whether a character is a word by itself, as in scripts without spaces and in Hangul.
+    """Return whether a single character counts as a word, as in scripts without spaces and in Hangul.
 
-    Numerals are not words by themselves: otherwise the Chinese number 15, written "ten five", would contain 5.
+    Numerals do not count as words: otherwise the Chinese number 15, written "ten five", would contain 5.
     """
     return is_syllabic(letter) and not letter.isnumeric()

@@ -49,7 +49,7 @@ class EvidenceMetric(Proportion):
 
     @abstractmethod
     def _values(self, view: EvaluationView) -> NDArray[Any]:
-        """Return one number per question (questions,); ``score`` discards those of questions that are not scored."""
+        """Return one number per question (questions,); ``score`` ignores those of unscored questions."""
 
 
 class RetrievalMetric(EvidenceMetric):
@@ -120,7 +120,7 @@ class AnswerMetric(Proportion):
     needs: tuple[str, ...] = ("answer",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason without an answer, or if it failed or cannot be scored."""
+        """Return one score per question; NaN and a reason if its answer is missing, failed or cannot be scored."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(view.questions, view.answers.answers, view.answers.passages, strict=True)
@@ -128,10 +128,10 @@ class AnswerMetric(Proportion):
 
     @abstractmethod
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score of an answer, or the reason why it has none; the answer did not fail."""
+        """Return the score of an answer that did not fail, or the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return why the question has no score whatever its answer is; empty if its answer can be scored."""
+        """Return the reason why no answer to the question can be scored; empty if an answer can be scored."""
         return ""
 
 
@@ -157,15 +157,15 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return why the question has no score whatever its answer is; empty if its answer can be scored."""
+        """Return the reason why no answer to the question can be scored; empty if an answer can be scored."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score of an answer that needs no judgement, or why it has none; "" if it must be judged."""
+        """Return the score of an answer that needs no judgement, or the reason for having none; otherwise return ""."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
-    """Return one judgement per question; all have the reason "not judged" if the view has none of this metric."""
+    """Return one judgement per question; without judgements of this metric, all have the reason "not judged"."""
     return view.judgements.get(metric) or [Judgement(reason=NOT_JUDGED)] * len(view.questions)
 
 
@@ -177,7 +177,7 @@ def to_scores(results: Sequence[float | str]) -> Scores:
 
 
 def clamp(value: float, bounds: tuple[float | None, float | None]) -> float:
-    """Return a value clipped to ``bounds`` (lowest, highest), which it may exceed by rounding; None means no bound."""
+    """Return a value clipped to ``bounds`` (lowest, highest; None: no bound), to correct rounding errors."""
     lowest, highest = bounds
     return max(min(float(value), np.inf if highest is None else highest), -np.inf if lowest is None else lowest)
 

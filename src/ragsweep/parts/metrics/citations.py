@@ -20,7 +20,7 @@ from ragsweep.parts.sentences import LIBRARY
 CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
 """Matches the punctuation that ends a sentence (group 1) and the citations after it (group 2).
 
-The citations belong to the sentence that has ended.
+The citations belong to the sentence that the punctuation ends.
 """
 
 
@@ -65,8 +65,8 @@ class CitationRecall(CitationsCorrect):
     """Proportion of the answer's claims whose content words occur in the passages that they cite.
 
     Claims and ``threshold`` are defined as in CitationsCorrect, but the passages that a claim cites are taken together.
-    Claims without content words are ignored; an answer that has no other claims is not scored. Claims without citations
-    count as unsupported.
+    Claims without content words are ignored; an answer in which all claims are ignored is not scored. Claims without
+    citations count as unsupported.
     """
 
     TRAITS = PartTraits(version="3")

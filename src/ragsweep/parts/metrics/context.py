@@ -91,9 +91,10 @@ class EvidenceCoverage(EvidenceMetric):
 
 
 class ContextTokenPrecision(Proportion):
-    """Proportion of the context's tokens that belong to evidence; chunks much longer than the evidence lower it.
+    """Proportion of the context's tokens that belong to evidence; chunks much longer than the evidence lower the score.
 
-    An empty context scores 0, as in ContextPrecision. A context without text, as in an imported run, is not scored.
+    An empty context scores 0, as in ContextPrecision. A context without text, such as the context of an imported run,
+    is not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -107,7 +108,7 @@ class ContextTokenPrecision(Proportion):
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context, including titles, by a tokenizer that is the same for all configs.
+    """Number of tokens of the context, including titles, counted by a tokenizer that is the same for all configs.
 
     Only questions that need retrieval are scored.
     """
@@ -156,7 +157,7 @@ class ExpectedCountMet(Proportion):
     needs = ("count",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason for a conversational one or without ``expected_count``."""
+        """Return one score per question; NaN and a reason if it is conversational or has no ``expected_count``."""
         expected = [question.expected_count for question in view.questions]
         met = _lengths(view.rankings.positions) == np.array([-1 if one is None else one for one in expected])
         missing = np.array([one is None for one in expected], dtype=bool)
@@ -185,7 +186,7 @@ def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
-    """Return a view in which evidence that the token budget, if any, excludes from the context has rank 0."""
+    """Return a view in which evidence has rank 0 if a token budget excludes it from the context."""
     if view.context_length is None:
         return view
     length = view.context_length[view.evidence_question]
@@ -206,7 +207,7 @@ document, and its start and end in the document.
 
 
 class DistractorRate(Proportion):
-    """Proportion of the context's chunks that come from a distractor: a document like the relevant ones, but wrong.
+    """Proportion of the context's chunks from distractors, which resemble the relevant documents but are wrong.
 
     An empty context scores 0. Questions without distractors in the corpus, and conversational questions, are not
     scored.
@@ -218,7 +219,7 @@ class DistractorRate(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
+        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
@@ -231,9 +232,9 @@ class DistractorRate(Proportion):
 class SectionHit(Proportion):
     """Whether a chunk of the context belongs to the expected section: 1 or 0.
 
-    The section is found by its heading in the documents of the question's evidence. A document whose title equals the
-    heading is the section as a whole. A chunk belongs to the section if their overlap is at least half as long as the
-    shorter of the two. A question is not scored if no section is expected or found, or if it is conversational.
+    The section is located by its heading in the documents of the question's evidence. A document whose title equals the
+    heading counts as the section as a whole. A chunk belongs to the section if their overlap is at least half as long
+    as the shorter of the two. A question is not scored if no section is expected or found, or if it is conversational.
     """
 
     TRAITS = PartTraits(version="1")
@@ -241,7 +242,7 @@ class SectionHit(Proportion):
     needs = ("section",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason for a question that is not scored, or without a corpus."""
+        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
         if view.chunks is None:
             return to_scores([NO_TEXT] * len(view.questions))
         (question, *located), reasons = _sections(view.questions, view.chunks.corpus)

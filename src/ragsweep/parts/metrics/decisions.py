@@ -24,7 +24,7 @@ from ragsweep.parts.metrics.right_answers import Match, keyword_coverage
 
 
 class RouterAccuracy(Proportion):
-    """Proportion of the questions that the router routes as the golden set's ``needs_retrieval`` requires."""
+    """Proportion of the questions that the router routes correctly, that is, according to ``needs_retrieval``."""
 
     TRAITS = PartTraits(version="1")
     needs = ("router",)

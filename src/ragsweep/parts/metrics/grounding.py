@@ -103,7 +103,7 @@ class SentenceMetric(JudgedAnswerMetric):
 
 
 class GroundingSemantic(SentenceMetric):
-    """Proportion of the answer's sentences to which at least one sentence of the context is similar.
+    """Proportion of the answer's sentences that are similar to at least one sentence of the context.
 
     Two sentences are similar if the cosine of their embeddings is at least ``threshold``. The embedder may truncate
     long sentences. An answer without passages scores 0; refusals and answers without sentences are not scored.

@@ -57,7 +57,7 @@ class JudgeSuspicious(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if no metric judged the question and it is not flagged."""
+        """Return one score per question; NaN and a reason if the question was neither judged nor flagged."""
         judged, flagged = np.zeros(len(view.questions), dtype=bool), np.zeros(len(view.questions), dtype=bool)
         for judgements in view.judgements.values():
             judged |= [not judgement.reason or judgement.suspicious for judgement in judgements]
@@ -134,7 +134,7 @@ class JudgeSwayed(JudgeMetric):
 
 
 def is_sampled(question: str, share: float) -> bool:
-    """Return whether a question belongs to the sample, by its hash; a larger ``share`` only adds questions."""
+    """Return whether the hash of a question selects it for the sample; a larger ``share`` only adds questions."""
     return _number(question) < share * 2**64
 
 

@@ -1,7 +1,7 @@
 """The base class of metrics that an LLM judge decides, and the cache of the judge's replies.
 
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
-not repeated. The usage of the reply is stored with it, and so is a hash of the metric and case that paid for it: a
+not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged: a
 resumed judgement counts its full usage, while another judgement with the same prompt counts none.
 """
 
@@ -49,7 +49,7 @@ class CachedJudge:
         return reply
 
     async def embed(self, texts: Sequence[str]) -> JudgeReply:
-        """Return one vector per text; the judge embeds texts that are not cached. Raises CallFailed if that fails."""
+        """Return one vector per text; the judge embeds texts that are not cached. Raises CallFailed if a call fails."""
         keys = {text: content_hash(["embedding", text]) for text in dict.fromkeys(texts)}
         cached = {text: row for text, key in keys.items() if (row := self._load(key)) is not None}
         new = [text for text in keys if text not in cached]
@@ -86,7 +86,7 @@ class JudgeMetric(Proportion):
     """Base class of metrics that an LLM judge decides; a score is the mean of the samples that ``_sample`` returns.
 
     If one sample fails, the judgement fails. If the metric uses the answer and ``TRAITS.skips_abstained`` is true,
-    answers in which the generator abstained are not scored.
+    abstentions are not scored.
     """
 
     TRAITS = PartTraits(version="1", skips_abstained=True)
@@ -148,7 +148,7 @@ class JudgeMetric(Proportion):
         return to_scores(results)
 
     def _prepare(self) -> None:
-        """Import slow libraries that the metric needs; a metric without any does nothing."""
+        """Import slow libraries that the metric needs; the default is to do nothing."""
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         suspicious = any(map(is_suspicious, (case.question, case.answer, *case.contexts)))

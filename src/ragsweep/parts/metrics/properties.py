@@ -16,7 +16,7 @@ from ragsweep.parts.tokens import count
 
 
 class AnswerLength(AnswerMetric):
-    """Number of tokens of the answer without citations, by a tokenizer that is the same for all configs.
+    """Number of tokens of the answer without citations, counted by a tokenizer that is the same for all configs.
 
     Refusals are not scored.
     """
@@ -33,7 +33,7 @@ class AnswerLength(AnswerMetric):
 
 
 class AnswerTokensIn(AnswerMetric):
-    """Number of tokens that the model read to answer the question, as reported by its service or estimated.
+    """Number of tokens that the model read to answer the question, as reported by the model's service or estimated.
 
     An answer without token counts is not scored.
     """
@@ -52,7 +52,7 @@ class AnswerTokensIn(AnswerMetric):
 
 
 class AnswerTokensOut(AnswerTokensIn):
-    """Number of tokens that the model wrote to answer the question, as reported by its service or estimated.
+    """Number of tokens that the model wrote to answer the question, as reported by the model's service or estimated.
 
     An answer without token counts is not scored.
     """
@@ -65,7 +65,8 @@ class AnswerTokensOut(AnswerTokensIn):
 class AnswerSpeed(AnswerMetric):
     """Number of tokens that the model wrote for the answer, divided by the seconds that the answer took.
 
-    The number of tokens is reported by the model's service or estimated. An answer without it is not scored.
+    The number of tokens is reported by the model's service or estimated. An answer without a number of tokens, or
+    without a time, is not scored.
     """
 
     TRAITS = PartTraits(version="1")
@@ -81,8 +82,8 @@ class AnswerSpeed(AnswerMetric):
 class CostPer1000(AnswerMetric):
     """Cost of the tokens for 1000 answers and for the search queries that a model wrote for them.
 
-    The unit is the currency of the price table.
-    The cost of the router's calls, of embedding and reranking services, and of machines is not included.
+    The unit is the currency of the price table. The cost of the router's calls, of embedding and reranking services,
+    and of machines is not included.
     """
 
     TRAITS = PartTraits(version="1")
@@ -149,7 +150,7 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that a question takes in one stage or in all stages, if it is run alone.
+    """Milliseconds that a question takes in one stage or in all stages, while no other question is processed.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None

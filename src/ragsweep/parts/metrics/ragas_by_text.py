@@ -1,4 +1,4 @@
-"""A reimplementation of those RAGAS metrics that compare the context with labelled evidence, without a judge."""
+"""A reimplementation of the RAGAS metrics that compare the context with labelled evidence, without a judge."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; empty if there is none or if any piece has no quote."""
+    """Return the quotes of a question's relevant evidence; empty if there is no such evidence or any lacks a quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 

@@ -146,7 +146,7 @@ def library() -> SimpleNamespace:
             self.session = session
 
         def generate(self, prompt: str, response_model: Any) -> Any:
-            raise NotImplementedError("abstract in ragas; its collections call agenerate only")
+            raise NotImplementedError("required by ragas' base class; its metrics call only agenerate")
 
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             return await self.session.ask(prompt, response_model)

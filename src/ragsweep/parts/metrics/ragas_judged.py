@@ -39,9 +39,9 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """Base class of ragas' judged metrics; ``of_ragas`` is the name of the class in ragas.
 
-    If ``strict``, a case is not scored if any of its texts has no statements; otherwise, it is not scored if none of
-    its texts has statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more for each
-    passage, and ``embeds`` embedding calls, not counting retries.
+    If ``strict`` is true, a case is not scored if any of its texts has no statements; otherwise, a case is not scored
+    if none of its texts has statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more
+    for each passage, and ``embeds`` embedding calls, not counting retries.
     """
 
     of_ragas: ClassVar[str]
@@ -170,8 +170,8 @@ class RagasContextRecall(RagasMetric):
 class RagasAnswerCorrectness(RagasMetric):
     """Weighted mean of two scores of the answer against the reference: F-beta of their statements, and their cosine.
 
-    ``factuality`` is the weight of the F-beta score, and ``similarity`` that of the cosine of the embeddings. Refusals
-    with text are also judged.
+    ``factuality`` is the weight of the F-beta score, and ``similarity`` the weight of the cosine of the embeddings.
+    Refusals with text are also judged.
     """
 
     TRAITS = PartTraits(version="1")
@@ -199,8 +199,8 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas, with two exceptions in which it
-    is not scored: the reference has no claims either, or ``mode`` is "precision", so that the claims in the reference
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas, except in two cases, in which it
+    is not scored: the reference has no claims either, or ``mode`` is "precision", in which the claims in the reference
     are not extracted.
     """
 

@@ -196,7 +196,7 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
 
 
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each row, its number among the rows of the same question, from 1.
+    """Number the rows of each question from 1; return the number of each row.
 
     ``question`` has the index of each row's question, in ascending order.
     """
@@ -206,7 +206,7 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 class AnnRecall(Proportion):
     """Proportion of the first chunks of an exact search that are also among the first chunks of the approximate search.
 
-    Both rankings are cut at the cutoff or, without one, at the depth of the exact search. This is the recall of
+    Both rankings are cut at the cutoff or, without a cutoff, at the depth of the exact search. This is the recall of
     Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), except that chunks are compared
     by identity, not by distance. In a hybrid, the counts are summed over all legs with an approximate index. Questions
     are not scored if no index is approximate, if they are conversational, or if the exact search finds nothing.
@@ -234,7 +234,7 @@ class AnnRecall(Proportion):
 
 
 class AnnEvidenceLost(Proportion):
-    """Proportion of the relevant evidence within the cutoff of an exact search, but not of the approximate search.
+    """Proportion of the relevant evidence that exact search finds within the cutoff and approximate search misses.
 
     In a hybrid, evidence is lost only if the approximate search finds it in none of the legs with an approximate index.
     Questions are not scored if no index is approximate, or if they have no relevant evidence.

@@ -50,7 +50,7 @@ class _Overlap(AnswerMetric):
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Return the score of an answer against a right answer that differs from it; equal texts score 1 anyway."""
+        """Return the score of an answer against a different right answer; equal texts are not passed to this method."""
 
 
 def composed(text: str) -> str:
@@ -62,8 +62,8 @@ class RougeL(_Overlap):
     """F-measure of the longest common subsequence of word stems in the answer and a right answer (Lin 2004, "ROUGE").
 
     If there are several right answers, the best score counts. Accents are removed first, and words in ASCII are reduced
-    to English stems. The tokenizer of rouge_score drops all letters except ``a`` to ``z``, so other words bypass it. A
-    refusal scores 0; unanswerable questions are not scored.
+    to English stems. Words with letters other than ``a`` to ``z`` bypass the tokenizer of rouge_score, which drops such
+    letters. A refusal scores 0; unanswerable questions are not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -81,7 +81,7 @@ class RougeL(_Overlap):
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the words of a folded text, for rouge_score, whose own tokenizer splits and stems ASCII words."""
+        """Return the words of a folded text; the default tokenizer of rouge_score splits and stems words in ASCII."""
         parts = words(text.replace("_", " "))
         return [one for part in parts for one in (self._english.tokenize(part) if part.isascii() else [part])]
 
@@ -99,7 +99,7 @@ class RougeL(_Overlap):
 
 
 class Bleu(_Overlap):
-    """BLEU of one answer (Papineni et al. 2002), with n-grams up to order 4, or less if the answer is shorter.
+    """BLEU of one answer (Papineni et al. 2002), with n-grams of up to 4 tokens, or fewer if the answer is shorter.
 
     If there are several right answers, the best score counts. Tokens are those of sacrebleu's tokenizer ``13a``, but
     each character is a token in Hangul and in scripts without spaces. A refusal scores 0; unanswerable questions are
@@ -124,9 +124,9 @@ class KeywordCoverage(AnswerMetric):
 
     Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
     ("word"), substrings ("substring") or word stems ("stem") are compared. ``language`` is the language of the stems;
-    "label" stands for the question's label ``language`` or, if this is missing or unknown, the detected language, or
-    else English. A refusal of an answerable question scores 0. Unanswerable questions, and questions without keywords,
-    are not scored.
+    "label" stands for the question's label ``language`` or, if this is missing or unknown, the detected language
+    (English if none is detected). A refusal of an answerable question scores 0. Unanswerable questions, and questions
+    without keywords, are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -169,7 +169,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
 
 @lru_cache(maxsize=1 << 14)
 def _stems(text: str, code: str) -> str:
-    """Return the tokens of a text, folded stems of words and punctuation marks, with spaces around each token."""
+    """Return the tokens of a text, which are punctuation marks and folded word stems, with spaces around each token."""
     import Stemmer
 
     tokens = pattern("token").findall(unicodedata.normalize("NFC", without_soft_hyphens(text)).lower())
@@ -180,9 +180,9 @@ def _stems(text: str, code: str) -> str:
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     """Return the pattern that matches a keyword in a folded text.
 
-    Unless ``match`` is "substring", the match must begin and end at a word boundary. A boundary is not required next to
-    a first or last character of the keyword that is a sign (as in ``-(x+1)``), or that belongs to Hangul or a script
-    without spaces.
+    Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required next to an
+    outer character of the keyword that is a sign (as in ``-(x+1)``), or that belongs to Hangul or a script without
+    spaces.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))

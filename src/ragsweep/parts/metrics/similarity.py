@@ -1,4 +1,4 @@
-"""A metric of the similarity between a question and its context, which needs neither labels nor answers."""
+"""Measure the similarity between a question and its context, without labels or answers."""
 
 from collections.abc import Callable, Sequence
 

@@ -21,9 +21,9 @@ class TaskMetric(Proportion):
     If the metric has a ``unit``, such as "ms", its scores are amounts, unless the unit is "%" or "points". Configs are
     compared by the ratios of amounts if all of them are above 0, and otherwise by the differences of scores.
 
-    ``unread`` is the score of an answer from which no output can be read. The default is a reason, "unreadable output":
-    the question has no score, which does not make the result partial. If the metric has no unit and its scores range
-    from 0 to 1, comparisons of configs replace the missing score by the worst possible one.
+    ``unread`` is the score of an answer from which no output can be read. By default, it is the reason "unreadable
+    output": the question then has no score, but the result does not become partial. If the metric has no unit and its
+    scores range from 0 to 1, comparisons of configs replace the missing score by the worst possible score.
 
     A class may define ``pairs(question, output)``, which yields a pair for each finding: its expected class and the
     class that was found. "" stands for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
@@ -33,12 +33,12 @@ class TaskMetric(Proportion):
     unread: float | str = UNREADABLE
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per case; the result is cached, because other metrics may be composed of this one."""
+        """Return one score per case; the result is cached, because other metrics may be computed from this one."""
         return _score_outputs(self, view)
 
     @abstractmethod
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Return the score of an output, or why it has none; ``question.fields`` contains the fields of the case."""
+        """Return the score of an output, or the reason why it has none; ``question.fields`` has the case's fields."""
 
 
 @memoize_by_identity
@@ -73,11 +73,11 @@ class WeightedSum:
 
     Args:
         name: The metric's name.
-        terms: By the name of each term, a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
+        terms: Name of each term -> a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
         constant: A constant that is added to the sum.
         unit: The unit of the score.
         bounds: The lowest and highest possible score, each a number or None for no limit.
-        higher_is_better: Whether a higher score is better; otherwise, a lower score is.
+        higher_is_better: Whether a higher score is better; if false, a lower score is better.
 
     Raises ConfigError if the bounds or a term are invalid.
     """
@@ -105,7 +105,7 @@ class WeightedSum:
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per case; if a term is not scored, NaN and the reason of the first such term."""
+        """Return one score per case; NaN and the reason of the first term without a score, if any."""
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)
@@ -118,8 +118,8 @@ class TaskSuccess:
     """Whether a case is solved, that is, meets every criterion: 1 or 0.
 
     Args:
-        criteria: By the name of each criterion, a mapping with its ``metric`` (``${metrics.KEY}``) and the limits of
-            the metric's score: ``at_least``, ``at_most`` or both.
+        criteria: Name of each criterion -> a mapping with its ``metric`` (``${metrics.KEY}``) and the limits of the
+            metric's score: ``at_least``, ``at_most`` or both.
         name: The metric's name.
 
     Raises ConfigError if a criterion is invalid.

@@ -72,11 +72,11 @@ class JsonObject:
             raise ConfigError(f"output.schema: {fault.message}; correct {fault.json_path} in the schema") from None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the content of the schema, because its file may change without its path."""
+        """Return the content of the schema, because the file may change while its path stays the same."""
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object. Raises ValueError, with the reason, if there is no object that fits the schema."""
+        """Return the object. Raises ValueError, with the reason, if no object conforms to the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]

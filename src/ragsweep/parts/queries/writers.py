@@ -18,7 +18,7 @@ class Last:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report the question of each request as its query, by ``done(index, answer)``."""
+        """Report the question of each request as its query, by calling ``done(index, answer)``."""
         for number, request in enumerate(requests):
             done(number, Answer(request.question))
 
@@ -43,7 +43,7 @@ class History:
             raise ConfigError(f"query.roles must be [user], [assistant] or [user, assistant], got {self.roles!r}")
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report the joined turns and question of each request as its query, by ``done(index, answer)``."""
+        """Report the joined turns and question of each request as its query, by calling ``done(index, answer)``."""
         for number, request in enumerate(requests):
             texts = [turn.text for turn in request.history if turn.role in self.roles]
             kept = texts if self.turns is None else texts[-self.turns :]
@@ -51,10 +51,10 @@ class History:
 
 
 class Rewrite:
-    """Search with a standalone query, into which the config's model rewrites the last question of the conversation.
+    """Let the config's model rewrite the last question of the conversation as a standalone query, and search with it.
 
-    In the prompt, the conversation is enclosed in tags that it cannot imitate, and the model is instructed not to
-    follow instructions between them. A blank query counts as failed.
+    In the prompt, the conversation is enclosed in tags that the conversation cannot imitate, and the model is
+    instructed not to follow instructions between the tags. A blank query counts as failed.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
@@ -67,11 +67,11 @@ class Rewrite:
             self.llm.prompt = _Prompt(instruction)
 
     def check(self) -> None:
-        """Raise ConfigError if the config has no model, or if the instruction is blank, without a call to the model."""
+        """Raise ConfigError if the config has no model, or if the instruction is blank. No call is made."""
         if not self._can_write:
             raise ConfigError(
-                "a model must rewrite the question, but this config has none; choose llm=openai, mistral, vllm, ollama,"
-                " transformers, gguf or smollm2, or query=history"
+                "a model must rewrite the question, but this config has no model; choose llm=openai, mistral, vllm,"
+                " ollama, transformers, gguf or smollm2, or query=history"
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
@@ -82,7 +82,10 @@ class Rewrite:
             check()
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report the query of each request by ``done(index, answer)``. Raises the same as ``generate`` of the model."""
+        """Report the query of each request by calling ``done(index, answer)``.
+
+        Raises the same errors as the model's ``generate``.
+        """
 
         def take(number: int, answer: Answer) -> None:
             text = " ".join(answer.text.split())
@@ -91,7 +94,7 @@ class Rewrite:
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an estimate of the highest cost of one query: that of the model, or 0 if the model is local."""
+        """Return the model's estimate of the highest cost of one query; the cost is 0 if the model is local."""
         return self.llm.estimate_cost(size) if isinstance(self.llm, CostEstimator) else CostEstimate(0, 0, 0)
 
 

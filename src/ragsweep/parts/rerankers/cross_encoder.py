@@ -21,7 +21,7 @@ DECIMALS = 4
 
 @dataclass(eq=False)
 class CrossEncoder(LocalModel):
-    """Score a pair of a question and a chunk by the logit of a classifier with one output; higher is better.
+    """Score a pair of a question and a chunk by the logit of a classifier with one output; higher means more relevant.
 
     A logit of 0 is a probability of 0.5. The probability itself is not used, because in single precision it is equal
     for all good candidates. The logit is rounded, because further decimals depend on the other pairs in the batch and
@@ -59,7 +59,8 @@ class CrossEncoder(LocalModel):
         outputs = len(config.get("id2label") or {"0": ""})
         if outputs != 1:
             raise ConfigError(
-                f"reranker.model is {self.model!r}, which returns {outputs} scores per pair; use a model with one"
+                f"reranker.model is {self.model!r}, which returns {outputs} scores per pair; use a model that returns"
+                " one score"
             )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:

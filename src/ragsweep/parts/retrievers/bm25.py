@@ -19,7 +19,7 @@ LANGUAGES = (
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
     "swedish", "turkish", "none",
 )  # fmt: skip
-"""Values of ``language``: those with a stemmer in PyStemmer and stop words in bm25s, and "none" for neither."""
+"""Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" omits both steps."""
 
 Score = Callable[[list[int]], NDArray[Any]]
 """A function from the indices of a query's words in the index's vocabulary to the scores of all chunks."""
@@ -31,13 +31,13 @@ class Bm25:
 
     Ligatures and other compatibility forms are replaced by the letters that they represent, and soft hyphens are
     ignored. In scripts without spaces, and in Hangul, words are pairs of adjacent characters, so a query of a single
-    character only finds chunks in which it stands alone.
+    character finds only chunks in which this character stands alone.
 
     The backend ``bm25s`` uses Lucene's formula, called "lucene (accurate)" by Kamphuis et al., "Which BM25 do you
-    mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f +
-    k1 (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``; ``length``
-    is the number of words in the chunk, and ``average`` the mean over all chunks. The backend ``rank_bm25`` uses the
-    class BM25Okapi of the library rank_bm25. Chunks that do not score above 0 and at least ``min_score`` are dropped.
+    mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f + k1
+    (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``; ``length`` is
+    the number of words in the chunk, and ``average`` the mean over all chunks. The backend ``rank_bm25`` uses the class
+    BM25Okapi of the library rank_bm25. Chunks that score 0 or less, or below ``min_score``, are dropped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -85,7 +85,7 @@ class Bm25:
         return shards
 
     def count(self, texts: Sequence[str]) -> Arrays:
-        """Return the word counts of some chunks, as named arrays.
+        """Return the word counts of the given chunks, as named arrays.
 
         For the backend rank_bm25, which counts words itself, return the words of the chunks in text order.
         """
@@ -101,7 +101,7 @@ class Bm25:
         return {**state, "vocabulary": postings.packed(words)}
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return each query's best chunks, at most ``depth``, among those that score above 0, padded to ``depth``.
+        """Return, for each query, a ranking of at most ``depth`` chunks that score above 0, padded to ``depth``.
 
         The caller applies ``min_score``.
         """
@@ -192,7 +192,7 @@ STEMMED = {"en": "english", "fr": "french"}
 
 
 def rank_texts(queries: Sequence[str], texts: Sequence[str], code: str, depth: int) -> list[list[int]]:
-    """Return, for each query, the indices of at most ``depth`` texts that share words with it, best first.
+    """Return, for each query, the indices of at most ``depth`` texts that share words with the query, best first.
 
     ``code`` is the two-letter code of the texts' language, such as "en".
     """

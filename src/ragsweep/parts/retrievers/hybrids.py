@@ -32,7 +32,7 @@ class HybridRrf:
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return a fused ranking of length ``depth`` per question; ``rankings`` are those of the legs, by name."""
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` has the legs' rankings by name."""
         weights = [self.weights[name] for name in rankings]
         return reciprocal_rank(list(rankings.values()), self.k, weights, depth)
 
@@ -92,7 +92,7 @@ class HybridConvex:
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return a fused ranking of length ``depth`` per question; ``rankings`` are those of the legs, by name.
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` has the legs' rankings by name.
 
         With normalisation "theoretical", raises ConfigError if a score is outside the bounds that its leg declares.
         """
@@ -103,7 +103,7 @@ class HybridConvex:
                 bounds = f"at least {least:g}" + ("" if most is None else f" and at most {most:g}")
                 raise ConfigError(
                     f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, although it "
-                    f"declares scores of {bounds}; choose min_max or z_score"
+                    f"declares that its scores are {bounds}; choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]

@@ -16,7 +16,7 @@ TEXTS = 16_384
 """Maximum number of texts in a block; at most 65,536, so that the position of a text fits in two bytes."""
 
 CHARACTERS = 16_000_000
-"""Number of characters that ends a block: a block ends after the text with which it reaches this number."""
+"""A block ends after the text with which it reaches this number of characters."""
 
 PAIRS = 1 << 20
 """Maximum number of (word, chunk) pairs whose weights are computed at a time, unless a single word has more."""
@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The word counts of a block: one for each pair of a word and a text that contains it, by word, then by text."""
+    """The word counts of a block: one per pair of a word and a text that contains it, sorted by word, then by text."""
 
     vocabulary: NDArray[np.uint8]  # a list of words in JSON
     lengths: NDArray[np.int32]  # the number of words of every text

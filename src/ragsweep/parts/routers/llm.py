@@ -28,7 +28,7 @@ class Llm(EndpointSettings):
 
     The model must reply with a JSON object in which ``search`` is true or false; after any other reply, the decision
     counts as failed. In the prompt, the conversation is enclosed in tags that contain its hash, so that the
-    conversation cannot imitate the tags, and the model is instructed not to follow instructions between them.
+    conversation cannot imitate the tags, and the model is instructed not to follow instructions between the tags.
     """
 
     TRAITS = replace(EndpointSettings.TRAITS, version="1")
@@ -40,15 +40,16 @@ class Llm(EndpointSettings):
     seed: int | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without a call to the service."""
+        """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         super().check()
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; describe which messages need the corpus")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Report a decision for every request, by its conversation and question; a failed call is a failed decision.
+        """Report a decision for every request, based on its conversation and question.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed.
+        If the call for a request fails, the decision counts as failed. Raises ConfigError if the key is missing, and
+        EndpointFailed as soon as no further call can succeed.
         """
         self.service.each(requests, self._decide, done)
 

@@ -28,11 +28,11 @@ class NoRouter:
 
 @dataclass(eq=False)
 class Rule:
-    """Search for every question, except for short conversation, such as a greeting, that begins with a pattern.
+    """Search for every question, except for short conversation, such as a greeting, that matches a pattern.
 
     The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
-    at the end of a word; case and accents are ignored. A question of more than ``most_words`` words always leads to a
-    search, because a question may follow a greeting. In scripts without spaces, a character counts as half a word.
+    at the end of a word; case and accents are ignored. A text of more than ``most_words`` words always leads to a
+    search, because a question may follow the greeting. In scripts without spaces, a character counts as half a word.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
@@ -49,15 +49,15 @@ class Rule:
             try:
                 re.compile(pattern)
             except (re.error, TypeError) as fault:
-                raise ConfigError(f"{fact} is not a regular expression: {fault}; correct it") from None
+                raise ConfigError(f"{fact} is not a regular expression: {fault}; correct the pattern") from None
             try:
                 re.compile(_folded(pattern))
             except re.error as fault:
-                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i), as case is ignored anyway") from None
+                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i); case is ignored anyway") from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Report a decision for every request, by its question alone; the score is 1 for conversation, else 0."""
+        """Report a decision for every request, based only on its question; the score is 1 for conversation, else 0."""
         begins = re.compile("(?:" + "|".join(map(_folded, self.conversation)) + r")(?!\w)")
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
@@ -82,7 +82,7 @@ def _bare(text: str) -> str:
 
 @dataclass(eq=False)
 class Similarity:
-    """Search for every text, except for texts that are more similar to examples of conversation than of questions.
+    """Search for every text, unless it is more similar to examples of conversation than to examples of questions.
 
     A text is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold``, and
     greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the
@@ -107,7 +107,7 @@ class Similarity:
             raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Report a decision for every request, by its question alone, by ``done(index, route)``."""
+        """Report a decision for every request, based only on its question, by calling ``done(index, route)``."""
         if not requests:
             return
         texts = unit(self.embedder.embed_queries([request.question for request in requests]))

@@ -1,4 +1,4 @@
-"""Evaluate a system by HTTP: POST each question, and extract answer and context from the response."""
+"""Evaluate a system by HTTP: POST each question, and extract the answer and the context from the response."""
 
 import json
 import math
@@ -73,7 +73,7 @@ class Http(ServiceSettings):
         return self.answer is not None
 
     def check(self) -> None:
-        """Raise ConfigError for invalid values and for secrets in the config, without a call to the system."""
+        """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         if "#" in self.url or not self.path or "://" not in self.service.base_url:
             raise ConfigError(
                 "system.url must have a scheme, a host and a path, such as http://localhost:8080/ask, and contain"
@@ -90,7 +90,7 @@ class Http(ServiceSettings):
         self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
-            raise ConfigError(f"system.body must be a mapping or JSON with {QUESTION} in it, got {self.body!r:.200}")
+            raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
         for name, path in self.paths.items():
             try:
                 parse_path(path or "")
@@ -98,9 +98,10 @@ class Http(ServiceSettings):
                 raise ConfigError(f"system.{name}: {fault}") from None
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Send every request, and report its response by ``done(index, response)``; a failed call is a failed answer.
+        """Send every request, and report its response by calling ``done(index, response)``.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed.
+        If a call fails, its answer counts as failed. Raises ConfigError if the key is missing, and EndpointFailed as
+        soon as no further call can succeed.
         """
         self.service.each(requests, self._respond, done)
 

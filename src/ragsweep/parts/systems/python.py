@@ -33,9 +33,9 @@ class Python:
     If the function has a second positional parameter, it also gets the earlier turns, a list of mappings with ``role``
     and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
     if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. If the
-    function raises an exception or returns another value, the answer is failed. The module of the function must be
-    trusted. The address of a result contains a hash of the source of this module, and of the modules that it imports
-    from its own package.
+    function raises an exception or returns another value, the answer counts as failed. The module of the function must
+    be trusted. The address of a result contains a hash of the source of the function's module, and of the modules that
+    it imports from its own package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -100,7 +100,7 @@ class Python:
         return sum(parameter.kind in kinds for parameter in parameters) > 1
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
-        """Call the function for every request, ``concurrency`` at a time, and report by ``done(index, response)``."""
+        """Call the function for every request, ``concurrency`` at a time; call ``done(index, response)`` for each."""
         if self.concurrency == 1:  # in the thread of the caller, because a function may require one thread
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
@@ -131,7 +131,9 @@ class Python:
         if not isinstance(returned, Mapping) or ("answer" in returned) < self.answers or not {*returned} <= {*KEYS}:
             needed = "answer (unless system.answers=false) and " if self.answers else ""
             keys = ", ".join(KEYS[1:] if self.answers else KEYS)
-            raise ValueError(f"it must return a text, or a mapping with {needed}any of {keys}, got {returned!r:.60}")
+            raise ValueError(
+                f"the function must return a text, or a mapping with {needed}any of {keys}, got {returned!r:.60}"
+            )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))
         return to_response(found, self.refusals, Usage(1, tokens_in, tokens_out), self.thoughts)

@@ -37,7 +37,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
     The answer is a text, or the parts of a chat message. Thoughts, which are separate parts or enclosed in ``tags``,
     are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is an
-    abstention. An answer that ends within thoughts is failed.
+    abstention. An answer that ends within thoughts counts as failed.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
@@ -67,20 +67,22 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
     counts = {name: len(column) for name, column in columns.items() if given[name] is not None}
     if len(set(counts.values())) > 1:
         found_counts = " and ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"there are {found_counts}; their numbers must be equal")
+        raise ValueError(f"there are {found_counts}; these numbers must be equal")
     for name, (kind, types) in KINDS.items():
         for value in columns[name]:
             is_infinite = isinstance(value, float) and not math.isfinite(value)
             if not isinstance(value, types) or isinstance(value, bool) or is_infinite:
-                raise ValueError(f"one of the {name} is {value!r:.60}, not {kind}; correct it, or the path of {name}")
+                raise ValueError(
+                    f"one of the {name} is {value!r:.60}, not {kind}; correct the value, or the path of {name}"
+                )
     return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
 
 
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
     """Return the items of nested lists as one list.
 
-    ``shape`` is the list of contexts or ids, item by item next to ``values``. A single value next to a nested list is
-    repeated for each item of that list.
+    ``shape`` is the list of contexts or ids that is parallel to ``values``. If an item of ``shape`` is a list but the
+    value at the same index is not, the value is repeated for each item of that list.
     """
     flat: list[Any] = []
     for value, beside in zip_longest(values, shape[: len(values)]):

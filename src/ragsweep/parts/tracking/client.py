@@ -1,7 +1,7 @@
 """Record results in MLflow through its client, without changing the process's active run or default tracking URI.
 
 A sweep is a parent run, and each of its configs a child run (tag ``mlflow.parentRunId``). The status of every run is
-set explicitly, because MLflow leaves the run of a killed process RUNNING and sets that of a crashed process to
+set explicitly, because MLflow leaves the run of a killed process RUNNING and sets the run of a crashed process to
 FINISHED. NaN is never sent, because MLflow would store it as 0.
 """
 
@@ -57,8 +57,8 @@ class Mlflow:
         tables: The configs of a sweep that get a table of questions: "chosen" (the two configs that the sweep's report
             compares first) or "all".
 
-    Methods that call MLflow raise TrackingError if MLflow cannot be reached or rejects a call. If recording a run is
-    interrupted, it can be repeated with ``RunPlacement.adopt``, which completes the run without duplicates.
+    Methods that call MLflow raise TrackingError if MLflow cannot be reached or rejects a call. If the recording of a
+    run is interrupted, it can be repeated with ``RunPlacement.adopt``, which completes the run without duplicates.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Mlflow:
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return the model registry at the tracking URI, whose ``register`` logs models to the experiment.
+        """Return the model registry at the tracking URI, whose method ``register`` logs models to the experiment.
 
         The experiment is created if it does not exist.
         """
@@ -103,11 +103,11 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash of the tracking URI and the experiment, to be stored instead of the URI, which may have a password."""
+        """A hash of the tracking URI and the experiment; it is stored instead of the URI, which may have a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run of the experiment with these tags; None if there is none.
+        """Return the id of a run of the experiment that has these tags; None if there is no such run.
 
         If ``started`` (seconds since 1970) is given, only runs with exactly this start time are considered.
         """
@@ -135,7 +135,7 @@ class Mlflow:
     def address(self, run_id: str) -> str:
         """Return the address of a run's page on the server or in `mlflow ui`.
 
-        Return "" if this process does not have the id of the experiment, which recording a run looks up.
+        Return "" if this process has not yet recorded a run, and so has not looked up the id of the experiment.
         """
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""

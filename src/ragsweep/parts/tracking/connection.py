@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-WAY_OUT = f"check that it is writable, correct {ADDRESS}, or evaluate with tracking=none"
+WAY_OUT = f"check that the database is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """Seconds without calls after a request to a server has timed out; each further timeout doubles them, until a call
@@ -58,7 +58,7 @@ SETTINGS = {
 """Environment variables for MLflow, which ``Connection.opened`` sets unless they are already set.
 
 MLflow's defaults are a timeout of 120 s and seven retries. A retried request could create two runs of one config, so
-requests are not retried; `ragsweep sync` sends records that MLflow has missed.
+requests are not retried; `ragsweep sync` sends records that are missing from MLflow.
 """
 
 
@@ -109,9 +109,9 @@ class Connection:
 
     @contextmanager
     def as_default(self, experiment: str) -> Generator[None, None, None]:
-        """Make this URI and the experiment with this id MLflow's defaults within a ``with`` block.
+        """Within a ``with`` block, make this URI and the experiment with the id ``experiment`` the defaults of MLflow.
 
-        Some functions of MLflow use the default URI and experiment instead of those of a client.
+        Some functions of MLflow use the default URI and experiment, not the client's.
         """
         import mlflow
 
@@ -209,7 +209,7 @@ class Connection:
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
             f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
-            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends the results that it lacks"
+            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends missing results"
             " (with --all, also those of tracking=none)"
         )
 

@@ -1,4 +1,4 @@
-"""Check and mask tracking URIs, and prepare SQLite files for MLflow: create its tables, and speed up commits."""
+"""Check and mask tracking URIs, and prepare SQLite files for MLflow: create MLflow's tables, and speed up commits."""
 
 import os
 import re
@@ -66,10 +66,10 @@ def check_uri(uri: str) -> None:
                 " sqlite:///NEW.db"
             )
         raise TrackingError(
-            f"{mask_uri(uri)}: MLflow reads this as a folder of files, which it no longer opens by default; {way_out}"
+            f"{mask_uri(uri)}: this address is a folder of files, which MLflow no longer opens by default; {way_out}"
         )
     if _is_sqlite(uri) and database_path(uri) is None:
-        raise TrackingError(f'"{uri}" names no file, so nothing would be kept; set {ADDRESS} to sqlite:///mlflow.db')
+        raise TrackingError(f'"{uri}" names no file, so no results would be kept; set {ADDRESS} to sqlite:///mlflow.db')
     name = scheme.partition("+")[0]
     if name not in SCHEMES and name not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
         raise TrackingError(
@@ -89,7 +89,7 @@ def local_folder(location: str) -> Path | None:
 def mlflow_command() -> str:
     """Return the command ``mlflow`` for messages.
 
-    If PATH does not contain the command, return its path beside the Python interpreter, if it exists there.
+    If the command is not on PATH but is in the folder of the Python interpreter, return its path in that folder.
     """
     beside = Path(sys.executable).parent / "mlflow"
     if shutil.which("mlflow") or not beside.exists():

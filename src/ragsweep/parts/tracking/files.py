@@ -81,7 +81,7 @@ LONGEST_REQUEST = 600_000
 MOST_METRICS = 40
 """Number of metrics up to which optional metrics are added to a run: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Matches the names of metrics of which there are many: at cutoffs, of latency, and of approximate indexes."""
+"""Matches the names of metrics with many variants: metrics at cutoffs, of latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Ranking metrics that are commonly published; conf/targets/retrieval.yaml has a threshold for each of them."""
 
@@ -104,7 +104,7 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>``: the value of each objective, headline metric and judged metric
     - ``<objective>_low``, ``<objective>_high``: the 95 % interval of each objective
     - ``<metric>_n_failed``: the number of questions that an objective or headline metric failed to measure, if any
-    - ``race_asked``, ``race_of``: in a race, the number of questions that the config was asked, and of all questions
+    - ``race_asked``, ``race_of``: in a race, the number of questions on which the config ran, and of all questions
     - ``race_ahead``: a lower bound of the best config's lead over this config, if the race dropped this config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
       ``query``: the usage of the original calls, even if their results were reused

@@ -43,13 +43,13 @@ class ModelVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelRegistry:
-    """The model registry of an MLflow database or server, whose methods raise TrackingError if it is unusable."""
+    """A model registry; its methods raise TrackingError if the MLflow database or server is unusable."""
 
     connection: Connection
     experiment: str  # the id of the experiment in which models are logged
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
-        """Return the version of a model that has an alias; None if the model or the alias does not exist."""
+        """Return the model version to which an alias points; None if the model or the alias does not exist."""
         from mlflow.exceptions import MlflowException
 
         with self.connection.opened(None):
@@ -94,7 +94,7 @@ class ModelRegistry:
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
         """Download files of a version's bundle to ``folder``, and return the folder that directly contains them.
 
-        ``names`` are the names of the files, at least one.
+        ``names`` lists the names of one or more files.
         """
         import mlflow
 
@@ -130,7 +130,7 @@ class ModelRegistry:
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
-        """Set an alias of a model to a version, replacing the version that had it."""
+        """Point an alias of a model to a version, instead of the version to which the alias pointed before."""
         with self.connection.opened(None):
             self.connection.client.set_registered_model_alias(version.name, alias, version.number)
 

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 def link(connection: Connection, run: OpenRun, config: Run) -> None:
     """Link a run to its config's LLM prompt, and register the prompt if it is new; do nothing if there is no prompt.
 
-    If this fails, a warning is logged, and no more prompts are linked through this connection.
+    If the prompt cannot be registered or linked, a warning is logged, and this connection links no more prompts.
     """
     prompt = (config.config.get("llm") or {}).get("prompt")
     if not isinstance(prompt, Mapping) or connection.prompts is None:

@@ -67,7 +67,7 @@ def git_commit() -> str:
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
     """Choose one run per job; return the chosen runs by job, and why the other runs are superfluous, by run id.
 
-    A finished run is preferred to a failed one, then a running one, then any other; among runs with the same status,
+    Finished runs are preferred, then failed runs, then running runs, then all others; among runs with the same status,
     the oldest is chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.
     """
     by_job: dict[str, list[Run]] = {}

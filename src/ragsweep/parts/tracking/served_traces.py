@@ -12,10 +12,10 @@ from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_u
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
-"""Tags of a trace: the name of the registered model, and the id of its bundle, which is also a tag of its version."""
+"""Tags of a trace: the name of the registered model, and the id of its bundle (also a tag of the model version)."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span with the values that are compared with those of the evaluation, as JSON."""
+"""The attribute of a root span that contains, as JSON, the values to be compared with the evaluation."""
 
 PAGE = 200
 
@@ -23,7 +23,7 @@ LONGEST_TEXT = 100_000
 """Maximum number of characters of each text in a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Maximum number of steps in a trace, and likewise of documents and of turns; traces with more are skipped."""
+"""Maximum number of steps, of documents and of turns in a trace; traces with more of these are skipped."""
 
 _LARGEST = 1e15
 
@@ -72,7 +72,7 @@ class ServedTrace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The value of the attribute FACTS, of JSON types; numbers that are not finite are omitted."""
+        """The value of the attribute FACTS, with JSON types only; numbers that are not finite are omitted."""
         numbers = {}
         for step in self.steps:
             values = {key: getattr(step, key) for key in ("milliseconds", "top_score", "gap")}
@@ -170,9 +170,9 @@ class ServedTraces:
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
-    """Return the served request in an MLflow trace; if it cannot be read, call ``skip`` with the reason.
+    """Return the served request in an MLflow trace, or None if the trace cannot be read.
 
-    In this case, return None.
+    If the trace cannot be read, ``skip`` is called with the reason.
     """
     try:
         return _as_served(trace)
@@ -258,7 +258,7 @@ def _number(values: Any, name: str, default: float | None = None, least: float =
 def _count(values: Any, name: str) -> int:
     value = values.get(name, 0)
     if type(value) is not int or not 0 <= value <= _LARGEST:
-        raise _Unreadable(f"{name} is not a count")
+        raise _Unreadable(f"{name} is not a whole number from 0 to {_LARGEST:g}")
     return value
 
 
