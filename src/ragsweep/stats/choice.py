@@ -39,7 +39,10 @@ class Costs(Protocol):
         """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether the cost ``name`` is at least a tenth lower for ``row`` than for ``other``, beyond chance."""
+        """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
+
+        The difference must also be at least a tenth of the higher cost.
+        """
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Against:
     """The choice compared with another config, ``row``.
 
     ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead.
-    ``lost`` is the expected size of its deficit, given that its true mean is worse; 0 if that is practically
-    impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
+    ``lost`` is the expected size of the choice's deficit, given that its true mean is worse; 0 if a worse true mean is
+    practically impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
     """
 
     row: int

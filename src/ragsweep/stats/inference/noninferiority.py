@@ -82,7 +82,8 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
     questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of
     1 / (1 - level) at any look is at most 1 - level, whatever looks are chosen (Ville 1939). The order of the questions
-    does not matter. ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    does not matter. ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be
+    shown.
 
     ``spread`` is the metric's highest value minus its lowest. The stake of a weighted question is proportional to its
     weight relative to the largest weight, which must be the same at every look.
