@@ -1,4 +1,4 @@
-"""Identify code outside ragsweep by a hash of a module's file and of the files in its own package that it imports."""
+"""Identify code outside ragsweep by a hash of a module's file and of the files that are imported from its package."""
 
 import ast
 import hashlib

@@ -68,7 +68,7 @@ class UsageMeter:
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set budget and prices; return whether the budget changed, so that earlier usage does not count against it."""
+        """Set budget and prices; return whether the budget is new, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals

@@ -165,7 +165,7 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks beyond the deciding metric, mostly of the choice; row numbers are those of the deciding comparison."""
+    """Checks beyond the deciding metric, mostly of the chosen config; rows are those of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> their number
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config

@@ -64,10 +64,10 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred; the expected loss of
-    either against ``best`` must be below ``loss``. ``row`` is None if no config is within the ``limits``. ``cost`` is
-    the name of the cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare losses on
-    the choice's lead over the baseline.
+    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred; such a config must
+    have an expected loss against ``best`` below ``loss``. ``row`` is None if no config is within the ``limits``.
+    ``cost`` is the name of the cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare
+    losses on the choice's lead over the baseline.
     """
 
     row: int | None

@@ -26,7 +26,7 @@ def conclude(
     """Draw the conclusion of a sweep from the ``comparison`` of its configs.
 
     ``results`` are the results of these configs. ``finals`` is the comparison of a search's ``finalists`` on the
-    holdout; if given, it decides. ``where`` is described in :class:`SweepConclusion`.
+    holdout; if given, ``finals`` decides. ``where`` is described in :class:`SweepConclusion`.
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)

@@ -40,7 +40,7 @@ the choice is another config, but not shown to be better; there is a choice but 
 
 
 class SweepEvidence(NamedTuple):
-    """The configs other than the reference by verdict, and the questions needed to show the lead of the choice."""
+    """The configs other than the reference, grouped by verdict, and the number of questions needed to show a lead."""
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none

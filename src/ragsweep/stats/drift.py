@@ -186,7 +186,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Find the least ratio where entry ``end`` of ``superiority`` is at most .5; 0 if always, infinity if never."""
+        """Find the least ratio at which entry ``end`` of ``superiority`` is at most .5, from 0 to infinity."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0

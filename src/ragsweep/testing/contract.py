@@ -35,7 +35,7 @@ class Contract:
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError for a missing attribute; for ``part`` and ``metric``, the message has advice."""
+            """Raise AttributeError for a missing attribute, with a remedy for ``part`` and ``metric``."""
             advice = _ADVICE.get(name, "the class neither sets nor inherits it")
             raise AttributeError(f"{type(self).__name__}.{name} is missing: {advice}", name=name, obj=self)
 

@@ -21,8 +21,8 @@ class Differences:
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
     hold simultaneously for all configs at ``level``; ``standard_error`` is that of each single difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
-    differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in
-    ``notes``.
+    differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
+    reason.
 
     With ``ratios`` the scores are logarithms: exp(``estimate``) is the typical ratio to the baseline.
     """
@@ -87,11 +87,12 @@ class AllPairs(NamedTuple):
 class Power:
     """The smallest detectable difference of each config from the baseline, in the metric's unit.
 
-    ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
+    ``detectable`` is the true difference that is found with the probability ``power``, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
-    configs that differ from the baseline; ``alone`` is what it would be if only two configs were compared. All are NaN
-    with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
+    configs that differ from the baseline; ``alone`` is the same number for a comparison of only two configs. All are
+    NaN with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not
+    vary.
     """
 
     detectable: Doubles

@@ -27,7 +27,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 
 
 class Variation(NamedTuple):
-    """How much the difference between two configs varies from question to question.
+    """The variation, between questions, of the difference between two configs.
 
     ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
     correlation of the differences within a source document.

@@ -59,7 +59,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
-    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 in ``power`` of all cases.
+    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``power``.
 
     Cases are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is the true
     gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain`` is shown

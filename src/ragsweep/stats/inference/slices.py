@@ -34,7 +34,7 @@ def by_slice(
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
-    """Compare every config with the row ``baseline`` in every slice, corrected over all of them (max-T; Holm).
+    """Compare every config with the row ``baseline`` in every slice, corrected for all comparisons (max-T; Holm).
 
     ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" means
     that a question has no value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the
