@@ -232,5 +232,5 @@ def test_error_of_a_full_disk_names_the_file_and_the_way_on(tmp_path: Path) -> N
     done = forked.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert "TrackingError: cannot write results to" in done.stderr
     assert "database or disk is full" in done.stderr
-    assert "MB free); fix that and rerun the command to resume" in done.stderr
+    assert "MB free); fix this problem and rerun the command to resume" in done.stderr
     assert ledger.sweeps() == []

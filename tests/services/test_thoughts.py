@@ -202,7 +202,7 @@ def test_tags_within_a_part_of_text_enclose_thoughts() -> None:
     [
         (3, "content 3, which is neither text nor a list of parts"),
         ({"text": "a"}, "neither text nor a list of parts"),
-        (["a"], "a part of its content is 'a', not of a known type"),
+        (["a"], "a part of the content is 'a', not of a known type"),
         ([{"type": "image_url", "image_url": "x"}], r"'image_url'.* not of a known type \(text, output_text, thinking"),
         ([{"type": "text"}], "has no text"),
         ([{"type": "thinking", "thinking": [{"type": "reference"}]}], "has no text"),

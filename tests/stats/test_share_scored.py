@@ -75,5 +75,5 @@ def test_advice_follows_whether_another_run_can_help() -> None:
     assert "run it again" in both
     assert "(truncated): raise max_tokens of the llm, router or judge, or set coverage=0.5 to " in both
     assert remedy(["too odd"], [], 0.5).startswith(
-        "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing"
+        "correct the metric: a missing score counts as a failed measurement if the metric raises an error, gives no"
     )

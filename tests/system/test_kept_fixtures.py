@@ -103,7 +103,7 @@ def test_what_an_earlier_release_left_is_shown_continued_and_agreed_with(folder:
 LATER = {
     "ledger": (
         ["PRAGMA user_version = 99"],
-        "was written by another version of ragsweep (format 99, this one writes",
+        "was written by another version of ragsweep (format 99; this version writes format",
     ),
     "optuna": (
         ["UPDATE alembic_version SET version_num = 'v99'", "UPDATE version_info SET library_version = '99.0'"],

@@ -130,8 +130,8 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with the contexts of the questions.
 
-    ``passages`` has the context of each question as it is in the generator's request. ``cut`` (questions,) is the
-    number of chunks that the token budget removed from the context of each question.
+    ``passages`` has the context of each question, as passed to the generator. ``cut`` (questions,) is the number of
+    chunks that the token budget removed from the context of each question.
     """
 
     answers: Sequence[Answer]

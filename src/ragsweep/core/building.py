@@ -77,7 +77,7 @@ class Builder:
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
     """Raise ConfigError unless a part has all members of at least one of the protocols.
 
-    The message names the protocol of which the part lacks the fewest members, and lists these members.
+    The message names the protocol with the fewest missing members, and lists these members.
     """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
@@ -116,13 +116,13 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 
 
 def _with_key(message: str, made: type, where: str) -> str:
-    """Return an error message of a part in which the part is named by its key in the config, ``where``.
+    """Return a part's error message, changed so that it names the part by its config key, ``where``.
 
     At its beginning, the message may name a parameter by the usual key of the part's class. That key is replaced by
-    ``where``: for a leg of a hybrid retriever, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. A usual key with
-    which ``where`` ends is kept, because it is the key that the user sets: ``retriever.embedder`` is interpolated from
-    ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top level. A message in
-    which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
+    ``where``: for a leg of a hybrid retriever, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. If ``where`` ends
+    with the usual key, that key is kept, because it is the key that the user sets: ``retriever.embedder`` is
+    interpolated from ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top
+    level. A message in which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
     """
     usual = re.match(r"([\w.]+)\.(\w+)", message)
     is_own = usual is not None and usual[2] in inspect.signature(made).parameters
@@ -142,10 +142,10 @@ def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
 
 @cache
 def _version(made: type) -> str:
-    """Return the version in the class's own TRAITS or, if it states none, a hash of its source, which an edit changes.
+    """Return the version in the class's own TRAITS or, if there is none, a hash of its source.
 
-    For a class outside ragsweep, the hash covers the whole module and its imports from the same package, because the
-    results may depend on constants and functions there.
+    Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
+    imports from the same package, because the results may depend on constants and functions there.
     """
     stated = traits_of(made).version
     if stated is not None:

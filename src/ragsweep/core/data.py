@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The chunks' vectors (chunks, dimension), and how many tokens each has and the model read (chunks,)."""
+    """The vectors of chunks (chunks, dimension), their numbers of tokens, and the numbers of tokens read (chunks,)."""
 
     vectors: Floats
     tokens: Integers

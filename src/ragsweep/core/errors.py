@@ -40,8 +40,8 @@ def describe_fault(fault: BaseException) -> str:
 
     For an exception other than a RagsweepError, return one line: the class name, the first line of the message, and the
     place in the code, as in ``KeyError: 'x' (my_parts.py:12)``. The place is the innermost frame of the traceback in
-    ragsweep or in code that belongs neither to the standard library nor to an installed package; if no frame does, it
-    is the innermost frame. An exception without a traceback has no place.
+    ragsweep or in code that belongs neither to the standard library nor to an installed package; if there is no such
+    frame, it is the innermost frame of all. An exception without a traceback has no place.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -56,8 +56,8 @@ def describe_fault(fault: BaseException) -> str:
 class Faults:
     """The faults of an input, which are raised in one message, and notes on how its files were read.
 
-    ``encoding`` is that of text files without a byte order mark. If it is None, such files are read as UTF-8, or as the
-    encoding that an HTML page declares.
+    ``encoding`` is the encoding of text files without a byte order mark. If ``encoding`` is None, such files are read
+    as UTF-8 or, in an HTML page, in the encoding that the page declares.
     """
 
     def __init__(self, encoding: str | None = None) -> None:
@@ -66,7 +66,7 @@ class Faults:
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
-        """Return an empty Faults with the same encoding and shared notes, for faults that may be discarded."""
+        """Return an empty Faults that has the same encoding and shares the notes, for faults that may be discarded."""
         other = Faults(self.encoding)
         other._noted = self._noted
         return other
@@ -89,7 +89,7 @@ class Faults:
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError that lists the first ``SHOWN`` faults and counts the rest; return if there are none."""
+        """Raise one InputError that lists the first ``SHOWN`` faults and counts the rest, if there are any."""
         shown = self.found[:SHOWN]
         if more := len(self.found) - len(shown):
             shown.append(f"(and {more} more fault{'s' if more > 1 else ''})")
@@ -98,14 +98,14 @@ class Faults:
 
 
 MOST_LISTED = 40
-"""The maximum number of names that `nearest` lists in full. Of more names it lists ten at most."""
+"""The maximum number of names that `nearest` lists in full; if there are more, it lists at most ten."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: ``; did you mean "x"? known: x, y``.
 
-    Of more than ``MOST_LISTED`` known names, only those similar to ``name`` are listed or, if none is similar, the
-    first in alphabetical order. Returns "" if ``known`` is empty.
+    If there are more than ``MOST_LISTED`` known names, at most ten are listed: those similar to ``name`` or, if none is
+    similar, the first in alphabetical order. Returns "" if ``known`` is empty.
     """
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)

@@ -63,7 +63,7 @@ class Spec:
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Return the spec without the named parameters, for a node whose inputs' addresses already contain them."""
+        """Return the spec without the named parameters, for a node whose inputs' addresses already depend on them."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -128,7 +128,7 @@ class StageContext(Protocol):
         """Return the reason why a row of the input ``node`` failed."""
 
     def notes(self, node: Node) -> MutableMapping[str, str]:
-        """Return the stored replies (hash of a request -> reply) of any node, even of one that is not an input.
+        """Return the stored replies (hash of a request -> reply) of any node, even of a node that is not an input.
 
         A reply that is added to the mapping is stored at once.
         """

@@ -67,7 +67,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``; do nothing if it is None or outside the main thread."""
+    """Raise TimeoutError inside the block after ``seconds``, unless it is None or this is not the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -94,7 +94,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, that the block waits for ``what``, if it takes over ``notice`` seconds."""
+    """Report once, from another thread, that the block is waiting for ``what``, if it takes over ``notice`` seconds."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 

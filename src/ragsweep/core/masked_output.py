@@ -8,9 +8,9 @@ from typing import Any
 
 
 class MaskedStream:
-    """A text stream that masks what is written to it with the function ``mask_text``.
+    """A text stream that applies the function ``mask_text`` to every text before writing it.
 
-    Its property ``styled`` is a stream for text with terminal styles, which masks with the function ``styled``.
+    Its property ``styled`` is a stream for text with terminal styles, which applies the function ``styled`` instead.
     """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
@@ -18,7 +18,7 @@ class MaskedStream:
 
     @property
     def styled(self) -> MaskedStream:
-        """The stream for text with terminal styles, which masks with the function ``styled``."""
+        """The stream for text with terminal styles, which applies the function ``styled`` to every text."""
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:

@@ -13,8 +13,8 @@ from ragsweep.core.traits import HasTraits
 class CostEstimator(Protocol):
     """A part that estimates the cost of its calls: a generator, router, query writer, system or judged metric.
 
-    A plan shows measured costs where it has them, and otherwise the estimate. A part without this method makes no calls
-    and costs no money.
+    A plan shows measured costs where they are available, and otherwise the estimate. A part without this method makes
+    no calls and costs no money.
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
@@ -25,13 +25,13 @@ class CostEstimator(Protocol):
 class JudgedMetric(HasTraits, Protocol):
     """A metric (see Metric) whose values come from a judge or another slow model.
 
-    Judgements are stored by case, so that equal cases share a judgement. ``score(view)`` reads the judgements of the
-    view from ``view.judgements[name]``.
+    Judgements are stored by case, so that equal cases share a judgement. ``score(view)`` reads the metric's judgements
+    from ``view.judgements[name]``.
     """
 
     @property
     def name(self) -> str:
-        """The metric's name."""
+        """The metric's name, which is also the key of its judgements in ``EvaluationView.judgements``."""
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -66,9 +66,9 @@ class Metric(HasTraits, Protocol):
     ``needs`` lists the requirements of the metric, any of NEEDS. Some are requirements on a question: "evidence"
     (labelled evidence), "retrieval" (the question needs retrieval), "passages" (quoted evidence), "distractors",
     "section" (an expected section), "count" (an expected count), "reference" (a reference answer), "keywords". The rest
-    must be computed by the config: "answer", "judge" (judgements), "router" (the router's decision), "latency", "exact"
-    (an exact search in addition to the approximate search), "output" (the answer as an output reader reads it). A
-    metric of answers must list "answer".
+    are requirements on the config, which must produce them: "answer", "judge" (judgements), "router" (the router's
+    decision), "latency", "exact" (an exact search in addition to the approximate search), "output" (the answer,
+    converted by an output reader). A metric of answers must list "answer".
     """
 
     @property
@@ -85,7 +85,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Whether a higher value is better; None if neither direction is."""
+        """Whether a higher value is better; None if neither higher nor lower values are."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

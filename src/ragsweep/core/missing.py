@@ -78,7 +78,7 @@ SKIPPED = INAPPLICABLE | {
     ABSTAINED, NOTHING_SAID, NO_CITATIONS, UNKNOWN_LANGUAGE, NOT_TOLD, NO_PRICE, NO_QUOTES, NO_STATEMENTS,
     NOTHING_JUDGED,
 }  # fmt: skip
-"""Reasons why a metric does not apply: the question, its answer or the config lacks something that it requires."""
+"""Reasons why a metric does not apply: it requires something that the question, its answer or the config lacks."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """Reasons why there is nothing to measure. A reason that is in neither SKIPPED nor UNDEFINED means a failure."""
@@ -92,7 +92,8 @@ def failed(reason: str) -> bool:
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
     """Return whether any of the reasons means that a call or an answer failed, so that the next run repeats it.
 
-    ``failed_answers`` has the texts of ``Answer.failed``: a generator or system may state reasons of its own.
+    ``failed_answers`` has the values of ``Answer.failed``: a generator or system may use reasons that are not defined
+    here.
     """
     repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
     return any(failed(reason) and reason in repeated for reason in reasons)
@@ -102,7 +103,8 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     """Return advice on completing a result: run it again, change settings, lower ``coverage``, or correct the metric.
 
     ``reasons`` and ``failed_answers`` are as in :func:`repeatable`. ``coverage`` is the coverage of the result (see
-    ``Summary``), to which the advice suggests lowering the config key of this name.
+    ``Summary``). The advice may suggest lowering the config key ``coverage`` to this value, rounded down to a
+    hundredth.
     """
     found = set(filter(failed, reasons))
     lasting = sorted(found & REPEATING)
@@ -121,8 +123,8 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
             " the missing scores"
         )
     return "; ".join(advice) or (
-        "correct the metric: an error, no reason, or a reason that is not in ragsweep.core.missing counts as a failed"
-        " measurement"
+        "correct the metric: a missing score counts as a failed measurement if the metric raises an error, gives no"
+        " reason, or gives a reason that is not in ragsweep.core.missing"
     )
 
 
@@ -171,7 +173,7 @@ def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_]
 
 
 def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Make the array read-only, because the metrics of many configs share it, and return it."""
+    """Return the array after making it read-only, because the metrics of many configs share it."""
     reasons.flags.writeable = False
     return reasons
 
@@ -194,9 +196,9 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """The reasons of one metric as codes: ``numbers`` (questions,) are indices into the distinct reasons, ``names``.
+    """The reasons of one metric as codes: ``numbers`` (questions,) are indices into ``names``, the distinct reasons.
 
-    ``names`` are in the order in which they first appear, and may include "", the reason of a measured score.
+    The names are in the order of first appearance, and may include "", which stands for a measured score.
     """
 
     names: tuple[str, ...]

@@ -16,7 +16,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 JUDGE = "judge/"
-"""Prefix of the names of steps that judge: the step of a judged metric is named ``judge/`` + the metric's name."""
+"""Prefix of the names of judging steps: the step of a judged metric is named ``judge/`` + the metric's name."""
 
 UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
@@ -27,12 +27,12 @@ UNKNOWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class StepResults:
-    """The facts about one step of every question, such as generation or judging: columns (questions,).
+    """The facts about one step, such as generation or judging, for every question: columns (questions,).
 
-    An unknown fact is NaN or "". ``ms`` is the duration in milliseconds, known for every answer and for questions whose
-    latency is probed. ``tokens_in``, ``tokens_out`` and ``money`` are the cost of the calls when they were made, even
-    if the result is read from the store. ``model`` is the model's name as the service returned it; ``words`` are a
-    judge's reasons.
+    An unknown fact is NaN or "". ``ms`` is the duration in milliseconds, which is known for every answer and for
+    questions whose latency is probed. ``tokens_in``, ``tokens_out`` and ``money`` are the cost of the calls when they
+    were made, even if the result is read from the store. ``model`` is the model's name as the service returned it;
+    ``words`` are a judge's reasons.
     """
 
     ms: Sequence[float]
@@ -44,7 +44,7 @@ class StepResults:
 
     @classmethod
     def of(cls, count: int, columns: Mapping[str, Sequence[Any]]) -> StepResults:
-        """Return a step of ``count`` questions; the facts of missing and empty columns are unknown."""
+        """Return the facts about a step for ``count`` questions; facts in missing or empty columns are unknown."""
         return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
 
     @property
@@ -93,7 +93,7 @@ class EvidenceRanks:
         return slice(low, high)
 
     def without(self, lost: Flags) -> EvidenceRanks:
-        """Return a copy without the evidence of the questions flagged in ``lost`` (questions,); set scores to NaN."""
+        """Return a copy without the evidence of the flagged questions (questions,), whose scores become NaN."""
         kept = ~lost[self.question]
         changes: dict[bool, Callable[[Any], Any]] = {
             True: lambda column: np.where(lost, math.nan, column),
@@ -171,7 +171,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
     def steps_of(self, question: int) -> dict[str, dict[str, Any]]:
         """Return a mapping of steps to the known facts about the question in row ``question``.
 
-        The steps are in order; steps without known facts are omitted.
+        The steps are in the order of ``steps``; steps without known facts are omitted.
         """
         rows = (
             (name, {fact: value for fact, column in columns.items() if is_known(value := column[question])})

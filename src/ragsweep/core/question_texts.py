@@ -25,7 +25,7 @@ UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answe
 """The names of the columns of JSON texts, which follow the columns of single values."""
 
 FIELDS = "case_fields"
-"""Name of the column of the questions' further fields: a mapping per question, in a flat table its JSON text."""
+"""Name of the column of the questions' further fields: one mapping per question or, in a flat table, its JSON text."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
@@ -46,7 +46,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 
 
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
-    """Return the results that a flat table of ``to_texts`` contains.
+    """Return the results in a flat table that ``to_texts`` created.
 
     Raises ValueError, KeyError, TypeError or AttributeError if the table has another format.
     """

@@ -25,9 +25,9 @@ class Summary:
     number is an estimate: the metric is assumed to apply to the same share of the unanswered questions as of the
     answered questions.
 
-    ``low_bound`` and ``high_bound`` are the value that would result if every failed measurement had given the metric's
-    lowest or highest value. If nothing failed, both equal ``value``. If something failed, each is NaN where the metric
-    has no such value, and both are NaN if a quantile summarises the metric.
+    ``low_bound`` and ``high_bound`` are the values that would result if every failed measurement had given the metric's
+    lowest value or its highest value. If nothing failed, both equal ``value``. If something failed, a bound is NaN if
+    the metric has no such value, and both are NaN if a quantile summarises the metric.
     """
 
     name: str
@@ -51,16 +51,17 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: RACING after the evaluation of only some questions, DROPPED if the race excluded it."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The choices of questions whose traces are sent to the tracker."""
+"""The possible selections of questions whose traces are sent to the tracker."""
 
 
 @dataclass(frozen=True)
 class TargetResult:
     """The result of comparing a metric with its target.
 
-    ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that only warns) or "not judged". ``band`` is
-    the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the reason. ``sure``
-    is false if the value's 95 % interval contains the threshold, so that more questions could change the verdict.
+    ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that causes only a warning) or "not judged".
+    ``band`` is the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the
+    reason why. ``sure`` is false if the value's 95 % interval contains the threshold, so that more questions could
+    change the verdict.
     """
 
     metric: str
@@ -109,7 +110,7 @@ class Run:
     """One evaluated config: its identity, its data, and facts about its evaluation."""
 
     signature: str
-    name: str  # the parameters that differ from its siblings', such as "top_k=3"
+    name: str  # the parameters that differ between the configs of a sweep, such as "top_k=3"
     overrides: tuple[str, ...]
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened to overrides
@@ -122,9 +123,9 @@ class Run:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """Empty without a race; otherwise, "asked" is the number of evaluated questions and "of" that of all questions. If
-    the race dropped the config, "rule" and "guarantee" describe the rule that dropped it, and "ahead" is the least lead
-    of the best config over this config (NaN if the rule gives none)."""
+    """This mapping is empty without a race; otherwise, "asked" is the number of evaluated questions and "of" is the
+    number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped it,
+    and "ahead" is the least lead of the best config over this config (NaN if the rule gives none)."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Summaries:
 
     ``latency`` maps a stage to n, mean_ms, p50_ms, p95_ms and p99_ms and, if the stage was probed, to the state of the
     machine. ``usage`` maps "generate", "judge", "route" and "query" to calls, tokens_in, tokens_out, estimated (1 or 0)
-    and, if known, money. For stored answers and judgements, ``usage`` has the costs of their first computation.
+    and, if known, money. For stored answers and judgements, ``usage`` has the costs of computing them the first time.
     """
 
     metrics: Mapping[str, Summary]
@@ -155,7 +156,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The name of the config. A Failure also has a ``name``."""
+        """The name of the config, as in ``Failure.name``."""
         return self.run.name
 
     def renamed(self, name: str) -> Result:
@@ -167,11 +168,10 @@ class Result:
 class Artifacts:
     """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
-    The keys of the four mappings are addresses of rankings, and the values are texts in TREC formats, which may be
-    generated lazily.
-    ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks; ``evidence_runs`` and
-    ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has one trace per selected
-    question (see ``question_traces``).
+    The keys of the four mappings are addresses of rankings. The values are texts in TREC formats, which may be
+    generated lazily. ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks;
+    ``evidence_runs`` and ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has
+    one trace per selected question (see ``question_traces``).
     """
 
     rankings: Mapping[str, str] = field(default_factory=dict)
@@ -255,10 +255,10 @@ def shown_metrics(config: Mapping[str, Any]) -> tuple[str, ...]:
 def incomplete(
     summaries: Mapping[str, Summary], config: Mapping[str, Any], further: Iterable[str], least: float
 ) -> list[Summary]:
-    """Return the summaries with a coverage below ``least``, among those of the important metrics.
+    """Return the summaries of the important metrics whose coverage is below ``least``.
 
-    These are the ``shown_metrics``, the metrics in ``constraints``, and the ``further`` ones, which have a target or
-    are judged. If ``summaries`` has none of these metrics, all of its metrics are checked.
+    The important metrics are the ``shown_metrics``, the metrics in ``constraints``, and the ``further`` metrics, which
+    have a target or are judged. If ``summaries`` has none of these metrics, all of its metrics are checked.
     """
     names = dict.fromkeys((*shown_metrics(config), *further, *(config.get("constraints") or {})))
     known = [summaries[name] for name in names if name in summaries] or list(summaries.values())
@@ -266,10 +266,11 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """Return the summaries whose coverage is too low: those because of which the result is PARTIAL.
+    """Return the summaries that make the result PARTIAL, because their coverage is too low.
 
     The required coverage is the config's key ``coverage`` (1 if it is not set). If no important metric is below it (see
-    ``incomplete``), return all summaries below it: in results of older releases, any metric makes a result PARTIAL.
+    ``incomplete``), return all summaries below it: in results of older releases, low coverage of any metric makes a
+    result PARTIAL.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
@@ -281,7 +282,7 @@ def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Resu
     """Return the Pareto front: the results that no other result dominates, in the order given.
 
     A result without a value for every metric is not on the front and dominates no other result. Results with equal
-    values do not dominate each other. A metric without a direction counts as one where higher is better.
+    values do not dominate each other. For a metric without a direction, higher values count as better.
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:

@@ -1,18 +1,17 @@
 """Mask secrets in every text that is written: configs, names, parameters, errors and logs.
 
 Names such as ``api_key``, ``passwd`` and ``credentials`` are names of secrets. A value is secret if its key in a config
-or its environment variable has such a name, or if a config reads it from any environment variable
-(``${oc.env:NAME}``). A secret is masked wherever it is written, also in the encodings of `spellings`. These exceptions
-keep texts readable:
+or its environment variable has such a name, or if a config reads it from any environment variable (``${oc.env:NAME}``).
+A secret is masked wherever it is written, including in the encodings that `spellings` yields. These exceptions keep
+texts readable:
 
-- A config sets the value under the name of a secret, or reads it from a variable with such a name: a value of fewer
-  than 4 characters, and the words true, false and null, are not masked elsewhere in a text; a value of 4 to 7
-  characters is masked only as a whole word.
-- The value is that of a variable with the name of a secret, but no config reads it: a value of fewer than 8 characters
-  is not masked.
-- A config reads the value from any other variable: a value of fewer than 8 characters, a number, and a path whose
-  first folder exists are not masked. If the key begins with ``hydra.``, ``store.`` or ``tracking.``, only the
-  passwords in URLs are masked.
+- If a config sets a value under the name of a secret, or reads it from a variable with such a name, the value is not
+  masked in other texts if it has fewer than 4 characters or is true, false or null. A value of 4 to 7 characters is
+  masked only as a whole word.
+- If no config reads a variable that has the name of a secret, a value of fewer than 8 characters is not masked.
+- If a config reads a value from any other variable, the value is not masked if it has fewer than 8 characters, is a
+  number, or is a path whose first folder exists. Under a key that begins with ``hydra.``, ``store.`` or ``tracking.``,
+  only the passwords in URLs are masked.
 """
 
 import base64
@@ -74,7 +73,7 @@ _INSIDE = re.compile(r"[{,]\s*['\"]?([\w-]+)['\"]?\s*:\s*('[^']*'|\"[^\"]*\"|\$\
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """Return whether the last part of a dotted key is the name of a secret: ``llm.api_key``, ``clientSecret``."""
+    """Return whether the last part of a dotted key is the name of a secret, as in ``llm.api_key``."""
     last = name.rpartition(".")[2]
     return last != "PWD" and bool(_SECRET.search(_CAMEL.sub("_", last).lower()))  # PWD is the shell's working folder
 
@@ -86,7 +85,7 @@ def is_under_secret(name: str) -> bool:
 
 
 def is_count(name: str, value: Any) -> bool:
-    """Return whether the name ends in ``tokens`` and the value is a token count, and therefore not a secret."""
+    """Return whether the name ends in ``tokens`` and the value is a token count, which is not a secret."""
     return name.lower().endswith("tokens") and bool(_COUNT.fullmatch(str(value)))
 
 
@@ -94,7 +93,7 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
     """Return a copy of a tree of plain values in which the values under names of secrets are masked.
 
     References (``${oc.env:NAME}``), ``_target_``, token counts, booleans, None and "" remain visible. ``name`` is the
-    key of the tree; ``inside`` states that a key above the tree is the name of a secret.
+    key of the tree; ``inside`` is true if a key above the tree is the name of a secret.
     """
     inside = inside or is_under_secret(name)
     if isinstance(value, Mapping):
@@ -121,7 +120,7 @@ def texts(tree: Any) -> Iterator[str]:
 
 
 def refuse_secrets(overrides: Sequence[str]) -> None:
-    """Raise ConfigError if an override contains a secret: other processes and the shell history show command lines."""
+    """Raise ConfigError if an override contains a secret, which other users could read in the list of processes."""
     fact = "{}: a {} on the command line ends up in files; put it in an environment variable, {} refer to it: {}"
     reference = "${oc.env:NAME}"
     for line in overrides:
@@ -129,8 +128,9 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
         name = typed.lstrip("+~")
         if any(_in_urls(value)):
             kind = f"{'password' if _IN_URL.search(value) else 'key'} in a URL"
-            other = "and name the variable in key_env (a service); otherwise put the whole URL in a variable, and"
-            raise ConfigError(fact.format(name, kind, other, f"{typed}='{reference}' (pgvector: name it in url_env)"))
+            other = "and name the variable in a service's key_env; otherwise, put the whole URL in a variable, and"
+            shown = f"{typed}='{reference}' (for pgvector, name the variable in url_env)"
+            raise ConfigError(fact.format(name, kind, other, shown))
         inside = [(f"{name}.{key}", item.strip()) for key, item in _INSIDE.findall(value)]
         for key, item in [(name, value)] if is_under_secret(name) else inside:
             count = is_count(key, item) or is_count(f"{key}s", item)  # context_token=150 is a misspelt context_tokens
@@ -167,7 +167,7 @@ def mask_text(text: str, *secrets: str) -> str:
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
     """Return a text in which ``anywhere``, ``others``, and the secrets in URLs and of the environment are masked.
 
-    Of ``others``, values of fewer than ``SHORTEST`` characters are masked only as whole words.
+    Values in ``others`` that have fewer than ``SHORTEST`` characters are masked only as whole words.
     """
     if "://" in text:
         text = _QUERY.sub(_mask_query, _IN_URL.sub(rf"\1{MASK}@", text))
@@ -202,7 +202,7 @@ class Secrets:
         return bool(self._values)
 
     def add(self, value: str, *, named: bool) -> None:
-        """Add a value and the secrets in its URLs; ``named`` states that its key is the name of a secret.
+        """Add a value and the secrets in its URLs; ``named`` is true if its key is the name of a secret.
 
         The value itself is not added if it is true, false or null, or has fewer than ``SHORTEST_WORD`` characters
         (``SHORTEST`` if not ``named``).
@@ -218,12 +218,12 @@ class Secrets:
             self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets of ``SHORTEST_WORD`` or more characters in a text's URLs, to mask them outside URLs, too."""
+        """Add the secrets in a text's URLs, except those of fewer than ``SHORTEST_WORD`` characters."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
-        """Return a text with all secrets masked, those of ``SHORTEST`` or more characters in all `spellings`."""
+        """Return a text in which all secrets are masked; long ones (see ``SHORTEST``) are masked in all `spellings`."""
         return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:
@@ -233,7 +233,8 @@ class Secrets:
     def mask_values(self, value: Any) -> Any:
         """Return a copy of a tree of plain values and dataclasses with secrets masked in all texts, including keys.
 
-        If masking makes two keys equal, their values are added if they are integers; otherwise, the last value is kept.
+        If masking makes two keys equal, their values are summed if they are integers; otherwise, the last value is
+        kept.
         """
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **self.mask_values(vars(value)))
@@ -248,7 +249,7 @@ class Secrets:
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
-        """Return a tree of plain values without secrets: masked under the names of secrets, and in all texts."""
+        """Return a tree of plain values in which values under names of secrets, and secrets in texts, are masked."""
         tree = mask(tree)
         return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
 
@@ -256,8 +257,8 @@ class Secrets:
     def masking(self) -> Iterator[None]:
         """Mask secrets in what the block prints and logs, and in the message of a RagsweepError that it raises.
 
-        Control characters in the output are escaped. A writer that emits control sequences writes to the ``styled``
-        stream of ``sys.stdout`` or ``sys.stderr``, and escapes its texts itself.
+        Control characters in the output are escaped. A writer that emits control sequences must write to the ``styled``
+        stream of ``sys.stdout`` or ``sys.stderr``, and must escape its own texts.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(
@@ -275,9 +276,9 @@ class Secrets:
 
 
 def spellings(secret: str) -> Iterator[str]:
-    """Yield the encodings of a secret: verbatim, and as in URLs, JSON, Python, YAML, SQL and base64.
+    """Yield a secret verbatim, and in the encodings of URLs, JSON, Python, YAML, SQL and base64.
 
-    Each line of ``SHORTEST`` or more characters in a secret of several lines is encoded as well.
+    If a secret has several lines, the same is yielded for each line of ``SHORTEST`` or more characters.
     """
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:
@@ -289,7 +290,7 @@ def spellings(secret: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a value is a path of which at least the first folder (or the file itself) exists."""
+    """Return whether a value is a path whose first folder (or the file itself) exists."""
     path = Path(value).expanduser() if value.startswith("~/") else Path(value)
     try:
         return any(part.exists() for part in (path, *path.parents) if part.name)

@@ -1,4 +1,4 @@
-"""Identify code outside ragsweep by a hash of a module's file and of the files that it imports from its own package."""
+"""Identify code outside ragsweep by a hash of a module's file and of the files that are imported from its package."""
 
 import ast
 import hashlib
@@ -15,7 +15,7 @@ def source_digest(module: str) -> str:
     """Return a hash of the files of an imported module and of the modules of its own package that it imports.
 
     Indirect imports are included. For a module without a package, the modules in its folder take the place of the
-    package, unless packages are installed there. Import statements are parsed, not executed, so that neither computed
+    package, unless packages are installed there. Import statements are parsed, not executed, so neither computed
     imports nor data files are included. Returns "" for a module without a file, such as an interpreter session.
     """
     file = getattr(sys.modules[module], "__file__", None)
@@ -52,7 +52,7 @@ def _find_file(home: Path, name: str) -> Path | None:
 def _imports(path: Path, module: str) -> Iterator[str]:
     """Yield the names of the packages that contain a module, and of everything that it imports.
 
-    A compiled module, or one that cannot be parsed, has no known imports.
+    For a compiled module, or a module that cannot be parsed, only the names of these packages are yielded.
     """
     package = module if path.stem == "__init__" else module.rpartition(".")[0]
     parts = package.split(".")

@@ -16,14 +16,14 @@ SURROGATES = re.compile(r"[\ud800-\udfff]")
 """Lone surrogates: legal in a Python string, but not encodable as UTF-8."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
-"""Where a text may be cut: preferably after a line, else after a sentence, else after a word."""
+"""Patterns after which a text may be cut, in order of preference: at the end of a line, of a sentence, of a word."""
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
     """Cut every document into the pieces that ``pieces`` returns for its text, and return their spans.
 
-    Blank pieces are omitted. A document without any other piece becomes a single chunk, so that it can be found by its
-    title and labels that name it remain valid.
+    Blank pieces are omitted. A document whose pieces are all blank becomes a single chunk, so that it can be found by
+    its title, and labels that name it remain valid.
     """
     rows = []
     for document, text in enumerate(corpus.texts):
@@ -56,7 +56,7 @@ def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
 def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
     """Return, for each child, the index of the first parent that contains it entirely (children,).
 
-    Every child must have such a parent. Because the parents are sorted by start, that is the first parent in the same
+    Every child must have such a parent. Because the parents are sorted by start, this is the first parent in the same
     document that does not end before the child.
     """
     stride = int(parents.end.max(initial=0)) + 1
@@ -94,7 +94,7 @@ def merge_neighbours(pieces: Sequence[Piece], size: int) -> list[Piece]:
 
 
 def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
-    """Yield parts of a piece, each of at most ``size`` characters and cut as `last_pause` chooses."""
+    """Yield parts of a piece, each of at most ``size`` characters; `last_pause` determines where to cut."""
     start, end = piece
     while end - start > size:
         pause = last_pause(text, start, start + size)
@@ -104,10 +104,10 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def last_pause(text: str, start: int, end: int) -> int:
-    """Return the position at which to cut ``text[start:end]``, which is in its second half.
+    """Return the position in ``text`` at which to cut the passage ``text[start:end]``.
 
-    This is the position after the last line break there or, without one, after the last end of a sentence or else the
-    last white space; if there is none of these, it is ``end``.
+    Only the second half of the passage is searched. The cut is after its last line break or, if it has none, after its
+    last end of a sentence or else its last white space. If it has none of these, the position is ``end``.
     """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]

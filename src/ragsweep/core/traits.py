@@ -17,7 +17,7 @@ class PartTraits:
     """
 
     version: str | None = None
-    """Version of the class, part of its results' addresses. None: a hash of the source takes its place."""
+    """Version of the class, which is part of its results' addresses; None stands for a hash of the source."""
 
     operational: frozenset[str] = frozenset()
     """Parameters that cannot change a result; the addresses of results do not depend on them."""
@@ -29,7 +29,7 @@ class PartTraits:
     """Of a retriever: {"min_score"} if the pipeline should drop chunks that score below this parameter."""
 
     bounds: tuple[float, float | None] | None = None
-    """Of a retriever: lowest and highest possible score; a highest score of None: unbounded. None: unknown."""
+    """Of a retriever: the lowest and the highest possible score (None for no upper limit); None if both are unknown."""
 
     weighing: frozenset[str] = frozenset()
     """Of a hybrid retriever: parameters that change the result of ``fuse``, but not its latency."""
@@ -50,7 +50,7 @@ class PartTraits:
     """Of a judged metric: true if abstentions are not judged. Empty answers are never judged."""
 
     languages: Sequence[str] = ()
-    """Values of the parameter ``language`` among which ``language: auto`` chooses; empty: "auto" is not replaced."""
+    """Values of ``language`` from which ``language: auto`` selects one; if there are none, "auto" is not replaced."""
 
     requires: Sequence[str] = ()
     """Of an external index: names of the packages that a model exported by ``ragsweep ship`` requires."""

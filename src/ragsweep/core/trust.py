@@ -53,7 +53,7 @@ def find_class(target: str, where: str) -> type:
         found = vars(module).get(name)
         if inspect.isclass(found) and module_name not in PARTS:  # imported from a package that is not trusted
             check_target(f"{found.__module__}.{name}", f"{where}._target_")
-        known = nearest(name, classes) or "; it contains none: define it there, or correct the name"
+        known = nearest(name, classes) or "; the module has no classes: define the class there, or correct the name"
         raise ConfigError(f'{where}._target_: no class "{name}" in {module_name}{known}')
     return classes[name]
 

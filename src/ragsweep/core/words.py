@@ -1,7 +1,7 @@
 """Split text in any script into words, for search, text lengths, comparisons and quotes.
 
-A word is a run of letters, digits and underscores, with the marks on them (vowel signs of Devanagari, for instance).
-In scripts written without spaces, each character counts as a word, because segmentation would need a dictionary; these
+A word is a run of letters, digits and underscores, with their combining marks (such as vowel signs of Devanagari). In
+scripts written without spaces, each character counts as a word, because segmentation would need a dictionary; these
 characters are called unspaced. Each Hangul syllable also counts as a word, because Korean particles are attached to
 words; unspaced characters and Hangul syllables together are called syllabic. In quotes, Korean words are kept whole.
 """
@@ -95,12 +95,12 @@ def word_count(text: str) -> float:
 
 
 def spaced(text: str) -> str:
-    """Return the tokens of a text that contains syllabic characters, joined by spaces; any other text unchanged."""
+    """Return a text that contains syllabic characters as tokens joined by spaces; return any other text unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a character is syllabic, that is, counts as a word by itself."""
+    """Return whether a character is syllabic, that is, a word of its own."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 
@@ -142,7 +142,7 @@ def is_unsegmented(text: str) -> bool:
 
 
 def has_question_mark(text: str) -> bool:
-    """Return whether a text contains a question mark of any script; in a text with Greek letters, also a semicolon."""
+    """Return whether a text contains a question mark of any script, or Greek letters and a semicolon."""
     return any(map(_asks, text)) or (";" in text and _is_greek(text))
 
 

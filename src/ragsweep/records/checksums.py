@@ -1,8 +1,9 @@
-"""Checksums of the ledger, by which reading detects lost, duplicated, renumbered or changed rows.
+"""Checksums of the ledger, which reveal lost, duplicated, renumbered or changed rows when it is read.
 
 Each checksum covers a scope: the records of one sweep, the records without a sweep, or all rows of another table in
-COLUMNS. It is the XOR of the hashes of the rows in the scope. A change to the ledger replaces only the hashes of the
-changed rows, so damage to other rows stays detectable. A record is hashed with its digest instead of its large columns.
+COLUMNS. The checksum is the XOR of the hashes of the rows in the scope. A change to the ledger replaces only the hashes
+of the changed rows, so damage to other rows stays detectable. A record is hashed with its digest instead of its large
+columns.
 """
 
 import hashlib
@@ -52,7 +53,7 @@ def read_whole(connection: sqlite3.Connection, table: str, sweep: str | None = N
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Replace the hashes of single rows, which format 4 has in the table ``seals``, with checksums.
+    """Replace the hashes of single rows, which format 4 stores in the table ``seals``, with checksums.
 
     Raises sqlite3.DatabaseError if a row does not match its hash.
     """

@@ -140,8 +140,8 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
-        An earlier record of the job in its sweep is replaced, and its MLflow run kept. The claim on the job is removed.
-        If ``fenced`` is true and this process does not hold the claim, raises InputError and writes nothing.
+        An earlier record of the job in its sweep is replaced, but its MLflow run is kept. The claim on the job is
+        removed. If ``fenced`` is true and this process does not hold the claim, raises InputError and writes nothing.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -271,7 +271,7 @@ class Ledger:
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Return a list of the record with this id; empty if it does not exist."""
+        """Return a list with the record that has this id; an empty list if there is no such record."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:

@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier format, with a hash per row, that is upgraded when it is opened."""
+"""The format that is written, and an earlier format, with a hash per row, whose files are upgraded when opened."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -46,7 +46,7 @@ BUSY, NOTICE = 60.0, 10.0
 """Maximum seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
-"""The settings of the file's folder, as messages name them."""
+"""The settings that choose the file's folder, as messages name them."""
 
 UNREADABLE = "Could not decode"
 """The start of the message of the OperationalError that sqlite3 raises for text that is not valid UTF-8."""
@@ -114,8 +114,8 @@ class LedgerFile:
             if self.path.exists():
                 state = f"{shutil.disk_usage(self.path.parent).free / 1e6:,.0f} MB free"
             raise TrackingError(
-                f"cannot write results to {self.path}: {fault} ({state}); fix that and rerun the command to resume"
-                f", or set {FOLDER} to another folder"
+                f"cannot write results to {self.path}: {fault} ({state}); fix this problem and rerun the command to"
+                f" resume, or set {FOLDER} to another folder"
             ) from None
 
     @contextmanager
@@ -142,7 +142,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, and raise the errors that a damaged file causes as InputError."""
+        """Yield this thread's connection, and convert errors that are caused by a damaged file to InputError."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork
@@ -174,7 +174,7 @@ class LedgerFile:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and version not in (VERSION, WITH_SEALS):
             raise TrackingError(
-                f"{self.path} was written by another version of ragsweep (format {version}, this one writes {VERSION});"
-                f" move it away, or set {FOLDER} to another folder; the runs that MLflow has are kept"
+                f"{self.path} was written by another version of ragsweep (format {version}; this version writes format"
+                f" {VERSION}); move it away, or set {FOLDER} to another folder; runs in MLflow are kept"
             )
         return int(version)

@@ -39,7 +39,7 @@ class Names:
     def check_free(self, name: str, target: str, signature: str = "") -> None:
         """Raise ConfigError if ``give`` would reject the name as taken.
 
-        ``target`` is "KEY-" for a new sweep with this key, and otherwise "".
+        ``target`` is "KEY-" for a new sweep with the key KEY, and otherwise "".
         """
         with self._file.reading() as connection:
             self._check_free(connection, name, target, signature)

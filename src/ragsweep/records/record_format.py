@@ -204,7 +204,7 @@ def _type(name: str) -> type:
 
 
 def _array(values: Any, kind: type) -> Any:
-    """Return ``values`` with each list in it, also in nested mappings, converted to an array of the type ``kind``."""
+    """Return ``values`` with every list, including those in nested mappings, as an array of the type ``kind``."""
     return map_arrays(values, partial(np.array, dtype=kind))
 
 

@@ -105,9 +105,9 @@ def read_encoded(connection: sqlite3.Connection, row: sqlite3.Row) -> Encoded:
 def count_views(connection: sqlite3.Connection, golden: str) -> int:
     """Return the average number of times that a holdout question of a golden set has been used, rounded up.
 
-    ``golden`` is the digest of the golden set, and `record_view` defines a use. If the holdout of another golden set is
-    used, this counts as the proportion of this set's holdout questions that the other holdout contains, so a golden set
-    to which a question is added keeps nearly all its uses. Return 0 if no holdout has been used.
+    ``golden`` is the digest of the golden set, and `record_view` defines a use. A use of another golden set's holdout
+    counts as a fraction: the share of this set's holdout questions that the other holdout also contains. So a golden
+    set keeps nearly all its uses when a question is added to it. Return 0 if no holdout has been used.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
     questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
@@ -120,8 +120,8 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Write the holdout questions of a result's golden set and, if the result is on the holdout, a use of it.
 
-    A sweep counts as one use, and each evaluation of a single config as another. When a search evaluates finalists,
-    this counts as one use, and as a further use each time that it is repeated after more trials.
+    A sweep counts as one use, and each evaluation of a single config as another. The evaluation of a search's finalists
+    counts as one use, and as a further use each time that it is repeated after more trials.
     """
     golden = facts.undivided
     if facts.held:

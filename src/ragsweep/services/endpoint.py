@@ -59,7 +59,7 @@ class Endpoint(Service):
         Raises:
             CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.
             EndpointFailed: No call to this endpoint can succeed.
-            ConfigError: The key is not in the environment, or money is limited and the model has no price.
+            ConfigError: The key is not in the environment, or the budget limits money and the model has no price.
         """
         parameters = {name: value for name, value in sampling.items() if value is not None}
         body = {"model": self.model, "messages": list(messages), **parameters}

@@ -1,4 +1,4 @@
-"""Exceptions for failed calls to services: of a single call, or of all calls to an endpoint."""
+"""Exceptions for a failed call to a service, and for an endpoint to which all calls fail."""
 
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import SERVER_ERROR

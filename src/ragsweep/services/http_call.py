@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Status codes below 500 after which a call is retried; it is also retried after 5xx other than 501."""
+"""Status codes below 500 after which a call is retried; of the other codes, all 5xx except 501 are retried, too."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Status codes that all other calls would get as well, such as those for a wrong key, a wrong path or a redirect."""
@@ -176,7 +176,7 @@ class Call(Generic[Read]):
             if is_overdue():  # the config's own timeout, whose signal arrived here
                 raise
             name = "timeout" if limit == self.service.timeout else "deadline"
-            way_out = f"raise {name} of the part that calls it, such as llm.{name}"
+            way_out = f"raise {name} of the part that makes the call, such as llm.{name}"
             return _Failure(TIMED_OUT, f"no answer within {limit:.6g} seconds; {way_out}")
         except httpx.TransportError as error:
             return _Failure(CONNECTION_LOST, f"{type(error).__name__} {error}".strip())
@@ -201,7 +201,7 @@ class Call(Generic[Read]):
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
-        """Return a failure for a refusal that may pass; raise CallFailed or EndpointFailed for a permanent refusal."""
+        """Return a failure for a temporary refusal; raise CallFailed or EndpointFailed for a permanent refusal."""
         status, fact = response.status, f"status {response.status}: {response.text}"
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"

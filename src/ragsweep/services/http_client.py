@@ -18,7 +18,7 @@ class Service:
     ``key_env`` is the name of the environment variable with the key, which is read for every call and is not stored. A
     call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a
     timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
-    (except 501). Any other status than 200 is a permanent refusal.
+    (except 501). Any other status except 200 is a permanent refusal.
     """
 
     base_url: str
@@ -39,8 +39,8 @@ class Service:
     def check(self, where: str, url: str = "base_url", key_env: str = "key_env") -> None:
         """Raise ConfigError for invalid values, such as a URL with a password, or a key in place of a variable's name.
 
-        For the message, ``where`` is the config key of the part, and ``url`` and ``key_env`` are the names of its keys
-        for the base URL and for the environment variable.
+        In the messages, ``where`` is the config key of the part; ``url`` and ``key_env`` are the names of its keys for
+        the base URL and for the environment variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
             got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain the key
@@ -99,8 +99,9 @@ class Service:
     async def post(self, request: HttpRequest, read: Callable[[Any], Read], retry_unread: bool = False) -> Timed[Read]:
         """Send a POST request, and return ``read(response)`` and the response time.
 
-        ``read`` gets the response as parsed JSON or an ``EventStream``, and raises ValueError, with the fault as its
-        message, if it cannot use the response. In that case, the call is retried only if ``retry_unread`` is true.
+        ``read`` is called with the response as parsed JSON or an ``EventStream``. If the response is not usable,
+        ``read`` must raise ValueError with the fault as its message; the call is then retried only if ``retry_unread``
+        is true.
 
         Raises:
             CallFailed: The call was refused, its response could not be read, all attempts within ``retries`` and

@@ -22,13 +22,13 @@ FIRST_ALONE = 1.0
 """Maximum seconds for which the first call to a service runs alone, so that a wrong key costs a single request."""
 
 SLOW_AFTER = 4
-"""Number of consecutive failures after which calls are made one at a time, with pauses that grow."""
+"""Number of consecutive failures after which calls are made one at a time, with growing pauses between them."""
 
 DOWN_AFTER = 8
 """Number of consecutive failures, over at least PATIENCE seconds, after which a service counts as down."""
 
 PATIENCE = 20.0
-"""Seconds without a success after which a failing service counts as down; waits that it requested do not count."""
+"""Seconds without a success, excluding requested waits, after which a failing service counts as down."""
 
 PAUSE = 0.5
 LONGEST_PAUSE = 8.0
@@ -37,10 +37,10 @@ REST = 30.0
 """Seconds for which calls to a service that is down are refused; then, a single call is made to probe it."""
 
 POLL = 0.01
-"""Seconds between checks whether the only call that may be in flight has ended."""
+"""Interval in seconds at which to check whether the only call allowed in flight has ended."""
 
 BURST = 1.0
-"""Seconds of unused rate that a rate limiter keeps: the amount for this time may be used at once."""
+"""Seconds for which unused capacity is saved: calls or tokens saved over this time may be used at once."""
 
 
 def parse_retry_after(value: str | None) -> float:
@@ -65,8 +65,8 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
     """Return the seconds to wait, at most LONGEST_WAIT, after the failed attempt with the index ``attempt``, from 0.
 
     If the service requested the wait ``retry_after``, the result is this wait plus jitter, so that not all calls are
-    repeated at the same time. Otherwise, it is a random part of a time that doubles with every attempt ("full jitter",
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
+    repeated at the same time. Otherwise, it is a random fraction of a time that doubles with every attempt ("full
+    jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter).
     """
     if retry_after:
         return min(retry_after + random.uniform(0, SHORTEST_WAIT), LONGEST_WAIT)

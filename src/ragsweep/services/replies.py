@@ -16,7 +16,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS, read_content, separate
 
 MAX_BYTES = 32 * 2**20
-"""Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers have about 6 MB."""
+"""Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers take up about 6 MB."""
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token, to estimate token counts that a service omits; approximately right for English."""
@@ -27,7 +27,7 @@ MAX_TOKENS = 10**9
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
-_LONGER = "raise max_tokens of the part that calls it, such as llm.max_tokens"
+_LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tokens"
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
@@ -106,8 +106,8 @@ class Reply(NamedTuple):
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
     """Return the reply in a chat completion.
 
-    ``tags`` has the names of the tags around thoughts (None: all text is the answer). ``characters`` is the length of
-    the request, from which a missing token count is estimated.
+    ``tags`` has the names of the tags around thoughts (None means that all text is the answer). ``characters`` is the
+    length of the request, from which a missing token count is estimated.
 
     Raises:
         ValueError: The response is not a chat completion, or its text is blank. Another attempt may help.
@@ -124,7 +124,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
     written, parts, _ = read_content(content)
-    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat it in several fields
+    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat the thoughts in several fields
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
     text, thoughts, unclosed = separate(written, tags)
     thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
@@ -141,14 +141,14 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Return the usage of one call; estimate tokens that are not reported from the characters sent and received."""
+    """Return the usage of one call; without reported token counts, estimate them from the numbers of characters."""
     if counts := read_token_counts(response, received):
         return counts._replace(calls=1)
     return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Return the token counts that a service reports, as a usage of 0 calls; None unless it reports both counts.
+    """Return the token counts that a service reports, as a usage of 0 calls; None unless both counts are reported.
 
     ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0.
     """
@@ -181,7 +181,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     except (KeyError, TypeError):
         raise ValueError("no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
-        raise ValueError(f"{count} vectors for {texts} texts; there must be one of each index from 0 to {texts - 1}")
+        raise ValueError(f"{count} vectors for {texts} texts; there must be one for each index from 0 to {texts - 1}")
     for vector in vectors.values():
         if not isinstance(vector, list) or not vector or len(vector) != (dimension or len(vector)):
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"

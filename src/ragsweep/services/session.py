@@ -84,13 +84,13 @@ class ServiceSession:
             runner.close()
 
     def connect(self, part: object) -> None:
-        """Connect the clients of services among the attributes of a part to this session."""
+        """Connect every service client that is an attribute of a part to this session."""
         for value in vars(part).values() if hasattr(part, "__dict__") else ():
             if isinstance(value, Connectable):
                 value.connect(self)
 
     def host(self, base_url: str, key: str) -> HostState:
-        """Return the shared state of the calls to a base URL with a key, of which only a hash is stored."""
+        """Return the state that all calls to a base URL with this key share; only a hash of the key is stored."""
         name = (base_url.rstrip("/"), hashlib.blake2b(key.encode(), digest_size=16).hexdigest())
         return self._hosts.setdefault(name, HostState())
 
@@ -139,7 +139,7 @@ def each(
     """Process items, at most ``at_once`` at a time, and call ``done(index, result)`` as soon as a result is available.
 
     Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the calling
-    thread. The first exception that ``work`` or ``done`` raises cancels all other items, and is raised.
+    thread. The first exception that ``work`` or ``done`` raises cancels all other items, and is re-raised.
     """
 
     async def work_through(rest: Any) -> None:

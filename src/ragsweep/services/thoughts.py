@@ -25,7 +25,7 @@ THINKING_PARTS, TEXT_PARTS = ("thinking", "reasoning", "redacted_thinking"), ("t
 
 
 class Separated(NamedTuple):
-    """A reply separated into answer and thoughts; ``unclosed``: it ends within the thoughts and has no answer."""
+    """A reply separated into answer and thoughts; ``unclosed`` is true if it ends within the thoughts."""
 
     answer: str
     thoughts: str = ""
@@ -47,9 +47,9 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     a chat template may write the opening tag at the end of ``prompt``; in this case, a reply without a closing tag has
     no answer.
 
-    Three kinds of tags are plain text: tags in code, tags in a reply that is entirely JSON, and an opening tag within a
-    line if no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and CLOSING match
-    further kinds of tags.
+    Three kinds of tags are treated as plain text: tags in code, tags in a reply that is entirely JSON, and an opening
+    tag within a line if no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and
+    CLOSING match further kinds of tags.
     """
     if not tags or _is_json(text):
         return Separated(text)
@@ -84,7 +84,7 @@ def read_content(content: Any) -> Separated:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind not in (*THINKING_PARTS, *TEXT_PARTS):
             known = ", ".join((*TEXT_PARTS, *THINKING_PARTS))
-            raise ValueError(f"a part of its content is {part!r:.60}, not of a known type ({known})")
+            raise ValueError(f"a part of the content is {part!r:.60}, not of a known type ({known})")
         texts[kind in THINKING_PARTS].append(_text_of(part, kind))
     return Separated("".join(texts[False]), "".join(texts[True]))
 
@@ -92,7 +92,7 @@ def read_content(content: Any) -> Separated:
 def _text_of(part: Mapping[str, Any], kind: str) -> str:
     """Return the text of a part, which is in the field named after its type, in ``text`` or in ``summary``.
 
-    Encrypted thoughts have no text: "". Raises ValueError for any other part without text.
+    Returns "" for encrypted thoughts. Raises ValueError for any other part without text.
     """
     if kind == "redacted_thinking":  # encrypted
         return ""
@@ -101,7 +101,7 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
     texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
     known = [text for text in texts if isinstance(text, str)]
     if len(known) < len(texts):
-        raise ValueError(f"a part of its content has no text: {part!r:.60}")
+        raise ValueError(f"a part of the content has no text: {part!r:.60}")
     return "".join(known)
 
 

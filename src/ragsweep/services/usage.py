@@ -57,7 +57,7 @@ def sum_usage(*used: Usage) -> Usage:
 
 @dataclass
 class UsageMeter:
-    """Counts the usage of one command in one process, and has its prices and its budget."""
+    """Counts the usage of one command in one process, and holds the command's prices and budget."""
 
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
@@ -68,7 +68,7 @@ class UsageMeter:
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set budget and prices; return whether the budget changed, so that earlier usage does not count against it."""
+        """Set budget and prices; return whether the budget is new, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
@@ -76,7 +76,7 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str) -> None:
-        """Raise ConfigError if money is limited and a model has no price, because the limit could not be enforced."""
+        """Raise ConfigError if the budget limits money and a model has no price: the limit could not be enforced."""
         if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
             pattern = re.sub(r"[^\w.-].*", "*", model)
             raise ConfigError(
@@ -91,7 +91,7 @@ class UsageMeter:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
                 if limit is not None and used >= limit:
                     fact = f"the budget is spent: budget.{name}={limit:.10g}, used {used:.10g}"
-                    way_out = f"raise it{', or run again for the rest' if limit else ''}"
+                    way_out = f"raise the limit{', or run again to make the remaining calls' if limit else ''}"
                     raise CallFailed(f"{fact}; {way_out}", BUDGET_SPENT)
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 

@@ -1,4 +1,4 @@
-"""Analyse the outcomes of answers: by kind of question, relative to answers without context, and by support."""
+"""Analyse the outcomes of answers by kind of question, by the effect of the context, and by the answers' support."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,8 +36,8 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must have the same golden set and agree in the keys of ``SAME``; the first such config counts. Configs
-    without such a counterpart, without answers, or without their success metric are left out.
+    The two must have the same golden set and agree in the keys of ``SAME``; if several configs do, the first is used.
+    Configs without such a counterpart, without answers, or without their success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -61,9 +61,10 @@ def success_of(result: Result) -> Success:
 
 
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
-    """Count the outcomes of the answerable questions, and of the unanswerable ones by type; empty without answers.
+    """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
-    Questions with a failed answer, and answerable ones without a known correct answer, count as unknown.
+    The outcome of a question is unknown if its answer failed, or if it is answerable but its correct answer is not
+    known. Without answers, the list is empty.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []

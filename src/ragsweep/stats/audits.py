@@ -28,8 +28,9 @@ class LegComparison:
 
     ``difference`` is hybrid minus leg, in the metric's unit and direction; ``low`` and ``high`` are the ends of a
     simultaneous interval (NaN if unknown). ``p_holm`` is the p-value of the randomisation test, with Holm's correction
-    for all legs (and slices). ``worse`` and ``better`` state whether the hybrid is worse, or better, beyond chance.
-    ``wins`` and ``losses`` count the questions on which the hybrid scores better, and worse.
+    for all legs (and slices). ``worse`` and ``better`` are true if the hybrid is significantly worse or significantly
+    better. ``wins`` and ``losses`` count the questions on which the hybrid scores better and those on which it scores
+    worse.
     """
 
     leg: str
@@ -51,7 +52,7 @@ class LegComparison:
 
     @property
     def lead(self) -> float:
-        """The amount by which the leg's mean is better than the hybrid's; negative if it is worse."""
+        """The amount by which the leg's mean is better than the hybrid's; negative if the leg's mean is worse."""
         return -self.difference if self.higher_is_better else self.difference
 
     @property
@@ -76,8 +77,9 @@ class UniqueRecall:
 class FusionAudit:
     """A hybrid compared with its legs by one metric, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``oracle`` is the mean if the best leg were chosen for each question. A hybrid may exceed it, because fused rankings
-    are new rankings. ``by_question`` has the scores of the hybrid ("") and of each leg for every scored question.
+    ``oracle`` is the mean that would result if the best leg were chosen for each question. A hybrid may exceed
+    ``oracle``, because a fused ranking may be better than the rankings of all legs. ``by_question`` has the scores of
+    the hybrid ("") and of each leg for every scored question.
     """
 
     config: str
@@ -126,7 +128,7 @@ class BetterLeg:
 
     @property
     def shown(self) -> bool:
-        """Whether the leg is better beyond chance."""
+        """Whether the leg's lead is significant, that is, whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
@@ -142,8 +144,8 @@ class DegradedSlices(NamedTuple):
 class LongerContext:
     """The mean context tokens of two configs, and the differing keys that may explain the longer context.
 
-    ``equal`` has overrides that give both configs contexts of about the same length; it is empty if these would need
-    more than ``depth`` chunks.
+    ``equal`` has overrides that give both configs contexts of about the same length; it is empty if such contexts would
+    need more than ``depth`` chunks.
     """
 
     tokens_before: float
@@ -163,7 +165,7 @@ class DistractorLoss(NamedTuple):
 
 
 class Audits(NamedTuple):
-    """Checks beyond the deciding metric, mostly of the choice; all rows are rows of the deciding comparison."""
+    """Checks beyond the deciding metric, mostly of the chosen config; rows are those of the deciding comparison."""
 
     refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> their number
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
@@ -189,9 +191,9 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make the context of one of two configs longer, if this can only raise the metric.
 
-    Empty unless the metric is one of ``RISING``, the configs differ only in ``LENGTHENING`` keys, all in the same
-    direction (so that the longer context begins with the shorter one), and no question scores worse with the longer
-    context.
+    The result is empty unless the metric begins with one of ``RISING``, the configs differ only in ``LENGTHENING``
+    keys, all in the same direction (so that the longer context begins with the shorter one), and no question scores
+    worse with the longer context.
     """
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return ()
@@ -207,7 +209,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than others, if this can only raise the metric."""
+    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric."""
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
 
@@ -229,9 +231,9 @@ def _number(run: Run, name: str) -> float:
 def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
     """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
 
-    None if the metric does not rise with the length, if the length of a context was not measured or was 0, or if
-    ``after`` is longer by a factor below ``LONGER``. Also None if no key explains the greater length. A key of the
-    chunker, ``top_k`` or ``context_budget`` explains it if its values differ and that of ``after`` is not the smaller
+    Return None if the metric does not rise with the length, if the length of a context was not measured or was 0, if
+    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. A chunker parameter,
+    ``top_k`` or ``context_budget`` explains it if its values differ and the value in ``after`` is not the smaller
     number.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
@@ -251,8 +253,8 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
 def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
     """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
 
-    A budget alone would cut the longer contexts without lengthening the shorter ones. Empty if that ``top_k`` would
-    exceed ``depth``.
+    A budget alone would cut the longer contexts without lengthening the shorter ones. The result is empty if that
+    ``top_k`` would exceed ``depth``.
     """
     per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
     top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # a question's chunks may be shorter than the mean chunk
@@ -262,7 +264,7 @@ def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...
 
 RATE = "distractor_rate"
 FEWEST_CHANGES = 10
-"""Minimum number of questions that count, for ``distractor_loss`` to return a result."""
+"""Minimum number of questions that ``distractor_loss`` needs to return a result."""
 
 Columns = Mapping[str, Sequence[Any]]
 """A table of outcomes by column (see results.Result)."""
@@ -273,8 +275,8 @@ def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | 
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the
     difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Questions count as independent, even those on one document. None if fewer than ten questions
-    count.
+    does not prove a cause. Questions are treated as independent, even those on the same document. Return None if fewer
+    than ten questions count.
     """
     scores: dict[str, tuple[list[float], list[float]]] = {}
     for table in tables:

@@ -67,10 +67,10 @@ def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:
 def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"] = "none") -> float:
     """Return the chance-corrected agreement of two raters of the same items.
 
-    It is Cohen's kappa (1960) or, with ``weights``, his weighted kappa (1968), in which a disagreement costs the
-    distance between the two values or the square of this distance. Values are compared as numbers, not as ranks, so
-    scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks. NaN without items,
-    or if both raters always give the same single value.
+    The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968), in which the cost of a
+    disagreement is the distance between the two values or the square of this distance. Values are compared as numbers,
+    not as ranks, so scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks.
+    Return NaN without items, or if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
@@ -88,7 +88,7 @@ RATED = range(10, 5001)
 
 
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
-    """Bound kappa by the percentile bootstrap over items (1,000 resamples, fixed seed).
+    """Return kappa with its interval, from the percentile bootstrap over items (1,000 resamples, fixed seed).
 
     The bounds are NaN if the number of items is not in ``RATED``. They are also NaN if a rater gives only one value:
     kappa would be 0 in every resample, and an interval without width would be misleading.
@@ -195,11 +195,11 @@ class PassMark(NamedTuple):
 class Calibration:
     """The agreement of one metric's judge with human labels.
 
-    A score passes from ``threshold``, or below it if lower is better. ``kappa`` compares passes and fails;
-    ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is the share of all verdicts that pass;
-    ``corrected_passed`` corrects it for the judge's errors. ``mean`` is the mean score; ``corrected_mean`` corrects it
-    by the labels. ``corrected_mean`` is NaN if there are too few labels, or if all labels are 0 or 1 (wrong or right)
-    although some scores are fractions.
+    A score passes if it is at least ``threshold`` or, if lower is better, if it is below ``threshold``. ``kappa``
+    compares passes and fails; ``weighted_kappa`` compares the scores, with quadratic weights. ``passed`` is the share
+    of all verdicts that pass; ``corrected_passed`` is this share, corrected for the judge's errors. ``mean`` is the
+    mean score; ``corrected_mean`` is this mean, corrected by the labels. ``corrected_mean`` is NaN if there are too few
+    labels, or if all labels are 0 or 1 (wrong or right) although some scores are fractions.
     """
 
     metric: str
@@ -236,7 +236,7 @@ def measure(
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
         threshold: The scores that pass, for verdicts and labels.
-        sources: Question -> its cluster; None: each question is its own cluster.
+        sources: Question -> its cluster; None means that each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
     Raises:

@@ -39,7 +39,10 @@ class Costs(Protocol):
         """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none."""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether the cost ``name`` is at least a tenth lower for ``row`` than for ``other``, beyond chance."""
+        """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
+
+        The difference must also be at least a tenth of the higher cost.
+        """
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Against:
     """The choice compared with another config, ``row``.
 
     ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead.
-    ``lost`` is the expected size of its deficit, given that its true mean is worse; 0 if that is practically
-    impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
+    ``lost`` is the expected size of the choice's deficit, given that its true mean is worse; 0 if a worse true mean is
+    practically impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
     """
 
     row: int
@@ -61,10 +64,10 @@ class Against:
 class Choice:
     """The recommended config; all rows are rows of the sweep's matrix.
 
-    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred; the expected loss of
-    either against ``best`` must be below ``loss``. ``row`` is None if no config is within the ``limits``. ``cost`` is
-    the name of the cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare losses on
-    the choice's lead over the baseline.
+    ``row`` is the choice: ``best``, unless a cheaper config or the declared baseline is preferred; such a config must
+    have an expected loss against ``best`` below ``loss``. ``row`` is None if no config is within the ``limits``.
+    ``cost`` is the name of the cost for which a cheaper config was preferred, else "". ``losses`` is the effect of rare
+    losses on the choice's lead over the baseline.
     """
 
     row: int | None

@@ -66,7 +66,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 def computed_otherwise(one: Run, other: Run) -> bool:
     """Return whether two rankings have different addresses although their settings and corpus are the same.
 
-    The reason is another dtype, model file or library version. False if either ranking has no address.
+    The cause is a different dtype, model file or library version. Return False if either ranking has no address.
     """
     addresses = [run.addresses.get("ranking", "") for run in (one, other)]
     same = not any(name.partition(".")[0] in RANKED_BY for name in differing_parameters(one, other))
@@ -83,9 +83,9 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, a mapping from every factor of the sweep to its value in this config.
 
-    A parameter of a part that varies between configs counts only if it differs between configs with the same option of
-    this part. It is then a factor of its own if every config has it; otherwise it is appended to the part's value, as
-    in ``hybrid_rrf k=20``.
+    If a part varies between configs, a parameter of this part counts only if it differs between configs with the same
+    option of the part. The parameter is then a factor of its own if every config has it; otherwise it is appended to
+    the part's value, as in ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}
     roots = {name: next((part for part in _parents(name) if part in columns), name) for name in columns}
@@ -208,8 +208,8 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
         raise InputError(
-            "the compared runs share no comparable metric, which is a mean of scores with a better direction; run all"
-            " of them again with one"
+            "the compared runs share no comparable metric, that is, no mean of scores with a better direction;"
+            " run all of them again with such a metric"
         )
     if not chosen:
         raise InputError(
@@ -232,7 +232,7 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
 
 
 def check_scored(result: Result, metrics: Iterable[str]) -> None:
-    """Raise InputError if one of the metrics was measured but has no score on any question: nothing can be compared."""
+    """Raise InputError if one of the metrics was measured but has no score on any question."""
     for metric in metrics:
         if metric in result.summaries.metrics and (reason := _unscored(result, metric)):
             usable = [name for name in result.summaries.metrics if not reason_incomparable([result], name)]
@@ -241,7 +241,7 @@ def check_scored(result: Result, metrics: Iterable[str]) -> None:
 
 
 def _unscored(result: Result, metric: str) -> str:
-    """Describe a metric without any score, with the count of each reason; "" if any question has a score."""
+    """Return why no question has a score of a metric, with the count of each reason; "" if any question has one."""
     summary = result.summaries.metrics[metric]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary.reasons.items())
     return "" if summary.n_scored else f"no question of {result.name} could be scored: {reasons or 'none was asked'}"
@@ -250,7 +250,7 @@ def _unscored(result: Result, metric: str) -> str:
 def is_mean(result: Result, metric: str) -> bool:
     """Return whether a metric's value is the (weighted) mean of its column rather than a quantile.
 
-    True for a value of NaN; False for any other value if the column has no scores.
+    Return True for a value of NaN; return False for any other value if the column has no scores.
     """
     column = np.array(result.questions.get(metric, ()), dtype=np.float64)
     known, value = ~np.isnan(column), result.summaries.metrics[metric].value

@@ -57,10 +57,11 @@ class ConfigCosts:
         return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether the cost ``name`` is at least a tenth lower for ``row`` than for ``other``, beyond chance.
+        """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
 
-        A mean is tested question by question; False if either config has too few scores. Quantiles of latencies are
-        tested by ``latency_apart``; a quantile of any other cost is never shown to be lower.
+        The difference must also be at least a tenth of the higher cost. A mean is tested question by question; the
+        result is False if either config has too few scores. Quantiles of latencies are tested by ``latency_apart``; a
+        quantile of any other cost is never shown to be lower.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -72,7 +73,7 @@ class ConfigCosts:
     def difference(self, name: str, row: int, other: int) -> Differences | None:
         """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
 
-        None for a quantile, or if either config has too few scores for this cost.
+        Return None for a quantile, or if either config has too few scores for this cost.
         """
         matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
         if matrix is None or not {*pair} <= {*matrix.configs}:
@@ -105,8 +106,8 @@ SLICED = 20
 SET_LEVEL = 0.975
 """Level of ``all_pairs`` with a baseline.
 
-The intervals against the baseline exclude the best config by mistake in up to 2.5 % of sweeps, and the pairs may do so
-in another 2.5 %.
+The intervals against the baseline exclude the best config by mistake in up to 2.5 % of sweeps, and the comparison of
+all pairs may do so in another 2.5 %.
 """
 
 
@@ -119,12 +120,12 @@ def compare_configs(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by the first objective, and by further objectives, headline and judged metrics.
 
-    ``baseline`` names the config in production, if one is declared; else differences are against ``reference``, by
-    default the choice. Configs that a race dropped, that failed, or that have too few scores of the deciding metric
-    (``coverage``) are left out; ``set_aside`` lists further excluded configs, which are not in ``results``. Any other
-    metric with too few scores in a compared config is skipped. If the objective is not a mean with a direction (a
-    quantile, for example), if it was not measured for every config, or if fewer than two configs have enough scores for
-    it, the next comparable metric replaces it.
+    ``baseline`` names the config in production, if one is declared. Without a baseline, differences are from
+    ``reference``, which is by default the choice. Configs that a race dropped, that failed, or that have too few scores
+    of the deciding metric (``coverage``) are left out; ``set_aside`` lists further excluded configs, which are not in
+    ``results``. Any other metric with too few scores in a compared config is skipped. If the objective is not a mean
+    with a direction (a quantile, for example), if it was not measured for every config, or if fewer than two configs
+    have enough scores for it, the next comparable metric replaces it.
     """
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]

@@ -32,7 +32,7 @@ class ExcludedConfig(NamedTuple):
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that are mere references because they answer with fields of the case; empty if all do so."""
+    """List the configs that answer with fields of the case, only for reference; the list is empty if all do so."""
     found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -103,8 +103,8 @@ class SweepComparison:
     def may_be_best(self) -> Flags:
         """Flags of the configs that may be the best: those that are not shown to be worse than another config.
 
-        Both the comparison of all pairs and the comparison with the reference count. The best config is among them with
-        95 % confidence: the errors of the pairs and of a baseline's own intervals add up to at most 5 %.
+        A config can be excluded by the comparison of all pairs or by the comparison with the reference. The best config
+        is flagged with 95 % confidence: the error probabilities of the two comparisons add up to at most 5 %.
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():
@@ -120,7 +120,8 @@ class SweepComparison:
     def is_better(self) -> bool:
         """Whether the choice is likely better than the declared baseline, and its lead survives rare losses.
 
-        An interval alone is not enough: only the posterior allows for skewed differences. False without a baseline.
+        An interval alone is not enough: only the posterior allows for skewed differences. The result is False without a
+        baseline.
         """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:
@@ -129,7 +130,7 @@ class SweepComparison:
 
     @property
     def means(self) -> Doubles:
-        """The configs' means over the questions that all of them have scores for, corrected if there are labels."""
+        """The configs' means over the questions with a score in every config, corrected if there are labels."""
         found = self.corrections.get(self.metric)
         return np.asarray(self.matrix.values.mean(axis=1)) if found is None else found.means
 

@@ -26,7 +26,7 @@ def conclude(
     """Draw the conclusion of a sweep from the ``comparison`` of its configs.
 
     ``results`` are the results of these configs. ``finals`` is the comparison of a search's ``finalists`` on the
-    holdout; if given, it decides. ``where`` is described in :class:`SweepConclusion`.
+    holdout; if given, ``finals`` decides. ``where`` is described in :class:`SweepConclusion`.
     """
     everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)
@@ -50,9 +50,9 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 
 
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
-    """Return the row over which the choice has an unproven lead, and the number of questions needed to show it.
+    """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
-    The lead is that over the declared baseline or, without one, over the runner-up. Both are None if this lead is shown
+    The other row is the declared baseline or, without one, the runner-up. Both results are None if this lead is shown
     or the two configs are equal, if neither of the two is the reference, or if labels correct the differences. The
     number alone is None if it is unknown.
     """
@@ -78,10 +78,10 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return the first further metric by which the choice is shown worse, and a row; None if there is no such metric.
+    """Return the first further metric by which the choice is shown to be worse, and a row; None without such a metric.
 
-    If the choice is the reference, the row is that of the best config that is shown better; else it is that of the
-    choice itself, which is shown worse than the reference. Costs and latencies do not count.
+    If the choice is the reference, the row is that of the best config that is shown to be better; else it is that of
+    the choice itself, which is shown to be worse than the reference. Costs and latencies do not count.
     """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):

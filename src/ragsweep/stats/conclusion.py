@@ -40,7 +40,7 @@ the choice is another config, but not shown to be better; there is a choice but 
 
 
 class SweepEvidence(NamedTuple):
-    """The configs other than the reference by verdict, and the questions needed to show the lead of the choice."""
+    """The configs other than the reference, grouped by verdict, and the number of questions needed to show a lead."""
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
@@ -104,8 +104,8 @@ class SweepConclusion:
 def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     """Return the names of the two configs to compare first, the baseline and the candidate.
 
-    The candidate is the choice, or the best config if there is no choice. The baseline is the reference. If that is the
-    candidate itself, the baseline is the runner-up or, without a runner-up, the first other config.
+    The candidate is the choice, or the best config if there is no choice. The baseline is the reference. If the
+    reference is the candidate itself, the baseline is the runner-up or, without a runner-up, the first other config.
     """
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference
@@ -117,7 +117,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PairComparison:
-    """A pair compared within its family: ``rows`` are its rows in ``matrix``, first the baseline of ``found``."""
+    """The comparison of a pair within its family; ``rows`` has the rows of the baseline and candidate in ``matrix``."""
 
     matrix: Matrix
     rows: tuple[int, int]
@@ -183,9 +183,9 @@ class PairConclusion:
 class Family:
     """The configs among which a pair is compared: the configs of its sweep, or the pair alone.
 
-    ``baseline`` is the sweep's declared baseline. The interval of a pair with the baseline holds together with the
-    intervals of all other configs against the baseline. The interval of any other pair holds together with the
-    intervals of all pairs.
+    ``baseline`` is the sweep's declared baseline. The interval of a pair with the baseline holds simultaneously with
+    the intervals of all other configs against the baseline. The interval of any other pair holds simultaneously with
+    the intervals of all pairs.
     """
 
     results: Sequence[Result]
@@ -246,7 +246,10 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 
 
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
-    """Correct a metric's difference by its labels: NaN if too few labels count, InputError if a config has none."""
+    """Correct a metric's difference by its labels; the result is NaN if too few labels count.
+
+    Raises InputError if one of the two configs has no label that counts.
+    """
     matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found, matrix.metric)

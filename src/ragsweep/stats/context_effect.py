@@ -33,8 +33,8 @@ class ContextEffect:
     """A comparison of answers with and without context.
 
     ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the other
-    questions. ``always_abstains``: the config without context refused all questions (apart from failed answers), so
-    that only refusals can be "known already".
+    questions. ``always_abstains`` is true if the config without context refused all questions (apart from failed
+    answers): then only refusals can be "known already".
     """
 
     kinds: Mapping[str, str]
@@ -62,7 +62,7 @@ class ContextEffect:
 
 
 class Success(NamedTuple):
-    """The rule by which a question is solved: its score is at least (if lower is better, at most) the threshold."""
+    """The rule for when a question is solved: its score is at least (if lower is better, at most) the threshold."""
 
     metric: str = METRIC
     threshold: float = 0.5
@@ -118,7 +118,7 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
 
     ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
     only the one with context does, and "hurt" if only the one without does. If neither does, it is "abstained" if the
-    config with context refused it, else "never solved".
+    config with context refused to answer it, else "never solved".
 
     Raises:
         InputError: A table lacks the deciding column, or has no answers.
@@ -157,9 +157,9 @@ def refuses_all(result: Result) -> int:
 def exact_mcnemar(helped: int, hurt: int) -> float:
     """Return the two-sided p-value of the difference between two paired shares, from the counts of pairs that differ.
 
-    By chance, half of the pairs that differ would go each way. So the p-value is twice the smaller tail of the
-    binomial distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between
-    correlated proportions", in its exact form). It is 1 if no pair differs.
+    By chance, half of the pairs that differ would go each way. So the p-value is twice the smaller tail of the binomial
+    distribution with p = 1/2, at most 1 (McNemar 1947, "Note on the sampling error of the difference between correlated
+    proportions", in its exact form). The p-value is 1 if no pair differs.
     """
     from scipy.special import bdtr
 

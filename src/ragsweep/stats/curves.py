@@ -1,4 +1,4 @@
-"""The curve of a metric over a swept number: its band, its flat region, and the value that cross-validation chooses."""
+"""The curve of a metric over a numeric parameter: band, flat region, and the value that cross-validation chooses."""
 
 import math
 from collections import defaultdict
@@ -21,7 +21,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Point:
-    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often it is ``chosen``.
+    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often the value is chosen.
 
     ``chosen`` is the share of training sets (nine tenths of the questions, in whole clusters) in which this value has
     the best mean; NaN with fewer than ten clusters.
@@ -39,10 +39,10 @@ class Point:
 class Curve:
     """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of values around the best that are not shown worse than any other. ``chosen`` is the value
-    that cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean of such
-    a choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with fewer than
-    ten clusters.
+    ``flat`` is the range of values around the best that are not shown to be worse than any other. ``chosen`` is the
+    value that cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean
+    of such a choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with
+    fewer than ten clusters.
     """
 
     parameter: str
@@ -58,8 +58,9 @@ class Curve:
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
     """Return one curve for each group of configs that differ only in ``parameter``, with at least three values of it.
 
-    Only COMPLETE configs with a score of the metric and a number as value count. Empty for a metric without a
-    direction. ``parameter`` is a key of ``Run.parameters``: ``retriever.alpha``, for example.
+    Only COMPLETE configs that have a score of the metric and a numeric value of the parameter are used. The list is
+    empty for a metric without a direction. ``parameter`` is a key of ``Run.parameters``: ``retriever.alpha``, for
+    example.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
     for result in results:

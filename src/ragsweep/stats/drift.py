@@ -1,4 +1,4 @@
-"""Compare served requests with evaluated questions, as two samples: by shares, orders and ratios."""
+"""Compare served requests with evaluated questions as two samples: by shares, by order and by ratios."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SAME: Verdict = "same"
 OPEN: Verdict = "open"
 
 TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
-"""Largest changes that are not drift: of a share, of a probability from .5, and (as a factor) of a typical number."""
+"""Largest changes that are not drift: of a share, of a probability (from .5), and of a typical number (a factor)."""
 
 NOISE = 1e-6
 """Tolerance for equality, relative to the largest number: scores computed on two machines differ by rounding."""
 
 ROUNDING = 1e-12
-"""Tolerance of a sum of weights."""
+"""Tolerance for the rounding error of a sum of weights."""
 
 FEWEST = 10
 """Minimum number of independent questions on each side for a comparison."""
@@ -88,11 +88,12 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 
 
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound a share by Clopper and Pearson (1934), with the sample's effective number of questions.
+    """Bound a share by Clopper and Pearson's method (1934), with the sample's effective number of questions.
 
     With this number of questions the binomial variance equals the variance by clusters. The number is at least that of
-    ``independent`` questions, and at most the effective number without clusters. It is that of independent questions if
-    the share is 0 or 1 or all clusters have the same mean, because the variance by clusters is then unknown.
+    ``independent`` questions, and at most the effective number without clusters. It equals the number of independent
+    questions if the share is 0 or 1 or all clusters have the same mean, because the variance by clusters is then
+    unknown.
     """
     from scipy.special import betaincinv
 
@@ -129,11 +130,12 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 
 
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Estimate and bound the probability that a number of ``now`` is larger than one of ``before``; ties count half.
+    """Bound the probability that a number in ``now`` is larger than a number in ``before``; ties count half.
 
     The variance is computed by cluster, from how the numbers of each side rank among the other side's (DeLong et al.,
     Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
-    (Satterthwaite). If the samples hardly overlap, this variance vanishes: half a pair is then counted as reversed.
+    (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted as being in
+    the opposite order.
     """
     from scipy.special import stdtrit
 
@@ -171,8 +173,8 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
     """Bound the typical ratio of the numbers of ``now`` to the numbers of ``before``; all must be above 0.
 
     If ``now`` is divided by this ratio, neither sample is more likely to have the larger number (Hodges and Lehmann,
-    Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that ``superiority`` does not exclude:
-    from 0 to infinity if the samples are too small to exclude any.
+    Annals of Mathematical Statistics 34, 1963). The interval contains the ratios that ``superiority`` does not exclude;
+    it extends from 0 to infinity if the samples are too small to exclude any ratio.
     """
     logs = [sample._replace(values=np.log(sample.values)) for sample in (now, before)]
     reach = float(
@@ -184,7 +186,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Find the least ratio where entry ``end`` of ``superiority`` is at most .5; 0 if always, infinity if never."""
+        """Find the least ratio at which entry ``end`` of ``superiority`` is at most .5, from 0 to infinity."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0

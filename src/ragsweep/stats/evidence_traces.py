@@ -14,9 +14,9 @@ from ragsweep.core.results import Result
 class Traces:
     """The path of each piece of evidence through the stages. Ranks count from 1; 0 means absent.
 
-    Arrays have one entry per piece, unless noted. ``held`` is 1 if a single chunk contains enough of the piece, else
-    the largest share of it in any chunk. ``top`` and the arrays in ``scores`` have one entry per question, NaN if
-    unknown.
+    Arrays have one entry per piece, unless noted. ``held`` is 1 if a single chunk contains enough of the piece, and
+    otherwise the largest share of the piece in any chunk. ``top`` and the arrays in ``scores`` have one entry per
+    question, NaN if unknown.
     """
 
     questions: Sequence[str]  # ids
@@ -46,7 +46,7 @@ class Traces:
 
 
 def read_traces(result: Result) -> Traces | None:
-    """Read the paths of a result's evidence; None for a result without evidence or an older record without paths."""
+    """Read the paths of a result's evidence; return None if it has no evidence, or is an older record without paths."""
     ranks, config = result.questions.evidence, result.run.config
     if ranks is None or not len(ranks.ranked):
         return None

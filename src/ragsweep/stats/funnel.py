@@ -32,9 +32,9 @@ class StageLoss:
 class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
-    ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is how much the change adds to it.
-    ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound`` the gain is
-    an upper bound, which a config with this change may not reach.
+    ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is the amount that the change adds to the
+    recall. ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound`` the
+    gain is an upper bound, which a config with this change may not reach.
     """
 
     change: str  # the stage that changes
@@ -86,8 +86,8 @@ class Funnel:
 def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
 
-    None for a result without evidence, and for older records without paths. Evidence in the context is not lost. Any
-    other piece was lost by the first stage of ``STAGES`` whose condition holds:
+    Return None for a result without evidence, and for older records without paths. Evidence in the context is not lost.
+    Any other piece was lost by the first stage of ``STAGES`` whose condition holds:
 
     - corpus: no chunk has any of it; chunking: no chunk has enough of it (``evidence.threshold``);
     - index: exact search has it among its candidates, but no leg does; or exact search has it in its first ``top_k``,
@@ -95,8 +95,8 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     - retrieval: no leg has it among its candidates;
     - fusion: a leg has it, but the fused ranking does not; or a leg has it in its first ``top_k``, but neither the
       fused nor the final ranking does;
-    - reranking: the ranking before the reranker has it, but the one after does not; or the one before has it in its
-      first ``top_k``, but the one after does not;
+    - reranking: the ranking before the reranker has it, but the ranking after the reranker does not; or the ranking
+      before has it in its first ``top_k``, but the ranking after does not;
     - top_k: no ranking has it in its first ``top_k``;
     - budget: it is in the first ``top_k``, but beyond the token budget.
     """
@@ -161,7 +161,7 @@ def _lost_at(traces: Traces) -> Numbers:
 
 
 def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
-    """Map each question with all its evidence in the context and a scored answer to whether the answer fails it."""
+    """Return, by question, whether a scored answer with all evidence in its context fails to solve the question."""
     if success is None or "answer" not in questions or success.metric not in questions:
         return {}
     scores = zip(questions["question_id"], questions[success.metric], strict=True)

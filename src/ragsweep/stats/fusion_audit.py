@@ -77,8 +77,8 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
     """Return a hybrid's best leg if this leg is notably better than the hybrid's final ranking; else None.
 
-    ``LegComparison.notable`` defines "notably". None also if there is no :func:`fusion_audit`. The leg has the same
-    ``top_k`` and budget and no reranker. ``metric`` is one of :func:`audited_metrics`, by default the first.
+    ``LegComparison.notable`` defines "notably". Return None also if there is no :func:`fusion_audit`. The leg has the
+    same ``top_k`` and budget and no reranker. ``metric`` is one of :func:`audited_metrics`, by default the first.
     """
     audit = fusion_audit(result, metric, True)
     if audit is None:
@@ -153,7 +153,7 @@ def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
     """Return the worst slices where a leg alone is notably better than the config.
 
     The metric is the first of :func:`audited_metrics` with such a slice. Of its ``most`` worst slices, the worst one
-    and all significant ones are returned, the worst first. None if no metric has such a slice.
+    and all significant ones are returned, the worst first. Return None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

@@ -1,4 +1,4 @@
-"""The checks of a gate: a condition on a metric, on all questions, in slices, or question by question."""
+"""The checks of a gate: each tests a condition on a metric on all questions, in a slice, or question by question."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -117,7 +117,7 @@ def check_direction(condition: Condition, result: Result) -> None:
 
 
 def check_reachable(condition: Condition, result: Result, bounds: tuple[float, float]) -> None:
-    """Raise ConfigError for a margin that every score is within, a gain that none can reach, or a bound out of range.
+    """Raise ConfigError for a margin that no loss exceeds, a gain that no score reaches, or a bound out of range.
 
     ``bounds`` are the lowest and the highest value of the metric. A margin that is a share of the baseline's mean is
     refused only if it is 100 % or more, higher is better, and no value is below 0.

@@ -152,7 +152,7 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config that a label's run names, by name or by the start of its run id; None if no config.
+    """Return the row of the config that has this name, or a run id that begins with it; None if there is none.
 
     Raises:
         InputError: The run matches more than one config.

@@ -54,7 +54,7 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores the ends are from Student's t, and NaN if all scores are equal; all three without scores.
+    With fewer than ten scores the ends are from Student's t, NaN if all are equal. Without scores, all three are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -274,7 +274,7 @@ def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) 
 def student_interval(matrix: Matrix) -> tuple[float, float]:
     """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
 
-    Questions count as independent, although questions on one document are not. NaN with fewer than two questions.
+    Questions count as independent, even those on one document. Both ends are NaN with fewer than two questions.
     """
     from scipy import stats
 

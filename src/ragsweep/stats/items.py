@@ -46,10 +46,11 @@ class Items(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A question whose label is suspicious: worse configs do better on it, or the best fail it and some others do not.
+    """A question whose label is suspicious: worse configs do better on it, or all of the best configs fail it.
 
-    ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed``: the
-    interval of the question's discrimination is below 0.
+    ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed`` is
+    true if the interval of the question's discrimination is below 0; ``failed_by_best`` is true if all best configs
+    fail the question and some other config does not.
     """
 
     question: int  # its index
@@ -89,11 +90,12 @@ def rest_means(scores: Doubles) -> Doubles:
 
 
 def item_information(scores: Doubles) -> Doubles:
-    """Return each question's information on which config is better; negative if better configs score worse on it.
+    """Return each question's information about which config is better; negative if better configs score worse on it.
 
-    For scores of 0 and 1 it is the Fisher information of the two-parameter logistic model, ``a^2 P (1 - P)`` (Birnbaum
-    1968), averaged over the configs, with the sign of a. For other scores it is the discrimination times the standard
-    deviation, which is the item reliability index (Gulliksen 1950). It is 0 if all configs have the same score.
+    For scores of 0 and 1, the information is the Fisher information of the two-parameter logistic model,
+    ``a^2 P (1 - P)`` (Birnbaum 1968), averaged over the configs, with the sign of a. For other scores it is the
+    discrimination times the standard deviation, which is the item reliability index (Gulliksen 1950). The information
+    is 0 if all configs have the same score.
     """
     rest, spread = rest_means(scores), scores.std(axis=0)
     if np.isin(scores, (0, 1)).all():
@@ -153,7 +155,7 @@ def _correlations(one: Doubles, other: Doubles) -> Doubles:
 
 
 def _standardised_logits(rest: Doubles, questions: int) -> Doubles:
-    """Convert means on the other questions to abilities of the configs, with mean 0 and deviation 1 per question."""
+    """Convert means on the other questions to abilities of the configs, standardised for each question."""
     share = (rest * (questions - 1) + 0.5) / questions
     logits = np.log(share / (1 - share))
     spread = logits.std(axis=0)

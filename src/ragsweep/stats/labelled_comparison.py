@@ -204,7 +204,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
 
 
 def _undominated(beliefs: CorrectedMeans) -> Flags:
-    """Flag the configs that are not shown worse than another; the intervals of all pairs hold together at 95 %."""
+    """Flag the configs that are not shown to be worse than another, by simultaneous 95 % intervals of all pairs."""
     count = len(beliefs.means)
     kept, level = np.ones(count, dtype=bool), 1 - 0.05 / math.comb(count, 2)
     for first, second in combinations(range(count), 2):

@@ -48,8 +48,8 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
     """Return whether two configs differ in the latency ``name`` by more than the varying speed of the machine explains.
 
     Both intervals are widened by the factor ``DRIFT``, and the effect of the load is removed from the slower config's
-    lower end; the intervals must then be apart. A difference below ``LEAST_MS`` does not count. False if either config
-    lacks the metric or its interval.
+    lower end; the two intervals must then not overlap. A difference below ``LEAST_MS`` does not count. Return False if
+    either config lacks the metric or its interval.
     """
     if name not in first.summaries.metrics or name not in second.summaries.metrics:
         return False
@@ -62,9 +62,9 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
     """Return a lower bound of the share of a config's latency that would remain on an idle machine; 0 without stages.
 
-    The effect of the load on a stage follows from the 95th percentile of the fixed work's time (see ``slowness``): it
-    is a factor or a delay, whichever is larger. Stages in ``CALLED`` count in full. Any other stage without fixed work,
-    as in results of earlier releases, contributes 0.
+    The effect of the load on a stage follows from the 95th percentile of the fixed work's time (see ``slowness``): the
+    effect is taken as a factor or as a delay, whichever is larger. Stages in ``CALLED`` count in full. Any other stage
+    without fixed work, as in results of earlier releases, contributes 0.
     """
     total = sum(stage["p95_ms"] for stage in latency.values())
     quiet = sum(stage["p95_ms"] if name in CALLED else _quiet_ms(stage) for name, stage in latency.items())

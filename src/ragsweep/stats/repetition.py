@@ -24,9 +24,9 @@ class VarianceShares:
 
     ``questions`` is due to the choice of questions. ``answers`` is due to the sampling of answers; NaN if every answer
     was sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the
-    judge's noise counts as the answers'. ``twice_*`` are the widths that the interval would have after doubling the
+    judge's noise is included in ``answers``. ``twice_*`` are the widths that the interval would have after doubling the
     number of questions, repetitions or judge samples, relative to its current width. For a config with one repetition
-    the answers' noise counts as the questions', and the effect of repetitions is unknown.
+    the answers' noise is included in ``questions``, and the effect of repetitions is unknown.
     """
 
     questions: float
@@ -63,7 +63,7 @@ class VarianceShares:
     def repetitions_for(self, questions: float) -> int | None:
         """Return how many repetitions would narrow the interval as much as ``questions`` times as many questions would.
 
-        None if no number does, or if the effect of repetitions is unknown.
+        Return None if no number of repetitions would, or if the effect of repetitions is unknown.
         """
         reducible = 2 * (1 - self.twice_repetitions**2)
         left = 1 / questions - (1 - reducible)
@@ -86,7 +86,8 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     the number of questions, is var(questions) + var(answers) / R + var(judge) / (R S). The second term is the variance
     between the repetitions of a question minus the judge's part in it, the third is the variance between samples, and
     the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
-    Repetitions of both configs are paired by number, as they share seeds and, where the context is the same, answers.
+    Repetitions of both configs are paired by number, because they share seeds and, where the context is the same,
+    answers.
 
     Args:
         results: The result of one config, or of two, the baseline first.
@@ -146,7 +147,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
 
     The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
     the mean. The second and third differ because repetitions with the same text share a judgement, and so its error.
-    NaN if failures leave a config too few repetitions.
+    All three are NaN if failures leave a config too few repetitions.
     """
     planned = [table.scores.shape[1] for table in tables]
     scores = np.concatenate([table.scores - np.fmax.reduce(table.scores, axis=1)[:, None] for table in tables], axis=1)

@@ -42,15 +42,15 @@ def curve(
     """Return the curve, from no answers to all answers of the generator.
 
     Questions with equal support are answered together: the first point has no answers, and each distinct support, in
-    descending order, adds one point. Questions without a score, and answers without a support, are left out. Empty if
-    no answer has both.
+    descending order, adds one point. Questions without a score, and answers without a support, are left out. The list
+    is empty if no answer has both.
 
     Args:
         support: The generator's confidence in each answer; NaN if missing.
         scores: The scores of the answers; NaN where not measured.
         answerable: Whether each question can be answered.
         refused: Whether the generator itself declined each question.
-        weights: Weights of the questions in shares and averages; None: equal weights.
+        weights: Weights of the questions in shares and averages; None means equal weights.
     """
     sure, score = np.asarray(support, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     exists, declined = np.asarray(answerable, dtype=bool), np.asarray(refused, dtype=bool)
@@ -83,8 +83,8 @@ def curve(
 
 
 def best(points: Sequence[CoveragePoint]) -> CoveragePoint:
-    """Return the point with the best score over all questions; of tied points, that with the fewest answers.
+    """Return the point with the best score over all questions; of tied points, the one with the fewest answers.
 
-    On other questions the same threshold will usually score a little worse. ``points`` must not be empty.
+    With other questions, the score at this threshold will usually be a little worse. ``points`` must not be empty.
     """
     return max(points, key=lambda point: (point.score, point.threshold))

@@ -29,8 +29,8 @@ class ReasonCounts(NamedTuple):
     ``skipped`` counts the questions where a requirement of the metric is missing. ``failed`` counts all other questions
     without a score. ``broken`` counts the questions whose measurement failed. ``unanswered`` counts the broken
     questions without an answer, to which the metric might not have applied. ``settled`` counts the questions that the
-    metric applies to, but that would have no score after a repetition either: because of a refusal, an empty retrieval,
-    or an unknown price, for example.
+    metric applies to, but that would have no score even if the measurement were repeated, for example because of a
+    refusal, an empty retrieval, or an unknown price.
     """
 
     counts: Mapping[str, int]
@@ -46,8 +46,8 @@ class ReasonCounts(NamedTuple):
 class ScoreTable:
     """All scores of one config: one row per metric.
 
-    ``weights`` are the questions' weights; None: equal weights. ``unanswered`` marks the questions without an answer;
-    None: there are none.
+    ``weights`` has the questions' weights; None means equal weights. ``unanswered`` marks the questions without an
+    answer; None means that there are none.
     """
 
     metrics: Sequence[Metric]

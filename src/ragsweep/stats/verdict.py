@@ -45,8 +45,8 @@ class PairVerdict(NamedTuple):
     interval excludes 0, but the exact tests do not confirm it; or the probability of a better true mean is above .9, or
     below .1. "equal": the whole interval is within the margin on both sides of 0. "open": none of these.
 
-    ``probability`` is that of a better true mean, NaN with too few clusters. ``within`` is, for "equal", the distance
-    of the interval's further end from 0; NaN for other kinds.
+    ``probability`` is the probability of a better true mean, NaN with too few clusters. ``within`` is, for "equal", the
+    distance of the interval's further end from 0; NaN for other kinds.
     """
 
     kind: Kind

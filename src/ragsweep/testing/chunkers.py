@@ -33,14 +33,14 @@ def assert_lawful(spans: Spans, corpus: Corpus) -> None:
     )
     for document, text in enumerate(corpus.texts):
         own = [(start, end) for n, start, end in rows if n == document]
-        assert all(0 <= start <= end <= len(text) for start, end in own), f"a span lies outside of its text: {own}"
+        assert all(0 <= start <= end <= len(text) for start, end in own), f"a span is not within its text: {own}"
         if not text.strip():
-            assert own == [(0, len(text))], f"a blank document is one chunk: {own}"
+            assert own == [(0, len(text))], f"a blank document must be one chunk, not {own}"
             continue
         assert all(text[start:end].strip() for start, end in own), f"a chunk is blank: {own}"
         covered = {n for start, end in own for n in range(start, end)}
         lost = [n for n, character in enumerate(text) if not character.isspace() and n not in covered]
-        assert not lost, f"characters in no chunk: {lost[:10]} of {text[:80]!r}"
+        assert not lost, f"characters that are in no chunk: {lost[:10]} of {text[:80]!r}"
 
 
 class ChunkerContract(Contract):

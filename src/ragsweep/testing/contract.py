@@ -35,7 +35,7 @@ class Contract:
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError for a missing attribute; for ``part`` and ``metric``, the message has advice."""
+            """Raise AttributeError for a missing attribute, with a remedy for ``part`` and ``metric``."""
             advice = _ADVICE.get(name, "the class neither sets nor inherits it")
             raise AttributeError(f"{type(self).__name__}.{name} is missing: {advice}", name=name, obj=self)
 
@@ -54,7 +54,7 @@ def collect(
         results[number] = result
 
     method(requests, done)
-    assert set(results) == set(range(len(requests))), "every request, and no other number, needs a result"
+    assert set(results) == set(range(len(requests))), "there must be one result per request, and no other result"
     return [results[number] for number in range(len(requests))]
 
 
@@ -65,20 +65,20 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
     must be at its end. Raises AssertionError otherwise.
     """
     positions, scores = rankings.positions, rankings.scores
-    assert positions.dtype == np.int32, f"positions are int32, not {positions.dtype}"
-    assert scores.dtype == np.float32, f"scores are float32, not {scores.dtype}"
+    assert positions.dtype == np.int32, f"positions must be int32, not {positions.dtype}"
+    assert scores.dtype == np.float32, f"scores must be float32, not {scores.dtype}"
     expected = (len(positions), depth)
-    assert positions.shape == scores.shape == expected, f"{positions.shape} and {scores.shape}, not {expected}"
+    assert positions.shape == scores.shape == expected, f"shapes are {positions.shape}, {scores.shape}, not {expected}"
     for ranking, score in zip(positions.tolist(), scores.tolist(), strict=True):
         length = ranking.index(NO_CHUNK) if NO_CHUNK in ranking else depth
         ranked = ranking[:length]
         assert set(ranking[length:]) <= {NO_CHUNK}, f"a ranking continues after its padding: {ranking}"
         assert all(value == -np.inf for value in score[length:]), f"padding must score minus infinity: {score}"
         assert len(set(ranked)) == length, f"a chunk is ranked twice: {ranking}"
-        assert all(0 <= chunk < chunks for chunk in ranked), f"there are {chunks} chunks: {ranking}"
-        assert np.isfinite(score[:length]).all(), f"scores are finite: {score}"
+        assert all(0 <= chunk < chunks for chunk in ranked), f"positions must be below {chunks}: {ranking}"
+        assert np.isfinite(score[:length]).all(), f"scores must be finite: {score}"
         keys = [(-value, chunk) for value, chunk in zip(score[:length], ranked, strict=True)]
-        assert keys == sorted(keys), f"order is by falling score, ties by position: {ranking}, {score}"
+        assert keys == sorted(keys), f"sort by falling score, then by position: {ranking}, {score}"
 
 
 def assert_equal(actual: Rankings, expected: Rankings) -> None:
@@ -90,11 +90,11 @@ def assert_equal(actual: Rankings, expected: Rankings) -> None:
 def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Write named arrays to bytes, and return them as read back without pickle, as the store does with an index.
 
-    Raises AssertionError for values that are not arrays, or are arrays of Python objects.
+    Raises AssertionError unless ``arrays`` maps strings to arrays that contain no Python objects.
     """
-    assert isinstance(arrays, Mapping), f"a built index is a mapping of names to arrays, not {type(arrays).__name__}"
+    assert isinstance(arrays, Mapping), f"an index must be a mapping of names to arrays, not {type(arrays).__name__}"
     for name, array in arrays.items():
-        assert isinstance(name, str), f"arrays are named by strings, not {name!r}"
+        assert isinstance(name, str), f"names of arrays must be strings, not {name!r}"
         assert isinstance(array, np.ndarray), f"{name} is not an array but of type {type(array).__name__}"
         assert not array.dtype.hasobject, f"{name} holds Python objects, which only pickle could store"
     file = io.BytesIO()

@@ -47,14 +47,14 @@ class GeneratorContract(Contract):
             assert not (answer.failed and answer.text)
             assert answer.usage.calls >= 0
             assert min(answer.usage.tokens_in, answer.usage.tokens_out) >= 0
-            assert answer.failed or answer.seconds >= 0, "latency is computed from the seconds of an answer"
+            assert answer.failed or answer.seconds >= 0, "an answer must state its duration in seconds"
 
     def test_no_requests_no_answers(self) -> None:
         """Check that an empty batch gives no answers and no error."""
         assert collect(self.part().generate, []) == []
 
     def test_answer_depends_on_its_request_alone(self) -> None:
-        """Check that the answer to a request, by which it is stored, is the same in any batch and order."""
+        """Check that a request has the same answer in any batch and order, because answers are stored by request."""
         if not self.repeatable:
             pytest.skip("answers are sampled")
         part = self.part()
@@ -64,7 +64,7 @@ class GeneratorContract(Contract):
         assert list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1] == together
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
-        """Check that a generator with the trait ``needs_context`` abstains, with an empty text, without context."""
+        """Check that, without context, a generator with the trait ``needs_context`` abstains with an empty text."""
         part = self.part()
         if traits_of(part).needs_context:
             (answer,) = collect(part.generate, [Request("Where does the cat sleep?")])
@@ -72,7 +72,7 @@ class GeneratorContract(Contract):
             assert answer.text == ""
 
     def test_estimated_cost_is_no_less_than_the_cost_of_one_answer(self) -> None:
-        """Check that the estimate, if the generator has one, is not below the cost of an answer, unless it is NaN."""
+        """Check that the estimate, if there is one and it is not NaN, is at least the cost of an answer."""
         part = self.part()
         if isinstance(part, CostEstimator):
             usage = collect(part.generate, REQUESTS[:1])[0].usage

@@ -12,7 +12,8 @@ from ragsweep.testing.contract import RankingContract, assert_equal, assert_lawf
 class VectorIndexContract(RankingContract):
     """Contract tests for a vector index: set ``part`` to your class, or to a method that returns an instance.
 
-    Set ``exact = False`` for an approximate index, which may miss neighbours. Its scores must be inner products, too.
+    Set ``exact = False`` for an approximate index, which may miss neighbours. The scores of such an index must be inner
+    products, too.
     """
 
     exact: ClassVar[bool] = True
@@ -28,7 +29,7 @@ class VectorIndexContract(RankingContract):
         return unit
 
     def queries(self) -> Floats:
-        """Return query vectors near every twelfth vector: so many that a library uses its algorithm for batches."""
+        """Return query vectors near every twelfth vector: enough of them to make a library use its batch algorithm."""
         near = self.chunks()[::12]
         return near + np.random.default_rng(1).normal(scale=0.1, size=near.shape).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Contract tests for a metric, and their examples; write ``class TestMine(MetricContract): metric = Mine(...)``."""
+"""Contract tests for a metric; to apply them, write ``class TestMine(MetricContract): metric = Mine(...)``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,7 +74,7 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     Args:
         order: Indices of the questions in the view, in order; None for all questions.
         top_k: Number of chunks in the context.
-        empty: Whether the rankings are empty; the rankings of the exact search, with which they are compared, are not.
+        empty: Whether the rankings are empty; this does not affect the rankings of the exact search.
     """
     rows = list(range(len(_QUESTIONS))) if order is None else list(order)
     positions = np.full_like(_POSITIONS, -1) if empty else _POSITIONS[rows]
@@ -137,14 +137,14 @@ class MetricContract(Contract):
         self._compare(straight, self.metric.score(answered(turned, self.metric)), turned)
 
     def test_failed_answer_is_no_score(self) -> None:
-        """Check that a metric of answers gives the failure of at least one failed answer as the reason."""
+        """Check that, for at least one failed answer, a metric of answers gives the failure as the reason."""
         if "answer" in self.metric.needs:
             reasons = self.metric.score(answered(metric=self.metric)).reasons
             failed = [n for n, row in enumerate(ROWS) if row[2].failed]
             assert "timed out" in reasons[failed]
 
     def test_some_question_of_the_example_is_scored(self) -> None:
-        """Check that not all scores are NaN in an example that has everything that the metric needs."""
+        """Check that not all scores are NaN in an example that meets all requirements of the metric."""
         if set(self.metric.needs) <= {"evidence", "retrieval", "latency", "exact"}:
             assert not np.isnan(self.metric.score(example()).values).all()
         if set(self.metric.needs) <= {"answer", "reference", "keywords"}:
@@ -221,7 +221,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
-    """Return a view of questions with answers of many kinds, those of `ROWS`.
+    """Return a view of the questions and answers in `ROWS`, which are of many kinds.
 
     Args:
         order: Indices in `ROWS` of the questions in the view, in order; None for all questions.

@@ -38,7 +38,7 @@ class RerankerContract(Contract):
         assert self.part().candidates >= 0
 
     def test_parameters_that_only_reorder_exist(self) -> None:
-        """Check that the part has the parameters that its trait ``reordering`` lists, and that these are known."""
+        """Check that the part has all parameters in its trait ``reordering``, and that ``REORDERING`` has them, too."""
         part = self.part()
         named = traits_of(part).reordering
         assert set(named) <= REORDERING

@@ -27,11 +27,11 @@ class TextRetrieverContract(RankingContract):
     part: Callable[[], TextRetriever]
 
     def chunks(self) -> tuple[str, ...]:
-        """Return texts, some of which are repeated or blank; one text has letters with diacritics."""
+        """Return texts, including repeated and blank texts, and a text with diacritics."""
         return TEXTS
 
     def queries(self) -> tuple[str, ...]:
-        """Return queries, one of which is empty, and one of which has words that no text has."""
+        """Return queries; one is empty, and another has only words that occur in no text."""
         return QUERIES
 
     def rank(

@@ -92,7 +92,7 @@ def test_what_always_changes_together_cannot_be_told_apart() -> None:
     told = {one.factors: one for one in found.effects}
     for name in ("a", "b"):
         assert math.isnan(told[name,].estimate)
-        assert told[name,].note == "the configs do not distinguish it from another effect"
+        assert told[name,].note == "it cannot be distinguished from another effect with these configs"
     assert told["c",].estimate == pytest.approx(0.2)
 
 

@@ -22,8 +22,8 @@ class SelectionBias(NamedTuple):
     """The selection bias of the best mean, in the metric's unit.
 
     ``winner`` is the row with the best mean, ``observed`` is its mean, and ``crossfitted`` is this mean without the
-    bias. ``optimism`` is the bias, positive if the mean is too good, whether high or low is better. With too few
-    clusters ``optimism`` and ``crossfitted`` are NaN.
+    bias. ``optimism`` is the bias; it is positive if the mean is too good, whether high or low values are better. With
+    too few clusters ``optimism`` and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -46,9 +46,9 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
     tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
     times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
-    It is at most the distance from the best mean to the worst score of all, which no expected mean falls below.
-    A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, it would appear as a
-    loss or a gain.
+    The bias is at most the distance from the best mean to the worst score of all, because no expected mean is worse
+    than that score. A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, that
+    mean would appear as a loss or a gain.
     """
     better, best = matrix.better, winner(matrix)
     sign = 1.0 if matrix.higher_is_better else -1.0
@@ -70,7 +70,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def choices_by_fold(matrix: Matrix) -> Doubles:
     """Return, for each config, the share of the folds for which it is the best config on the other nine folds.
 
-    Ties share a fold equally. The folds are those of :func:`selection_bias`; NaN with too few clusters.
+    Ties share a fold equally. The folds are those of :func:`selection_bias`; all shares are NaN with too few clusters.
     """
     folds = _folds(matrix)
     if folds is None:

@@ -30,7 +30,7 @@ KINDS = 40
 
 
 def effective_clusters(sizes: Doubles) -> float:
-    """Return the effective number of clusters: n² / sum of squared sizes, where n is their sum; 0 without any."""
+    """Return the effective number of clusters: n² / sum of squared sizes, with n the sum of sizes; 0 without any."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 
@@ -47,10 +47,10 @@ def enough(sizes: Doubles) -> bool:
 def intraclass_correlation(deviations: Doubles, sums: Doubles, sizes: Doubles) -> float:
     """Estimate the correlation of scores within a cluster, from 0 to 1: one number for all rows.
 
-    It is the analysis-of-variance estimator for unequal clusters (Donner, International Statistical Review 54, 1986,
-    section 2). The mean squares of each row are divided by the row's variance, then averaged over the rows that vary.
-    The correlation is 0 where undefined: if there is one cluster, if every cluster is a single question, or if no row
-    varies.
+    The method is the analysis-of-variance estimator for unequal clusters (Donner, International Statistical Review 54,
+    1986, section 2). The mean squares of each row are divided by the row's variance, then averaged over the rows that
+    vary. The correlation is 0 where undefined: if there is one cluster, if every cluster is a single question, or if no
+    row varies.
 
     Args:
         deviations: Deviation of each score from its row's mean (rows, questions).
@@ -164,8 +164,8 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 def _root(decreasing: Callable[[float], float], low: float, high: float) -> float:
     """Return the zero of a decreasing function between ``low`` and ``high``.
 
-    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). It is implemented here because
-    importing scipy.optimize takes a second.
+    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). The method is implemented here
+    because importing scipy.optimize takes a second.
     """
     above, below, root = decreasing(low), decreasing(high), low
     for _ in range(STEPS):
@@ -204,8 +204,8 @@ def _exceeds(model: _Model, value: float) -> float:
 def _nodes() -> tuple[Doubles, Doubles]:
     """Return nodes and weights of an integral over u from 0 to infinity, by the substitution u = t / (1 - t).
 
-    They are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form. Gauss-Legendre nodes are
-    eigenvalues, whose computation would take a third of a second.
+    The nodes and weights are those of Fejér's first rule (Waldvogel, BIT 46, 2006), which has a closed form.
+    Gauss-Legendre nodes are eigenvalues, whose computation would take a third of a second.
     """
     angles = (np.arange(NODES) + 0.5) * (math.pi / NODES)
     orders = np.arange(1, NODES // 2 + 1)

@@ -2,8 +2,8 @@
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
 a factor whose mean is at most 1 if the mean difference is at most the margin. In that case the probability that the
-capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). It is an e-value at any stopping
-time.
+capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). The capital is an e-value at any
+stopping time.
 """
 
 import math
@@ -20,7 +20,7 @@ LARGEST_STAKE = 0.9
 STEPS = 50
 """Number of bisections that find a bound; its error is the range of the differences times 2^-50."""
 UNKNOWN = -1e300
-"""Stands for the mean of a config without scores, so that it leads only if no config has a score."""
+"""The mean assigned to a config without scores, so that this config leads only if no config has a score."""
 TIE = 1e-9
 """Tolerance, relative to the largest score, within which means tie."""
 
@@ -65,10 +65,10 @@ def evidence(capital: Doubles) -> Doubles:
 def lower_bound(
     sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
 ) -> Doubles:
-    """Return a lower bound of each row's mean difference, as (rows,), that holds at ``level`` at all times together.
+    """Return a time-uniform lower bound of each row's mean difference at ``level``, as (rows,).
 
-    It is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are those
-    of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital
+    The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are
+    those of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital
     counts; it does not depend on the order, so later calls may insert clusters anywhere.
     """
     if not len(sums):

@@ -137,7 +137,7 @@ SAME = 1e-5
 def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
-    This is like Tukey's method for means, but with the observed dependence between configs. Configs with equal scores
+    This is like Tukey's method for means, but uses the observed dependence between configs. Configs with equal scores
     count as one. If only one config is left, or with too few clusters, ``largest`` is 0 and every config may be the
     best.
     """
@@ -206,8 +206,8 @@ def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
 
     Intervals are usable if differences from the row ``baseline`` have at least the degrees of freedom of ten equal
     clusters. A single question with a fifth of the traffic leaves only one or two degrees of freedom, and so an
-    arbitrarily wide interval. The largest cluster comes first. Empty if no cluster has to be removed, or if removing
-    ``MOST`` clusters is not enough.
+    arbitrarily wide interval. The largest cluster comes first. The result is empty if no cluster has to be removed, or
+    if removing ``MOST`` clusters is not enough.
     """
     sizes = np.bincount(matrix.clusters, matrix.weights).astype(np.float64)
     order = np.argsort(-sizes, kind="stable")
@@ -224,7 +224,7 @@ def compare_parts(
 ) -> Concentration | None:
     """Compare with the row ``baseline`` on each dominating cluster and on the rest; None if no cluster dominates.
 
-    Amounts with a ``unit`` are compared by ratios (see ``compare_amounts``). ``declared``: whether the baseline was
+    Amounts with a ``unit`` are compared by ratios (see ``compare_amounts``). ``declared`` is true if the baseline was
     declared rather than chosen by its scores (see ``compare_with_baseline``).
     """
     dominating = dominating_clusters(matrix, baseline)

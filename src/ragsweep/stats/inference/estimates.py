@@ -18,13 +18,13 @@ LEVEL = 0.95
 class Differences:
     """The differences of configs from the baseline: one number per config, in the metric's unit and own direction.
 
-    If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and
-    ``high`` hold for all configs together at ``level``; ``standard_error`` is that of each single difference, by
-    clusters. ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation
-    of the differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, with the reason in
-    ``notes``.
+    If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
+    hold simultaneously for all configs at ``level``; ``standard_error`` is that of each single difference, by clusters.
+    ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
+    differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
+    reason.
 
-    With ``ratios`` the scores are logarithms: e to the ``estimate`` is the typical ratio to the baseline.
+    With ``ratios`` the scores are logarithms: exp(``estimate``) is the typical ratio to the baseline.
     """
 
     baseline: int
@@ -87,11 +87,12 @@ class AllPairs(NamedTuple):
 class Power:
     """The smallest detectable difference of each config from the baseline, in the metric's unit.
 
-    ``detectable`` is the true difference that is found in ``power`` of all cases, two-sided at 1 - ``level``.
+    ``detectable`` is the true difference that is found with the probability ``power``, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
-    configs that differ from the baseline; ``alone`` is what it would be if only two configs were compared. All are NaN
-    with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not vary.
+    configs that differ from the baseline; ``alone`` is the same number for a comparison of only two configs. All are
+    NaN with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not
+    vary.
     """
 
     detectable: Doubles
@@ -109,10 +110,10 @@ class Power:
 class Slice:
     """The differences of configs from the baseline on the questions with one value of a label: one number per config.
 
-    Differences are in the metric's unit and own direction. Intervals hold for all configs and slices together; their
-    ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is corrected
-    over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could undo what the
-    interval shows, so nothing is claimed.
+    Differences are in the metric's unit and own direction. Intervals hold simultaneously for all configs and slices;
+    their ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is
+    corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could reverse
+    the result, so neither ``better`` nor ``worse`` is true.
     """
 
     label: str
@@ -143,7 +144,7 @@ class Slice:
         return self._sure(-1.0)
 
     def doubt(self, row: int) -> str:
-        """Return ``TOO_SHORT`` if a loss too rare to have been observed could undo what the interval shows; else ""."""
+        """Return ``TOO_SHORT`` if a loss too rare to have been observed could reverse the result; else ""."""
         return TOO_SHORT if self.exposed[row] else ""
 
     def _sure(self, side: float) -> Flags:
@@ -155,7 +156,7 @@ class Slice:
 class Reversal(NamedTuple):
     """A config (a row number) that is better than the baseline on average, but seems worse in one slice.
 
-    ``exposed``: a gain too rare to have been observed could undo the loss in the slice.
+    ``exposed`` is true if a gain too rare to have been observed could reverse the loss in the slice.
     """
 
     config: int
@@ -169,8 +170,8 @@ class Reversal(NamedTuple):
 class Part:
     """The comparison of configs on some of the questions.
 
-    In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions of
-    that document, not to other documents. The ends are NaN with too few questions.
+    In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions on
+    that document, not to other documents. The ends of the intervals are NaN with too few questions.
     """
 
     questions: tuple[str, ...]  # their ids
@@ -182,8 +183,9 @@ class Part:
 class Concentration:
     """The comparison on each dominating cluster, largest first, and on the rest, which has enough clusters.
 
-    The intervals of one part hold together at their level; the intervals of all parts hold together less often. The
-    difference over all questions is the mean of the parts' differences, weighted by their shares.
+    The intervals of one part hold simultaneously at their level; the intervals of all parts hold simultaneously with a
+    lower probability. The difference over all questions is the mean of the parts' differences, weighted by their
+    shares.
     """
 
     dominating: tuple[Part, ...]
@@ -194,10 +196,10 @@ class Concentration:
 class RareLosses:
     """How one config's lead over another would be affected by large losses on a few questions.
 
-    ``survives`` states whether the lead withstands one more cluster that loses everything or, if enough losses were
-    observed, whether the studentised bootstrap excludes a mean gain of 0. It is True if losses are impossible.
-    ``share`` is the upper bound on the share of questions that lose ``size`` (in the metric's unit). ``seen`` is the
-    number of clusters whose mean loss was at least half of ``size``. ``questions`` is the effective number of clusters.
+    ``survives`` is true if the lead withstands one more cluster that loses everything, or if losses are impossible. If
+    enough losses were observed, it is instead true if the studentised bootstrap excludes a mean gain of 0. ``share`` is
+    the upper bound on the share of questions that lose ``size`` (in the metric's unit). ``seen`` is the number of
+    clusters whose mean loss was at least half of ``size``. ``questions`` is the effective number of clusters.
     """
 
     survives: bool

@@ -23,10 +23,10 @@ ADDITIVE: Method = "least squares without interactions"
 class Effect:
     """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
 
-    For one parameter it is the mean at its level minus the mean at its first level, averaged over all levels of the
-    other parameters. For two it is the change in the effect of the second when the first is also changed. The numbers
-    are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` states whether a loss too rare
-    to have been observed could undo what the interval shows.
+    For one parameter, the effect is the mean at a level minus the mean at the first level, averaged over all levels of
+    the other parameters. For two parameters, it is the change in the effect of the second when the first is also
+    changed. The numbers are NaN if the effect cannot be estimated, with the reason in ``note``. ``exposed`` is true if
+    a loss too rare to have been observed could reverse the result of the interval.
     """
 
     factors: tuple[str, ...]
@@ -42,7 +42,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Effects:
-    """All effects of a grid; their intervals hold together at ``level``.
+    """All effects of a grid; their intervals hold simultaneously at ``level``.
 
     For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
     so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if the
@@ -111,7 +111,7 @@ def effects(
         estimate, low, high, error = row
         names, levels = zip(*term, strict=True)
         references = tuple(factors[name][0] for name in names)
-        note = "" if sure else "the configs do not distinguish it from another effect"
+        note = "" if sure else "it cannot be distinguished from another effect with these configs"
         found.append(Effect(names, levels, references, estimate, low, high, error, note, bool(doubted)))
     interactions = _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated"
     return Effects(tuple(found), method, level, interactions)

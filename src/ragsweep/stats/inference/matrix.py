@@ -61,7 +61,7 @@ class Matrix:
 
     @property
     def coverage(self) -> float:
-        """The share of the scored questions that all configs were scored on; NaN if none was scored."""
+        """The share of the questions with a score in any config that have a score in all configs; NaN without any."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property
@@ -133,7 +133,7 @@ def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
 
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for missing scores that are the config's own doing: it declined, or there was nothing to measure."""
+"""Reasons for missing scores that the config caused: it declined, or there was nothing to measure."""
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
@@ -197,7 +197,7 @@ def clusters_of(result: Result) -> Sequence[str]:
 
 
 def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], scores: Doubles) -> Flags:
-    """Replace missing scores that have a reason in ``OWN_REASONS`` with the worst score; return a mask of them.
+    """Give missing scores with a reason in ``OWN_REASONS`` the worst score; return a mask of the replaced scores.
 
     ``scores`` (configs, questions), NaN where missing, is modified in place; the mask has the same shape. With several
     configs, only questions that another config has a score for are filled, because the metric applies to these.
@@ -244,7 +244,7 @@ def is_declined_rightly(result: Result, place: int) -> bool:
 class FilledCandidate(NamedTuple):
     """A candidate with the worst score where it failed or declined: ``worst`` has the ids of these questions.
 
-    If the metric has no worst score, they remain unscored and ``missing`` has their ids instead.
+    If the metric has no worst score, these questions remain unscored and ``missing`` has their ids instead.
     """
 
     result: Result
@@ -253,7 +253,7 @@ class FilledCandidate(NamedTuple):
 
 
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
-    """Give the candidate the worst score where it failed or declined; only scores within 0 and 1 have one.
+    """Give the candidate the worst score where it failed or declined, if the metric has scores within 0 and 1.
 
     A missing score is replaced if the baseline has a score there; without a baseline, if measuring failed or the reason
     is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is correct. The

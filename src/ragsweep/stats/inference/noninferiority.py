@@ -60,10 +60,10 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     that end by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If
     no question differs, the rule of three bounds the share of questions that might differ: with n effective clusters it
     is 1 - (1 - level) ** (1 / n), about 3 / n at 95 % (Hanley and Lippman-Hand, JAMA 249, 1983); each of these
-    questions is assumed to lose or gain all it can. For scores within 0 and 1, a pass must survive one more cluster on
-    which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won. If ten or
-    more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With fewer than ten
-    effective clusters the gate is inconclusive.
+    questions is assumed to lose or gain as much as possible. For scores within 0 and 1, a pass must survive one more
+    cluster on which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won.
+    If ten or more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With
+    fewer than ten effective clusters the gate is inconclusive.
 
     Raises:
         InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
@@ -82,7 +82,8 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
     questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of
     1 / (1 - level) at any look is at most 1 - level, whatever looks are chosen (Ville 1939). The order of the questions
-    does not matter. ``low`` and ``high`` bound the slack at all looks together. A margin below 0 is a gain to be shown.
+    does not matter. ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be
+    shown.
 
     ``spread`` is the metric's highest value minus its lowest. The stake of a weighted question is proportional to its
     weight relative to the largest weight, which must be the same at every look.

@@ -27,7 +27,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 
 
 class Variation(NamedTuple):
-    """How much the difference between two configs varies from question to question.
+    """The variation, between questions, of the difference between two configs.
 
     ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
     correlation of the differences within a source document.
@@ -58,7 +58,7 @@ class Needed(NamedTuple):
 
 
 def find_variation(metric: str) -> tuple[str, Variation]:
-    """Return the name and the variation of the measured metric: ``metric`` itself, or the same one at another cutoff.
+    """Return the name and variation of the measured metric: ``metric`` itself, or the same metric at another cutoff.
 
     Raises:
         ConfigError: The variation of this metric was not measured.
@@ -112,7 +112,8 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
     """Return the size of a golden set that shows a difference of ``effect`` with clusters of the design's mean size.
 
-    None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no spread.
+    Return None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no
+    spread.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
@@ -152,7 +153,7 @@ MEASURED: Mapping[str, Variation] = {
 EFFECT = 0.02
 """The default effect size; for a metric with a unit it is a share of the mean."""
 CORRELATION = 0.8
-"""If only one config is given, a second one is assumed whose scores have the same variance and this correlation."""
+"""Correlation of a single given config with an assumed second config, whose scores have the same variance."""
 Row = Mapping[str, Any]
 
 
@@ -166,7 +167,7 @@ class Planned(NamedTuple):
 
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
-    """Return the level of a single comparison at which several comparisons with one baseline hold together.
+    """Return the level of a single comparison at which several comparisons with one baseline hold simultaneously.
 
     ``configs`` is the number of comparisons. If at least two ``siblings`` (the configs of the same sweep) are complete,
     the level follows from the critical value of their comparison instead, and ``configs`` has no effect.
@@ -178,7 +179,7 @@ def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> f
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
-    """Return a row with the differences that a metric can show; an ``effect`` of None stands for ``worth_finding``."""
+    """Return a row with the differences that a metric can show; the default ``effect`` is that of ``worth_finding``."""
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     effect = worth_finding(matrix, unit) if effect is None else effect
     ratios, compared = has_ratios(matrix, unit), paired(transform_amounts(matrix, unit))
@@ -206,7 +207,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; add to a single row a second one whose differences vary as much as ``CORRELATION`` implies."""
+    """Return the matrix; to a single row, add a second whose differences vary as much as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

@@ -29,9 +29,10 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
-    Evaluation Review 19, 1995). It is larger if gains themselves widen the spread, as additional hits do: the factor is
-    then found by simulation from the differences of the config with the median error. For a comparison of many configs,
-    ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or :func:`shared_level`.
+    Evaluation Review 19, 1995). The effect is larger if gains themselves widen the spread, as additional hits do: the
+    factor is then found by simulation from the differences of the config with the median error. For a comparison of
+    many configs, ``level`` is the level of a single interval: :func:`each_level` of a sweep's differences, or
+    :func:`shared_level`.
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
@@ -58,11 +59,11 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
-    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 in ``power`` of all cases.
+    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``power``.
 
     Cases are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is the true
-    gain; the additional hits also widen the spread. NaN if no gain up to ``WIDEST`` times ``gain`` is shown often
-    enough; ``gain`` if no cluster gains. ``critical`` is in standard errors.
+    gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain`` is shown
+    often enough; return ``gain`` if no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:
@@ -103,8 +104,8 @@ def each_level(differences: Differences) -> float:
     """Return the level of each single interval of a sweep's differences; ``LEVEL`` if there are no intervals.
 
     With several intervals the level is above .95, because all must hold at once: the more there are, the larger a
-    difference must be to be shown. It is never below ``LEVEL``, although the resampled critical value can be much too
-    small if differences have few distinct values.
+    difference must be to be shown. The level is never below ``LEVEL``, although the resampled critical value can be
+    much too small if differences have few distinct values.
     """
     if not differences.critical > 0:
         return LEVEL
@@ -113,7 +114,7 @@ def each_level(differences: Differences) -> float:
 
 
 def shared_level(comparisons: int, level: float = LEVEL) -> float:
-    """Return the level that each comparison with one baseline needs for all of them to hold together at ``level``.
+    """Return the level that each comparison with one baseline needs for all to hold simultaneously at ``level``.
 
     All differences are assumed to have equal errors and a correlation of 1/2, which is true if the scores of all
     configs are equally spread and correlated (Dunnett, JASA 50, 1955, with the normal distribution).
@@ -139,9 +140,10 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
 def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect`` with ``power``.
 
-    It is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question per
-    cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
-    question, in the same unit. None above ``MOST``, for an effect of 0 or infinity, and if either number is NaN.
+    The number is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question
+    per cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
+    question, in the same unit. Return None if the number is above ``MOST``, for an effect of 0 or infinity, and if
+    ``effect`` or ``spread`` is NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
@@ -160,8 +162,8 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect``; None if unknown.
 
-    It holds for the median spread of the configs, and for the power and level of ``found``. The sign of ``effect`` does
-    not matter.
+    The number holds for the median spread of the configs, and for the power and level of ``found``. The sign of
+    ``effect`` does not matter.
     """
     if not len(found.spread) or np.isnan(found.spread).all():
         return None
@@ -171,8 +173,8 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
     """Compare each run of a config with the previous one; ``repeats`` has each run's scores, NaN if missing.
 
-    Return one :class:`Noise` per pair of consecutive runs, so none for a single run. The difference between two runs of
-    the same config is the noise floor: a smaller difference between two configs means nothing, regardless of the number
-    of questions. A deterministic stage has a floor of 0.
+    Return one :class:`Noise` per pair of consecutive runs, which is none for a single run. The difference between two
+    runs of the same config is the noise floor: a smaller difference between two configs means nothing, regardless of
+    the number of questions. A deterministic stage has a floor of 0.
     """
     return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))

@@ -1,4 +1,4 @@
-"""Judged scores corrected by human labels of some of them: means, and differences of means."""
+"""Correct judged means, and differences of judged means, by human labels of some of the answers."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def rare_losses(
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
-    It is the distance from the highest score to 0 or, unless a loss ``falls`` (is a lower score), from the lowest score
-    to 1. For other scores it is the largest absolute score; 0 without scores.
+    The loss is the distance from the highest score to 0 or, unless a loss ``falls`` (is a lower score), from the lowest
+    score to 1. For other scores it is the largest absolute score; 0 without scores.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
@@ -105,9 +105,9 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     """Return the p-value of a positive mean gain if one more cluster, of mean size, loses ``loss`` per question.
 
     The p-value is the share of random weightings in which the weighted gain is not above 0; the weights of the clusters
-    and of the added one are independent and exponential. It is Gaffke's bound on the mean of a bounded variable
-    (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a Bayesian
-    bootstrap with one more observation, at the worst value.
+    and of the added one are independent and exponential. The p-value is Gaffke's bound on the mean of a bounded
+    variable (Mathematical Methods of Statistics 14, 2005; its coverage: Learned-Miller and Thomas, arXiv 1905.06208): a
+    Bayesian bootstrap with one more observation, at the worst value.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights = _weights(len(sums))
@@ -140,7 +140,7 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
-    losses were not drawn. ``values`` are multiplied by ``weights``, if any. NaN if the values do not vary.
+    losses were not drawn. ``values`` are multiplied by ``weights``, if any. Return NaN if the values do not vary.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])

@@ -1,4 +1,4 @@
-"""The bootstrap over clusters of questions, and intervals from it that hold for many configs together."""
+"""The bootstrap over clusters of questions, and its intervals, which hold simultaneously for many configs."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ REMEMBERED = 1 << 26
 """Maximum size, in bytes, of the draws that are cached for one number of clusters; larger draws are recomputed."""
 SEED = 20261122
 NEGLIGIBLE = 1e-9
-"""A spread of less than this share of the largest number is mere rounding and counts as 0."""
+"""A spread of less than this share of the largest number is only rounding error and counts as 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class ClusteredScores:
     ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
     the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
     without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A spread that
-    is mere rounding is 0.
+    is only rounding error is set to 0.
     """
 
     means: Doubles
@@ -155,7 +155,7 @@ def max_t_intervals(
     resamples: int = RESAMPLES,
     weights: Doubles | None = None,
 ) -> SimultaneousIntervals:
-    """Bound the means of rows (rows, questions) so that all intervals hold together at ``level`` (see :func:`bound`).
+    """Bound the means of rows (rows, questions) simultaneously at ``level`` (see :func:`bound`).
 
     With ``weights`` the rows are scores times weights (see ``cluster_scores``).
     """
@@ -165,11 +165,11 @@ def max_t_intervals(
 def bound(
     data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
 ) -> SimultaneousIntervals:
-    """Bound the means of rows of clustered scores so that all intervals hold together at ``level``.
+    """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``level``.
 
     In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
     and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
-    resample whose scores all tie has none. The quantile is then converted from the normal distribution to Student's t
+    resample with equal scores has none. The quantile is then converted from the normal distribution to Student's t
     (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; None computes the
     quantile of the rows alone.
     """
@@ -203,8 +203,8 @@ def as_student(normal: float, degrees: float) -> float:
     """Return the t value that has the same tail probability as a normal value.
 
     The function inverts Wallace's second approximation (Annals of Mathematical Statistics 30, 1959), which stays finite
-    and increasing far out in the tails, where probabilities are 0 in double precision. NaN with less than one degree of
-    freedom.
+    and increasing far out in the tails, where probabilities are 0 in double precision. Return NaN for less than one
+    degree of freedom.
     """
     if not degrees >= 1 or math.isnan(normal):
         return math.nan

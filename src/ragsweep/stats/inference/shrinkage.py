@@ -118,12 +118,12 @@ class Posterior:
 def posterior(matrix: Matrix) -> Posterior:
     """Shrink the observed means of all configs towards their groups' means.
 
-    The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on how far good
-    ones differ. The true means of a group vary around their mean with standard deviation t, one of ``SPREADS``,
-    and are correlated as the observed means are: configs that answer most questions alike differ little (Zellner's g
-    prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is the typical standard
-    error of a mean. The variance of the kept difference is the same share of the observed one's, and its error follows
-    Student's t. The order of the observed means remains.
+    The configs are one group, or two: the better ones and the rest, so that a bad config has no effect on the
+    differences between good configs. The true means of a group vary around their mean with standard deviation t, one of
+    ``SPREADS``, and are correlated as the observed means are: configs with similar scores on most questions differ
+    little (Zellner's g prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is
+    the typical standard error of a mean. The variance of the kept difference is the same share of the observed one's,
+    and its error follows Student's t. The order of the observed means is preserved.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
     of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
@@ -160,7 +160,7 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 def _scale(scores: Doubles) -> float:
     """Return the factor on ``SPREADS``: 1 for scores within 0 and 1, else their typical deviation over ``TYPICAL``.
 
-    If no scores vary, it is the largest absolute score.
+    If no scores vary, the factor is the largest absolute score.
     """
     if scores.min() >= 0 and scores.max() <= 1:
         return 1.0
@@ -183,7 +183,7 @@ def _errors(sums: Doubles) -> tuple[float, float]:
 
 
 def _error(sums: Doubles, difference: float) -> float:
-    """Return the standard error of a difference, larger if rare large losses may be missing; 0 for mere rounding.
+    """Return the standard error of a difference, larger if rare large losses may be missing; 0 for rounding errors.
 
     Hall's monotone transformation (Journal of the Royal Statistical Society B 54, 1992) multiplies a skewed t statistic
     by 1 + u + u² / 3, where u is a third of the statistic times the skewness of the mean; here the error is divided

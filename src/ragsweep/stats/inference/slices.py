@@ -34,11 +34,12 @@ def by_slice(
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
-    """Compare every config with the row ``baseline`` in every slice, corrected over all of them (max-T; Holm).
+    """Compare every config with the row ``baseline`` in every slice, corrected for all comparisons (max-T; Holm).
 
-    ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" is no
-    value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the configs that by
-    definition are never worse than the baseline on any question, or never better; they are not ``exposed``.
+    ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" means
+    that a question has no value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the
+    configs that by definition are never worse than the baseline on any question, or never better; they are not
+    ``exposed``.
     """
     chosen = [
         (label, value, np.array([one == value for one in values], dtype=bool))
@@ -65,9 +66,10 @@ def by_slice(
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
-    """Find the configs that are better than the baseline on average, but seem worse in a slice, both beyond chance.
+    """Find the configs that are better than the baseline on average, but seem worse in a slice, both significantly.
 
-    They are in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``; None: all rows.
+    The result is in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``; None means
+    that a slice has all rows.
     """
     among = range(len(overall.better)) if rows is None else rows
     return tuple(
@@ -81,7 +83,7 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 def _intervals(
     differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
 ) -> list[SimultaneousIntervals]:
-    """Return each slice's mean differences with their intervals; the intervals of all slices hold together.
+    """Return each slice's mean differences with their intervals, which hold simultaneously for all slices.
 
     The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
     """
