@@ -30,7 +30,7 @@ from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
-"""Number of launches whose results keep their configs (150 kB each); the results of later launches have none."""
+"""Number of launches whose results keep their configs (150 kB each); the results of later launches have no configs."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
 """A function that runs trials with consecutive job numbers up to the end of a rung, and returns their results.
@@ -55,8 +55,8 @@ def run_search(
     composed before the first job starts. The best trials are written to ``optimization_results.yaml`` in ``folder``.
     ``attributes`` returns the user attributes to set on a job's trial when the trial ends.
 
-    Raises HydraException for an invalid space, an unusable study or too many failed trials, and one of
-    ``composer.faults`` for a choice or an end of a range that cannot be composed.
+    Raises HydraException for an invalid space, an unusable study, or too many failed trials. Raises one of
+    ``composer.faults`` for a choice, or an end of a range, that cannot be composed.
     """
     space = read_space(arguments, settings.params, composer.loader)
     if settings.sampler["name"] == GRID:
@@ -143,7 +143,10 @@ class SearchLoop:
         return results
 
     def _batches(self) -> Iterator[list[Evaluation]]:
-        """Yield batches of trials, including those of dead processes, until the search ends; await other processes."""
+        """Yield batches of trials until the search ends.
+
+        Trials of dead processes are included. While other processes run the remaining trials, this process waits.
+        """
         plan = self.study.plan
         while True:
             outcomes, charged = self.study.outcomes(), self.study.count_charged()
@@ -192,7 +195,10 @@ class SearchLoop:
             _log.warning("the launcher failed with %s; the running trials will be restarted", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
-        """Race the trials of a batch, prune the dropped trials, record the others, and return the last results."""
+        """Race the trials of a batch, and return the last result of each trial.
+
+        Dropped trials are pruned, and the outcomes of the others are recorded.
+        """
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
         def launch(jobs: Mapping[int, Evaluation], until: int | None) -> dict[int, JobOutcome]:
@@ -214,7 +220,7 @@ class SearchLoop:
         def prune(job: int) -> None:
             if not self.study.finish(trials[job], TrialOutcome(pruned=True, cost=spent[job])):
                 _log.warning(
-                    "trial %d was taken over by another process, which decides its outcome", trials[job].trial.number
+                    "trial %d was taken over by another process, which records its outcome", trials[job].trial.number
                 )
 
         raced = run_race(race, trials, launch, after_rung)
@@ -246,7 +252,7 @@ class SearchLoop:
 
 
 class _LauncherDied(Exception):
-    """A launcher failed without returning results, for example because the process of an unknown job died."""
+    """A launcher failed without returning results, for example because the process of an unidentified job died."""
 
 
 def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

@@ -47,7 +47,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
         elif (version := attributes.get(_FORMAT, 1)) != FORMAT:
             raise HydraException(
                 f'hydra.sweeper.storage: study "{plan.name}" was created by another version of optuna_sweeper (format'
-                f" {version}, this one reads {FORMAT}); use that version, another storage, or another"
+                f" {version}, this version reads {FORMAT}); use that version, another storage, or another"
                 " hydra.sweeper.study_name"
             )
         elif differing := [key for key in identity if attributes[_IDENTITY].get(key) != identity[key]]:

@@ -26,7 +26,7 @@ class Categorical:
         return self.values
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values whose configs must all compose: every choice."""
+        """List the values whose configs must all be composable: every choice."""
         return self.values
 
     def suggest(self, trial: Any, name: str) -> str:
@@ -60,7 +60,7 @@ class Numeric:
         return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List the values whose configs must all compose: both ends of the range, as typed (one value if equal)."""
+        """List values whose configs must all be composable: both ends of the range, as typed (one value if equal)."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
@@ -92,7 +92,7 @@ class Numeric:
         return str(round(inside)) if self.whole else repr(float(inside))
 
     def _step_text(self, number: int) -> str:
-        """Format the value after ``number`` steps, without rounding errors: .15, not .15000000000000002."""
+        """Format the value ``number`` steps above ``low``, without rounding errors: 0.15, not 0.15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
         return str(int(value)) if self.whole else repr(float(value))
 
@@ -117,7 +117,7 @@ class Parameter:
     when: tuple[ParentCondition, ...] = ()
 
     def exists(self, values: dict[str, str]) -> bool:
-        """Return whether the parameter exists if the other parameters have these values."""
+        """Return whether the parameter exists when the other parameters have these values."""
         return all(values.get(condition.parent) in condition.values for condition in self.when)
 
 
@@ -127,7 +127,7 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
         return OverridesParser.create(loader).parse_overrides([line])[0]  # unlike parse_override, sets the loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
-        way = "write KEY=VALUE, and quote a value that is not to be parsed"
+        way = "write KEY=VALUE, and quote a value that must not be parsed"
         why = str(fault).removeprefix(f"Error parsing override '{line}'").strip().splitlines()[0]
         raise HydraException(f'{start}cannot read "{line}": {why}; {way}') from fault
 

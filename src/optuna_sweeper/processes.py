@@ -66,16 +66,20 @@ def _started(process: int) -> str | None:
 
 
 class Liveness(ABC, Generic[Work]):
-    """Claims of processes on pieces of work, kept in a place that all of them can reach.
+    """Claims of processes on pieces of work, stored in a place that all these processes can reach.
 
-    A claim ends when it is released, or when its process is dead. Each place, such as a database, has its own instance,
-    with a thread that sends this process's heartbeats there, so that a locked database does not delay other places.
+    A claim ends when it is released, or when its process is dead. Each place, for example a database, has its own
+    instance. The instance's thread sends this process's heartbeats to that place only, so a locked database does not
+    delay heartbeats to other places.
     """
 
     _stop: Callable[[], None] | None = None
 
     def __init__(self, pause: float, lapse: float = LAPSE) -> None:
-        """Set ``pause``, the seconds between heartbeats, and ``lapse``, after which a silent process counts as dead."""
+        """Set ``pause``, the number of seconds between heartbeats, and ``lapse``.
+
+        A process of another machine counts as dead after ``lapse`` seconds without a heartbeat.
+        """
         self._pause, self._lapse = pause, lapse
 
     @abstractmethod
@@ -88,7 +92,7 @@ class Liveness(ABC, Generic[Work]):
 
     @abstractmethod
     def is_alive(self, work: Work) -> bool:
-        """Return whether a living process, this one included, has claimed work."""
+        """Return whether a living process, possibly this process, has claimed work."""
 
     @abstractmethod
     def beat(self) -> None:
@@ -112,7 +116,7 @@ class Liveness(ABC, Generic[Work]):
 
 
 def _beat(place: weakref.ref[Liveness[Any]]) -> bool:
-    """Send a heartbeat if the object still exists; return whether it does."""
+    """Send a heartbeat if the object still exists; return whether the object exists."""
     liveness = place()
     with suppress(Exception):  # the next heartbeat may succeed
         if liveness:

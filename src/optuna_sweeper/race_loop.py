@@ -39,10 +39,13 @@ class Race(Protocol):
         """Return the first rung; its dropped jobs are those that were dropped before an interruption."""
 
     def decide(self, until: int, returned: Mapping[int, Any]) -> Rung:
-        """Return the next rung, after the rung that ends at ``until``; ``returned`` has its completed jobs' values."""
+        """Return the next rung, after the rung that ends at ``until``.
+
+        ``returned`` maps each job that completed the rung up to ``until`` to its return value.
+        """
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """End the race; ``returned`` has the return values of the jobs that completed their run in full."""
+        """End the race; ``returned`` maps the jobs that completed their full run to their return values."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ def run_race(
 ) -> RaceResult:
     """Run a race between ``jobs``, a mapping from job numbers to jobs.
 
-    ``launch`` runs jobs up to the end of a rung; None: in full. A job that fails on a rung is not launched again, and
-    does not count as dropped. Exceptions of ``launch`` are not caught.
+    ``launch`` runs jobs up to the end of a rung or, if this end is None, in full. A job that fails on a rung is not
+    launched again, and does not count as dropped. Exceptions of ``launch`` are not caught.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))

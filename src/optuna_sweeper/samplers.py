@@ -19,11 +19,11 @@ CLASSES: Mapping[str, str] = {
     "brute_force": "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""Samplers that draw some parameters, such as conditional ones, independently; the warning about it is disabled."""
+"""Samplers that draw certain parameters, such as conditional ones, independently; Optuna's warning is disabled."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
-    """Raise HydraException for sampler settings that are invalid with these numbers of objectives and constraints."""
+    """Raise HydraException for sampler settings that are invalid for these numbers of objectives and constraints."""
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: unknown sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
@@ -46,9 +46,9 @@ def seed_of(study: int, draw: int) -> int:
 def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]]) -> Any:
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
-    The state of a lasting sampler would be lost when its process ends, whereas a new sampler reads all earlier trials
-    from the storage. ``settings`` has the sampler's name, the study's seed, and arguments of Optuna's class. ``draw``
-    returns, for a study and a trial, the index of the draw, and whether to draw at random.
+    A sampler that lasted for the whole study would lose its state when its process ends, whereas a new sampler reads
+    all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
+    Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 
@@ -110,4 +110,4 @@ def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:
             ) from None
         except ValueError as fault:
             text = " ".join(str(fault).split()).rstrip(".")
-            raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]}: {text}; correct it") from None
+            raise HydraException(f"hydra.sweeper.sampler: {CLASSES[name]}: {text}; correct the argument") from None

@@ -23,7 +23,7 @@ _WHERE = "hydra.sweeper"
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The checked settings of a search: those of ``OptunaSweeperConf``, and the declared baseline."""
+    """The checked settings of a search: the settings of ``OptunaSweeperConf``, and the declared baseline."""
 
     sampler: Mapping[str, Any]
     directions: tuple[str, ...]
@@ -98,7 +98,7 @@ class SearchSettings:
 
 
 def read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
-    """Read the key ``enqueue``: lists of overrides. Raises HydraException for other values, and for swept values."""
+    """Read the key ``enqueue``: lists of overrides. Raises HydraException for any other value or a swept override."""
     lists = setting or []
     if not isinstance(lists, list) or not all(
         isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists
@@ -108,7 +108,7 @@ def read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
         )
     for number, line in ((number, line) for number, lines in enumerate(lists) for line in lines):
         if parse_override(line, where := f"{_WHERE}.enqueue[{number}]").is_sweep_override():
-            raise HydraException(f'{where}: "{line}" names several values; write a list of overrides for each')
+            raise HydraException(f'{where}: "{line}" names several values; write one list of overrides for each value')
     return tuple(map(tuple, lists))
 
 
@@ -135,14 +135,14 @@ class StopRule:
         ``elapsed`` is the number of seconds since this process began to search.
         """
         if self.seconds is not None and elapsed >= self.seconds:
-            return f"its time limit is reached: {_STOP}.seconds={self.seconds:g}"
+            return f"the time limit is reached: {_STOP}.seconds={self.seconds:g}"
         spent = Counter[str]()
         for outcome in outcomes:
             spent.update(outcome.cost)
         for name, limit in self.budget.items():
             if spent[name] >= limit:
                 key = f"budget.{name}" if name else "budget"
-                return f"its budget is spent: {_STOP}.{key}={limit:g}, used {spent[name]:g}"
+                return f"the budget is spent: {_STOP}.{key}={limit:g}, used {spent[name]:g}"
         return self._without_improvement(outcomes, directions)
 
     def _without_improvement(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> str:
@@ -153,9 +153,9 @@ class StopRule:
         last = _points(outcomes[-self.patience :], directions)
         if not before or any(not _is_matched(point, before, by) for point in last):
             return ""
-        verb, negated, what = ("is", "is not", "better than the best before")
+        verb, negated, what = ("is", "is not", "better than the best earlier one")
         if len(directions) > 1:
-            verb, negated, what = ("joins", "does not join", "the Pareto front of those before")
+            verb, negated, what = ("joins", "does not join", "the earlier Pareto front")
         several = f"none of the last {self.patience} evaluations {verb}"
         found = several if self.patience > 1 else f"the last evaluation {negated}"
         margin = f" by more than {', '.join(f'{least:.3g}' for least in by)}" if any(by) else ""
@@ -163,7 +163,7 @@ class StopRule:
 
 
 def read_stop(setting: Any, objectives: int) -> StopRule:
-    """Read the key ``stop``, for this number of objectives; None: no limits. Raises HydraException for other values."""
+    """Read the key ``stop`` for this number of objectives; None: no limits. Raises HydraException for invalid input."""
     if setting is None:
         return StopRule()
     if not isinstance(setting, Mapping):
@@ -175,7 +175,7 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
     if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
         raise HydraException(f"{_STOP}.patience: must be a whole number of at least 1, got {patience!r}")
     if by is not None and patience is None:
-        raise HydraException(f"{_STOP}.by: sets the smallest improvement; also set {_STOP}.patience")
+        raise HydraException(f"{_STOP}.by: has no effect without {_STOP}.patience; set both, or omit both")
     margins = None if by is None else tuple(_limit(each, "by", 0) for each in (by if isinstance(by, list) else [by]))
     if margins is not None and len(margins) != objectives:
         raise HydraException(f"{_STOP}.by: must have one number per objective ({objectives}), got {len(margins)}")
@@ -201,7 +201,7 @@ def _limit(value: Any, key: str, least: float) -> float:
 
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:
-    """Return, per objective, the median of the jobs' smallest detectable differences; 0 if no job returned any."""
+    """Return, per objective, the median of the jobs' smallest detectable differences; 0 if no job returned one."""
     rows = [outcome.differences for outcome in outcomes if len(outcome.differences) == objectives]
     columns = [[least for least in column if math.isfinite(least)] for column in zip(*rows, strict=True)]
     return tuple(statistics.median(column) if column else 0.0 for column in columns) or (0.0,) * objectives
@@ -218,5 +218,5 @@ def _points(outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> list
 
 
 def _is_matched(point: tuple[float, ...], before: Sequence[tuple[float, ...]], by: Sequence[float]) -> bool:
-    """Return whether any earlier point is worse than ``point`` by at most ``by`` in every objective."""
+    """Return whether at least one earlier point is at most ``by`` worse than ``point`` in every objective."""
     return any(all(old >= new - least for old, new, least in zip(each, point, by, strict=True)) for each in before)

@@ -1,4 +1,4 @@
-"""Compose the configs of trials before launch, to recognise equal configs and reject broken ones."""
+"""Compose the configs of trials before launch, to recognise equal configs and reject invalid configs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SearchComposer(NamedTuple):
     loader: ConfigLoader
     title: str  # beginning of the names of the program's studies
     config: Callable[[], DictConfig]  # config of the command, for a user-defined search space
-    faults: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException)  # of configs that cannot be composed
+    faults: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException)  # raised by ``compose``
 
     @classmethod
     def by_hydra(cls, loader: ConfigLoader, master: DictConfig) -> SearchComposer:

@@ -41,7 +41,7 @@ class Space:
         return values
 
     def overrides(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the overrides of a trial, the fixed ones included, in the order of ``order``."""
+        """Return the overrides of a trial, including the fixed overrides, in the order of ``order``."""
         lines = [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
@@ -101,11 +101,11 @@ class Space:
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
-        """List overrides that must compose; together they contain each choice, and both ends of each range.
+        """List overrides that must be composable; together they contain each choice, and both ends of each range.
 
         A probe sets one parameter, and the parents on which that parameter depends; all other parameters have their
-        first value. A conditional parameter is combined with each parent value for which it exists. Without parameters,
-        the only probe has the fixed overrides.
+        first value. A conditional parameter is combined with each parent value for which it exists. If there are no
+        parameters, the only probe consists of the fixed overrides.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
@@ -132,10 +132,10 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter with its probes, once for each combination of ancestors' values for which it exists.
+        """Yield each parameter, with its probes, once for each combination of ancestors' values with which it exists.
 
-        There is a probe for each choice, or for each end of a range. ``others`` has values of the other parameters; a
-        parameter that is not in it has its first value.
+        There is a probe for each choice, or for each end of a range. ``others`` maps other parameters to values; a
+        parameter that is absent from ``others`` has its first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):
@@ -211,7 +211,7 @@ def _apply_conditions(
     """Evaluate the conditions on fixed keys, and return a space without the parameters that cannot exist.
 
     If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
-    The others are sorted by dependency. Raises HydraException for a cycle of conditions.
+    The remaining parameters are sorted by dependency. Raises HydraException for a cycle of conditions.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()
@@ -252,7 +252,7 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
         return str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
         form = '{over: "interval(0,1)", when: parent=value}'
-        raise HydraException(f"{where}: must be a sweep, or {form}, got {value!r}; put a sweep with commas in quotes")
+        raise HydraException(f"{where}: must be a sweep, or {form}, got {value!r}; quote a sweep that contains commas")
     when = value.get("when")
     lines = when if isinstance(when, list) else [] if when is None else [when]
     if not all(isinstance(line, str) for line in lines):
@@ -284,7 +284,7 @@ def _check_condition(
     values = domains[condition.parent].listed()
     if values is None:
         raise HydraException(
-            f"{where}: {condition.parent} is a continuous or logarithmic interval; depend on a parameter with choices"
+            f"{where}: {condition.parent} is a continuous or logarithmic interval; choose a parent with choices"
         )
     unknown = [value for value in condition.values if value not in values]
     if unknown and not narrowed:

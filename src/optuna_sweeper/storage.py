@@ -22,8 +22,8 @@ CONNECT_TIMEOUT = 10
 
 _SCHEME = "postgresql"
 _STUCK = (
-    f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end it if it is suspended, and"
-    " repeat the command"
+    f"{WHERE}: another process has held the study's lock for {PATIENCE:g} seconds; end that process if it is"
+    " suspended, and repeat the command"
 )
 
 
@@ -50,7 +50,7 @@ def is_postgresql(url: object) -> bool:
 def check_url(url: str | None) -> str:
     """Return the URL with its driver, or "" for a study in memory.
 
-    Raises HydraException for an unsupported storage, and for a missing driver of PostgreSQL.
+    Raises HydraException for an unsupported storage, and for a missing PostgreSQL driver.
     """
     if url is None:
         return ""
@@ -73,7 +73,7 @@ def check_url(url: str | None) -> str:
 
 
 def check_reachable(url: str) -> None:
-    """Connect once to a storage on a server. Raises HydraException, whose message omits the password, on failure."""
+    """Connect once to a storage on a server. Raises HydraException if this fails; the message omits the password."""
     with _one_sentence(url), _connect(check_url(url)):
         pass
 
@@ -105,14 +105,14 @@ def _open_sqlite(address: str) -> Storage:
     path = Path(name).absolute()  # a job may change the working directory
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():  # for its owner only; closing an existing file would release SQLite's locks on it
+        if not path.exists():  # readable only by its owner; closing an existing file would release SQLite's locks
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as fault:
         raise HydraException(f"{WHERE}: cannot create {path}: {fault.strerror}; choose another file") from None
     lock = path.with_name(f"{path.name}.lock")
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")  # stored in the file
+            connection.execute("PRAGMA journal_mode=WAL")  # SQLite stores this mode in the file
         url = address.replace(f"///{name}", f"///{path}", 1)
         storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 60}})
     return Storage(storage, lambda: _file_lock(lock), is_shared=True)
@@ -175,7 +175,8 @@ def _one_sentence(url: str) -> Iterator[None]:
         message = " ".join(str(getattr(fault, "orig", fault)).split("\n")[0].split())
         message = message.replace(str(address.password), "***") if address.password else message
         name = address.set(drivername=address.get_backend_name())
-        raise HydraException(f"{WHERE}: cannot use {name}: {message}; correct it, or choose another storage") from None
+        way = "correct the URL, or choose another storage"
+        raise HydraException(f"{WHERE}: cannot use {name}: {message}; {way}") from None
     except (NoSuchModuleError, ImportError):
         raise HydraException(
             f"{WHERE}: the driver in {url.partition(':')[0]}:// is unknown or not installed; write sqlite:///FILE or"

@@ -52,7 +52,7 @@ class StudyPlan:
 
     name: str
     directions: tuple[str, ...]
-    subject: str  # identity of what is measured: a study is continued only with the same subject
+    subject: str  # identifies what is measured: a study is continued only with the same subject
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides, and Optuna's values
@@ -61,7 +61,7 @@ class StudyPlan:
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # end of the name, by which a study is found even if its title has changed; "": full name only
     objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
-    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial at its end
+    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial when the trial ends
 
 
 @dataclass
@@ -90,7 +90,7 @@ class SharedStudy:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def count_charged(self) -> int:
-        """Return the number of jobs that count towards the study's number of trials, including running jobs."""
+        """Return the number of jobs, including running jobs, that count towards the study's number of trials."""
         return sum(map(is_charged, evaluations(self.trials()).values()))
 
     def is_busy(self) -> bool:
@@ -109,7 +109,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, including those of dead processes; return them by job number.
+        """Claim up to ``most`` trials for this process, including trials of dead processes; sort them by job number.
 
         The last attempt at a trial is in a batch of its own, so that another crash can be attributed to this trial.
         Return [] if there is no trial to run.
@@ -179,14 +179,16 @@ class SharedStudy:
         if retry:
             attempt = retry["attempt"]
             evaluation = Evaluation(trial, retry["job"], overrides, retry["signature"], attempt, retry["retry_of"])
-            fault = f"its process died {ATTEMPTS} times: killed, or out of memory" if attempt > ATTEMPTS else ""
+            fault = (
+                f"its process died {ATTEMPTS} times: it was killed, or ran out of memory" if attempt > ATTEMPTS else ""
+            )
         else:
             digest, fault, config = sign(overrides)
             jobs = evaluations(self.trials())
             twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == digest), None)
             if twin:
                 trial.set_user_attr(TWIN, twin.number)
-                underway = TrialOutcome(reason=f"has the config of trial {twin.number}, which is running")
+                underway = TrialOutcome(reason=f"has the same config as trial {twin.number}, which is running")
                 write_outcome(self.optuna, trial, read_trial(twin) or underway)
                 return None
             evaluation = Evaluation(trial, len(jobs), overrides, digest, config=config)
@@ -230,7 +232,7 @@ class SharedStudy:
             return True
 
     def release(self, lost: bool) -> None:
-        """Re-enqueue the running trials of this process; ``lost``: whether their attempt counts (a worker died)."""
+        """Re-enqueue this process's running trials; ``lost``: whether the attempts count, because a worker died."""
         with self.storage.exclusive():
             for trial in self._running():
                 if trial_owner(trial) == myself():

@@ -51,7 +51,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
-    """Return a description of a study in JSON types.
+    """Return a description of a study as JSON-compatible values.
 
     An evaluated trial has ``overrides`` and ``job``, the trial's index among the evaluated trials. A duplicate has
     ``duplicate_of``, the number of the evaluated trial with the same config. A trial with values has ``feasible``,

@@ -30,8 +30,8 @@ class TrialClaims(Liveness[Any]):
     def release(self, work: Any, lost: bool = False) -> None:
         """Re-enqueue a running trial, then mark it as failed; ``lost``: whether the attempt counts.
 
-        This order prevents the loss of a trial if the process dies in between; the old trial is then marked as failed
-        by a later call. A trial that was sampled but never claimed is only marked as failed.
+        This order prevents the loss of a trial if the process dies between the two steps; a later call then marks the
+        old trial as failed. A trial that was sampled but never claimed is only marked as failed.
         """
         from optuna.trial import TrialState
 

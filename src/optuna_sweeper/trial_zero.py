@@ -23,21 +23,22 @@ class TrialZero(NamedTuple):
 def read_baseline(setting: Any) -> tuple[str, ...] | None:
     """Read the key ``baseline`` as overrides, such as "retriever=bm25 top_k=5"; None for null, a number or a name.
 
-    Raises HydraException for an invalid override, or several values.
+    Raises HydraException for an invalid override, or an override with several values.
     """
     if not isinstance(setting, str) or "=" not in setting:
         return None
     lines = tuple(_OVERRIDE.findall(setting))
     for line in lines:
         if parse_override(line, "baseline").is_sweep_override():
-            raise HydraException(f'baseline: "{line}" names several values; give one, as a baseline is one config')
+            raise HydraException(f'baseline: "{line}" names several values; a baseline is one config: give one value')
     return lines
 
 
 def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] | None = None) -> TrialZero:
-    """Choose the first trial of a search; ``declared`` has the overrides of the declared baseline, if there is one.
+    """Choose the first trial of a search; ``declared`` are the overrides of the declared baseline, if there is one.
 
-    Raises HydraException if the baseline cannot be read, and one of ``composer.faults`` if it cannot be composed.
+    Raises HydraException if the baseline cannot be read, and one of ``composer.faults`` if the baseline cannot be
+    composed.
     """
     outside = ""
     if declared is not None:
@@ -49,7 +50,7 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
 
 
 def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
-    """Return the overrides of the space's own default config, in which every parameter has a value of its domain.
+    """Return the overrides of the space's default config, in which every parameter has a value in its domain.
 
     A parameter whose domain contains the default that Hydra composes keeps this default, and needs no override. Any
     other parameter has the first of its choices or, for a range, the value in the range that is nearest to the default
@@ -70,7 +71,7 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
 
 
 def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
-    """Return why a config is outside the space, or ""."""
+    """Return why a config is outside the space; "" if it is inside."""
     point, left = space.split_config(composer.values(lines, space.parameters))
     if left:
         return "; ".join(f"{name}={value} is not in the search space" for name, value in left.items())

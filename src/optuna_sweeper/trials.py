@@ -28,7 +28,7 @@ class Constraint:
         return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
 
     def violation(self, value: float) -> float:
-        """Return by how much a value violates the constraint; 0 or less if it is met."""
+        """Return by how much a value violates the constraint; 0 or less if the value meets the constraint."""
         return value - self.limit if self.upper else self.limit - value
 
 
@@ -53,7 +53,7 @@ class TrialOutcome:
 def read_directions(setting: Any) -> tuple[str, ...]:
     """Read the key ``direction``, and return one direction per objective; None counts as minimize.
 
-    Raises HydraException for other values.
+    Raises HydraException for any other value.
     """
     listed = setting if isinstance(setting, list) else ["minimize" if setting is None else setting]
     directions = tuple(str(getattr(direction, "name", direction)) for direction in listed)
@@ -82,8 +82,8 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
 def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constraint] = ()) -> TrialOutcome:
     """Return the outcome of a trial from its job's result.
 
-    The outcome is a failure if the job failed, if a value is not a finite number, if there is not one value per
-    objective, or if a constraint limits a metric that was not measured.
+    The outcome is a failure if the job failed, if a value is not a finite number, if the number of values differs from
+    the number of objectives, or if a constraint limits a metric that was not measured.
 
     A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
     ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
@@ -107,18 +107,18 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     values = _to_list(plain.get("values"))
     if len(values) != objectives:
         count = "1 value" if len(values) == 1 else f"{len(values)} values"
-        return replace(outcome, reason=f"returned {count}, but the number of objectives is {objectives}")
+        return replace(outcome, reason=f"the job returned {count}, but the number of objectives is {objectives}")
     numbers = []
     for position, value in enumerate(values):
         if (number := _number(value)) is None:
             objective = f" for objective {position + 1}" if objectives > 1 else ""
-            reason = str(plain.get("reason") or "") or f"returned {value!r}{objective}, which is not a number"
+            reason = str(plain.get("reason") or "") or f"the job returned {value!r}{objective}, which is not a number"
             return replace(outcome, reason=reason)
         numbers.append(number)
     violations, measured = {}, plain.get("measured")
     for constraint in constraints:
         if (number := _number(measured.get(constraint.name) if isinstance(measured, Mapping) else None)) is None:
-            return replace(outcome, reason=f'did not measure "{constraint.name}", which a constraint limits')
+            return replace(outcome, reason=f'the job did not measure "{constraint.name}", which a constraint limits')
         violations[str(constraint)] = constraint.violation(number)
     return replace(outcome, values=tuple(numbers), violations=violations)
 
@@ -141,7 +141,7 @@ def _number(value: Any) -> float | None:
 def _failure(job: JobReturn) -> str:
     fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None
     if fault is None:
-        return "its job did not complete"
+        return "the job did not complete"
     lines = str(fault).splitlines()
     return f"{type(fault).__name__}: {lines[0]}" if lines else type(fault).__name__
 
@@ -173,7 +173,7 @@ class Evaluation:
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
-    """Return the last trial of each job, by job number; trials without a job are left out."""
+    """Return the last trial of each job, by job number; trials without a job are omitted."""
     last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
     return dict(sorted(last.items()))
 
@@ -210,7 +210,7 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
 
 
 def read_trial(trial: Any) -> TrialOutcome | None:
-    """Read the outcome of a trial from Optuna; None if it has not ended."""
+    """Read the outcome of a trial from Optuna; None if the trial has not ended."""
     from optuna.trial import TrialState
 
     if not trial.state.is_finished():

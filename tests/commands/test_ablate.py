@@ -269,7 +269,7 @@ def test_changes_of_an_amount_are_ratios() -> None:
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     record(tmp_path, scored({"ndcg": drawn(0.5)}))
-    cases = {"RUN": [], 'no result of a run "z"': ["z"], "--factors": ["1", "--factors", "a"]}
+    cases = {"RUN": [], 'no run "z" has a result': ["z"], "--factors": ["1", "--factors", "a"]}
     refuse(ablate, cases, "--path", str(tmp_path))
 
 

@@ -103,7 +103,7 @@ def test_what_cannot_be_compared_is_one_clear_line(tmp_path: Path) -> None:
     refuse(compare, {
         "^rebaseline: the golden set": [first, elsewhere],
         "is PARTIAL": [first, partial],
-        'no result of a run "9"': [first, "9"],
+        'no run "9" has a result': [first, "9"],
         '"feed" is a sweep': [first, "feed"],
         'did you mean "ndcg"': [first, last, "--metric", "ndgc"],
         "RUN": [first],

@@ -211,7 +211,7 @@ def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: 
 
 def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:
     recorded(tmp_path, judged([1.0]), judged([0.0]))
-    with pytest.raises(InputError, match='no result of a run "x%"'):
+    with pytest.raises(InputError, match='no run "x%" has a result'):
         judge(["noise", "x%", "run0", "--path", str(tmp_path)])
     with pytest.raises(InputError, match="the runs do not both have the metric"):
         judge(["noise", "run0", "run1", "--metric", "mrr", "--path", str(tmp_path)])

@@ -179,23 +179,23 @@ def test_what_is_made_for_another_language_is_noted_with_the_override_that_fits(
     data = written(tmp_path, "french", asked="french")
     fact = "the corpus is French: "
     stated = ("language", "french, of the corpus (100 % of 1 document)")
-    embedder = ("note", f"{fact}embedder=minilm is trained on English; embedder=use_multilingual reads French")
+    embedder = ("note", f"{fact}embedder=minilm is trained on English; embedder=use_multilingual supports French")
     assert lines(*data, "retriever=bm25") == [stated]
     assert lines(*data, "retriever=hybrid_rrf") == [stated, embedder]
     assert lines(*data, "embedder=hashing") == [stated]
-    rules = "retriever.language=english has the rules of English; set retriever.language=french"
+    rules = "retriever.language=english applies the rules of English; set retriever.language=french"
     assert lines(*data, "retriever=bm25", "retriever.language=english") == [stated, ("note", fact + rules)]
     assert lines(*data, "retriever=bm25", "retriever.language=none") == [stated]
     model = ["retriever=bm25", "llm=openai", "llm.base_url=http://localhost/v1", "llm.model=m", "llm.key_env=null",
              "~metrics.semantic_similarity"]  # fmt: skip
-    prompt = ("note", f"{fact}prompt=default instructs in English; prompt=default_fr in French")
+    prompt = ("note", f"{fact}prompt=default is written in English; prompt=default_fr is in French")
     assert lines(*data, *model) == [stated, prompt]
     assert lines(*data, *model, "prompt=default_fr") == [stated]
 
 
 def test_questions_in_another_language_than_the_corpus_are_noted(tmp_path: Path) -> None:
     data = written(tmp_path, "english", asked="french")
-    note = "the corpus is English and the questions are French: BM25 finds only words that both share"
+    note = "the corpus is English and the questions are French: BM25 finds only words that both languages share"
     assert lines(*data, "retriever=bm25") == [("note", note)]
 
 

@@ -81,7 +81,7 @@ def test_all_labels_that_cannot_be_placed_are_named_at_once() -> None:
         cover(chunks_of([WORDS], [(0, 0, 30)]), golden)
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
-    assert 'golden.jsonl:3: the label names the document "d7", which is not in the corpus; correct it' in lines
+    assert 'golden.jsonl:3: the label names the document "d7", which is not in the corpus; correct the label' in lines
     assert 'question "q": the anchor "omega" does not occur in "d0"; quote it again' in lines
     assert 'question "q": the anchor "beta" does not occur in "d0" at character 1; quote it again' in lines
 
@@ -93,7 +93,7 @@ def test_chunker_that_loses_the_text_of_an_anchor_is_found_out() -> None:
 
 def test_rankings_of_another_chunking_are_refused() -> None:
     coverage = cover(chunks_of([WORDS], [(0, 0, 30)]), ask(Evidence("d0")))
-    with pytest.raises(AssertionError, match="rankings of this chunking"):
+    with pytest.raises(AssertionError, match="rankings must be of this chunking"):
         coverage.first_ranks(Rankings(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32), "elsewhere"))
 
 

@@ -98,7 +98,7 @@ def test_place_is_the_metrics_own_line_where_a_library_raises() -> None:
     [
         (None, "score returned NoneType; return"),
         ([1.0], "score returned list; return"),
-        (Scores(np.full(10, 7.0), np.full(10, "")), "a score of 7, outside the metric's bounds, (0.0, 1.0)"),
+        (Scores(np.full(10, 7.0), np.full(10, "")), "the score 7 is outside the metric's bounds, (0.0, 1.0)"),
         (Scores(np.ones(3), np.full(3, "")), "values of shape (3,)"),
         (Scores(np.full(10, np.inf), np.full(10, "")), "infinite"),
         (Scores(np.array(["a"] * 10), np.full(10, "")), "could not convert"),

@@ -39,7 +39,9 @@ def test_patience_counts_evaluations_without_an_improvement_over_all_before() ->
     assert stops({"patience": 3, "by": 0.2}, values(1, 1, 1.1, 1))
     assert not stops({"patience": 3, "by": 0.2}, values(1, 1.1, 1.2, 1.3))  # small steps add up
     assert not stops({"patience": 1}, values(2, 1), ("minimize",))
-    assert stops({"patience": 1}, values(1, 1)).startswith("the last evaluation is not better than the best before")
+    assert stops({"patience": 1}, values(1, 1)).startswith(
+        "the last evaluation is not better than the best earlier one"
+    )
 
 
 def test_a_failure_and_what_breaks_a_constraint_improve_nothing() -> None:
@@ -51,7 +53,7 @@ def test_a_failure_and_what_breaks_a_constraint_improve_nothing() -> None:
 def test_with_several_objectives_a_new_member_of_the_front_is_an_improvement() -> None:
     first = [TrialOutcome((0.8, 90.0)), TrialOutcome((0.5, 10.0))]
     found = stops({"patience": 1}, [*first, TrialOutcome((0.5, 10.0))], BOTH)
-    assert found.startswith("the last evaluation does not join the Pareto front of those before")
+    assert found.startswith("the last evaluation does not join the earlier Pareto front")
     assert stops({"patience": 1}, [*first, TrialOutcome((0.7, 95.0))], BOTH)
     assert not stops({"patience": 1}, [*first, TrialOutcome((0.6, 50.0))], BOTH)
     assert stops({"patience": 1, "by": [0.2, 5.0]}, [*first, TrialOutcome((0.6, 8.0))], BOTH)
@@ -87,7 +89,7 @@ def test_a_search_that_stops_stops_with_any_larger_margin(numbers: list[float], 
         ({"seconds": 0}, "stop.seconds: must be a finite number above 0"),
         ({"patience": 0}, "stop.patience: must be a whole number of at least 1"),
         ({"patience": 1.5}, "stop.patience: must be a whole number"),
-        ({"by": 0.1}, "also set hydra.sweeper.stop.patience"),
+        ({"by": 0.1}, "has no effect without hydra.sweeper.stop.patience"),
         ({"patience": 2, "by": [0.1, 0.2]}, r"stop.by: must have one number per objective \(1\), got 2"),
         ({"budget": {"calls": "many"}}, r"stop.budget.calls: must be a finite number of at least 0"),
         ({"budget": "many"}, r"stop.budget: must be a finite number of at least 0"),
@@ -121,7 +123,7 @@ def test_stopped_search_goes_on_only_under_another_rule(tmp_path: Path) -> None:
         study = search(open_in(tmp_path, TWELVE, "grid", 12, directions=UP), program, stop=stop)
         assert len(program.jobs) == count
         reasons.append(study.stop_reason(rule.plain()))
-    assert "none of the last 4 evaluations is better than the best before" in reasons[0]
+    assert "none of the last 4 evaluations is better than the best earlier one" in reasons[0]
     assert reasons[1] == reasons[0]
 
 

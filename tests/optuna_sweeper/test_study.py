@@ -351,5 +351,7 @@ def test_a_heartbeat_is_written_while_a_process_works_and_ends_with_it(tmp_path:
 
 def test_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "study.db").write_text("not a database " * 100)
-    with pytest.raises(HydraException, match=r"cannot use sqlite:///.*study\.db: file is not a database; correct it"):
+    with pytest.raises(
+        HydraException, match=r"cannot use sqlite:///.*study\.db: file is not a database; correct the URL"
+    ):
         open_in(tmp_path)

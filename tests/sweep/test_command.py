@@ -36,7 +36,7 @@ from support.commands import read
         (["top_k"], "missing EQUAL at '<EOF>'; write KEY=VALUE"),
         (["prompt=\"it's"], """quote it: 'prompt="\\"it'"'"'s"'"""),
         (["top_k.x=3"], "top_k.x=3: top_k has no keys; set top_k=VALUE, or top_k={x: VALUE} if it"),
-        (["headline.x=3"], "headline.x=3: Hydra cannot apply one of these: invalid literal for int()"),
+        (["headline.x=3"], "headline.x=3: Hydra cannot apply one of these overrides: invalid literal for int()"),
         (["hydra/sweeper/sampler=tpe"], "the chosen sweeper has no sampler; choose hydra/sweeper=optuna"),
         (["hydra/launchr=basic"], 'no key "hydra/launchr"; did you mean "hydra/launcher"? known: hydra/'),
         (["hydra/job_logging=x"], "hydra/job_logging=x: no such option; known: default"),
@@ -61,9 +61,9 @@ def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], messag
 @pytest.mark.parametrize(
     ("sweeper", "way"),
     [
-        ("grid", "; a key that only some options have is set in a case: 'hydra.sweeper.cases="
+        ("grid", "; a key that only some options have must be set in a case: 'hydra.sweeper.cases="
                  '[["retriever=hybrid_rrf"],["retriever=hybrid_convex","retriever.alpha=..."]]\''),
-        ("optuna", "; under hydra.sweeper.params, a key that only some options have takes a condition:"
+        ("optuna", "; under hydra.sweeper.params, a key that only some options have needs a condition:"
                    " retriever.alpha: {over: ..., when: retriever=hybrid_convex}"),
     ],
 )  # fmt: skip
@@ -239,21 +239,21 @@ def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             ["metrics=mine", "llm=extractive"],
-            "metrics/mine.yaml makes it own.Mine",
-            "metrics/answers.yaml makes it ragsweep",
+            "metrics/mine.yaml sets it to own.Mine",
+            "metrics/answers.yaml sets it to ragsweep",
         ),
-        nightly(["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml makes it", "metrics/answers.yaml"),
+        nightly(["metrics=[retrieval,mine]", "llm=extractive"], "metrics/mine.yaml sets it to", "metrics/answers.yaml"),
         (
             ["metrics=cut"],
-            "metrics/retrieval.yaml makes it ragsweep.parts.metrics.Recall",
-            "metrics/cut.yaml makes it own.Mine",
+            "metrics/retrieval.yaml sets it to ragsweep.parts.metrics.Recall",
+            "metrics/cut.yaml sets it to own.Mine",
         ),
         nightly(
             [f"+metrics.success_rate={OWN}", "llm=extractive"],
             "metrics/answers.yaml makes",
-            "the command line makes it own",
+            "the command line sets it to own",
         ),
-        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml makes it", "the command line makes it own.Mine"),
+        ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml sets it to", "the command line sets it to own.Mine"),
     ],
 )
 @pytest.mark.usefixtures("own_metrics")

@@ -84,7 +84,7 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     summary = collect_finalists([*outcomes, earlier], FIELD[:3], METRIC)
     assert [one.error for one in summary.failures] == ["broke"]
     lines = [text for _, text in finalist_lines(summary)]
-    assert lines[0] == "ndcg of 2 configs on 210 questions that the search has not seen"
+    assert lines[0] == "ndcg of 2 configs on 210 questions that the search did not use"
     for line, one in zip(lines[1:], finalist_facts(summary), strict=True):
         assert line.endswith(f"· {one['config']}")
         assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
@@ -122,8 +122,8 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
     assert [parent_run(one, "s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
-    assert "Decided on 210 questions that the search has not seen." in said(lost)
-    assert told(lost)["result"]["where"] == "on 210 questions that the search has not seen"
+    assert "Decided on 210 questions that the search did not use." in said(lost)
+    assert told(lost)["result"]["where"] == "on 210 questions that the search did not use"
     found = told(kept)
     assert (found["result"]["choice"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
     assert found["result"]["from_reference"] == found["sweep"]["finalists"][1]["lead"]
@@ -153,7 +153,7 @@ def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tm
     study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
     study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
     (folder / "study.json").write_text(json.dumps(study))
-    assert "Decided on the questions by which the search chose." in said(ended(tmp_path))
+    assert "Decided on the questions that the search used." in said(ended(tmp_path))
 
 
 def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:
@@ -194,4 +194,4 @@ def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path:
     assert left.broken() == {0: "a <= 1"}
     assert left.ended
     assert not StudySummary(states={"RUNNING": 1}).ended
-    assert StudySummary(states={"WAITING": 1}, stopped="its time limit is reached").ended
+    assert StudySummary(states={"WAITING": 1}, stopped="the time limit is reached").ended

@@ -124,7 +124,7 @@ def test_a_group_without_an_option_is_refused(line: str) -> None:
     with pytest.raises(ConfigError) as fault:
         read([line], multirun=False)
     group = re.split("[=~]", line.lstrip("~"))[0]
-    assert str(fault.value).startswith(f"{line}: {group} takes one of its options")
+    assert str(fault.value).startswith(f"{line}: {group} must be set to one of its options")
     assert ("llm=none disables it" in str(fault.value)) == (group == "llm")
 
 

@@ -91,7 +91,7 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
         tmp_path,
     )  # fmt: skip
     assert {name: status for name, (status, _) in done.items()} == {**dict.fromkeys(done, 0), "late": 1}, done
-    assert "no trial ran, because its time limit is reached: hydra.sweeper.stop.seconds=1e-06" in done["late"][1]
+    assert "no trial ran, because the time limit is reached: hydra.sweeper.stop.seconds=1e-06" in done["late"][1]
     assert "2/2" in done["begun"][1]
     assert "CHOICE" in done["begun"][1]
     assert "2 of 3 trials are already done" in done["continued"][1]

@@ -98,7 +98,7 @@ def test_commands_share_a_search_and_the_work_of_killed_ones(environment: dict[s
     for out, _ in said:
         assert "context_ndcg" in out
     assert sum("CHOICE" in out for out, _ in said) == 1
-    assert sum("the last to finish writes the verdict" in out for out, _ in said) == 1
+    assert sum("the last process to finish writes the verdict" in out for out, _ in said) == 1
     check_joined(tmp_path, 8)
 
 

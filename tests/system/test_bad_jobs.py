@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 SAID = {
     "raises": "ValueError: no luck today",
     "exits": "SystemExit: 3",
-    "killed": "its process died 3 times: killed, or out of memory",
+    "killed": "its process died 3 times: it was killed, or ran out of memory",
     "hangs": "TimeoutError: not finished within ",
     "memory": "MemoryError: Unable to allocate",
 }

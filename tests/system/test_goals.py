@@ -115,7 +115,7 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
     early = ["hydra.sweeper.stop={patience: 2, by: 5}"]
     done = ragsweep(*typed, *early)
     assert done.returncode == 0, done.stderr
-    said = "none of the last 2 evaluations is better than the best before by more than 5"
+    said = "none of the last 2 evaluations is better than the best earlier one by more than 5"
     assert said in done.stdout
     again = ragsweep(*typed, *early)
     assert (again.returncode, len(runs(tmp_path, "config"))) == (0, 3)
@@ -159,10 +159,10 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
     off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
     assert off.returncode == 0, off.stderr
     assert "the search uses the tune questions" in off.stdout
-    assert "has not seen" not in off.stdout
+    assert "the search did not use" not in off.stdout
     done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
     assert done.returncode == 0, done.stderr
-    assert "questions that the search has not seen" in done.stdout
+    assert "questions that the search did not use" in done.stdout
     assert "The holdout was used once" in done.stdout
     ledger = Ledger(tmp_path / ".ragsweep")
     (sweep,) = ledger.sweeps()

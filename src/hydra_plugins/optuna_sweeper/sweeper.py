@@ -31,8 +31,8 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "brute_force": {},  # every config once, in random order
     "grid": {},  # every config once, the last parameter changing fastest
 }
-"""Name of a sampler -> arguments of its Optuna class. A further setting of every sampler, ``seed``, is the seed of the
-study, from which the seeds of the trials are derived."""
+"""Name of a sampler -> default arguments of its Optuna class. Every sampler also has the setting ``seed``, the seed of
+the study, from which the seeds of the trials are derived."""
 
 
 @dataclass
@@ -45,20 +45,20 @@ class OptunaSweeperConf:
     direction: Any = None  # minimize (default) or maximize, or a list with one per objective
     study_name: str | None = None  # null: the job's name, and a hash of space, directions and subject
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: in memory, lost at the end
-    n_trials: int = 20  # total number of distinct configs of the study, earlier ones included
+    n_trials: int = 20  # total number of distinct configs in the study, including earlier configs
     n_jobs: int = 1  # trials per launch
     max_failure_rate: float = 0.0  # share of n_trials that may fail before the search is stopped
     params: Any = None  # key -> sweep, or {over: SWEEP, when: PARENT=VALUE}
     custom_search_space: str | None = None  # function(config, trial) that suggests more parameters
     constraints: Any = None  # such as ["latency <= 800"], on values that jobs return under "measured"
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
-    default: bool = True  # whether the first trial is the space's own default config
-    enqueue: Any = None  # lists of overrides, each of which is tried next
-    subject: str | None = None  # identity of what is measured, equal if a study is continued; null: fixed overrides
-    race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops worse ones
+    default: bool = True  # whether the first trial is the default config of the space
+    enqueue: Any = None  # lists of overrides; each list is run as a trial before any config is sampled
+    subject: str | None = None  # identifies what is measured; must be equal to continue a study; null: fixed overrides
+    race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops inferior trials early
     plots: bool = True  # whether to draw Optuna's plots at the end: a few seconds for a dozen parameters
     objectives: Any = None  # names of the objectives in plots
-    folder: str | None = None  # of study.json and the plots; null: the folder of the sweep
+    folder: str | None = None  # folder for study.json and the plots; null: the folder of the sweep
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
 
 
@@ -83,7 +83,7 @@ class OptunaSweeper(Sweeper):
         self.settings = SearchSettings.read(settings)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keep the arguments from Hydra, and create the launcher."""
+        """Store the arguments that Hydra passes, and create the launcher."""
         self.hydra_context, self.config, self.task = hydra_context, config, task_function
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
@@ -92,7 +92,8 @@ class OptunaSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
         """Run the search, and return the results of the jobs that this process launched, one list per batch.
 
-        If the task has a method ``drive``, call this method with the launcher instead, and return [].
+        If the task has a method ``drive``, call ``drive`` with the launcher's ``launch`` and the config instead, and
+        return [].
         """
         from optuna_sweeper.loop import run_search
         from optuna_sweeper.signatures import SearchComposer

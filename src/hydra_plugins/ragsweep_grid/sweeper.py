@@ -1,4 +1,4 @@
-"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper, extended by cases, each of them a list of overrides."""
+"""The sweeper ``hydra/sweeper=grid``: Hydra's basic sweeper, extended with cases, which are lists of overrides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class GridSweeperConf:
     max_batch_size: int | None = None  # jobs per launch; null: all
     params: Any = None  # key -> swept values; their product is run
     cases: Any = None  # lists of overrides, each combined with params; the command line overrides both
-    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops worse ones
+    race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops inferior jobs early
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConf, provider="ragsweep_grid")
@@ -34,8 +34,8 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 class GridSweeper(Sweeper):
     """The Hydra sweeper that launches one job for each case and combination of swept values, in batches.
 
-    Its arguments are the settings of ``GridSweeperConf``. The sweeper itself ignores ``race``, which only the task of
-    ragsweep's own command reads; for this task, the sweeper only provides Hydra's launcher.
+    Its arguments are the settings of ``GridSweeperConf``. The sweeper ignores ``race``, which only ragsweep's own
+    command reads. For that command, the sweeper only provides Hydra's launcher.
     """
 
     task: Any
@@ -52,7 +52,7 @@ class GridSweeper(Sweeper):
         self.params, self.cases = _plain(params), _plain(cases)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keep the arguments from Hydra, and create the launcher."""
+        """Store the arguments that Hydra passes, and create the launcher."""
         self.task, self.config, self.loader = task_function, config, hydra_context.config_loader
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
@@ -62,7 +62,7 @@ class GridSweeper(Sweeper):
         """Launch all jobs, and return their results, one list per batch.
 
         If a job fails, raise the exception of the first failed job, after all jobs have run. If the task has a method
-        ``drive``, call this method with the launcher instead, and return [].
+        ``drive``, call ``drive`` with the launcher's ``launch`` and the config instead, and return [].
         """
         from ragsweep.sweep.composing.expansion import expand
 

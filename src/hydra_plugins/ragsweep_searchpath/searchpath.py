@@ -1,8 +1,8 @@
 """Make Hydra find named sweeps from any working directory, first in the project, then among the shipped sweeps.
 
-With Hydra's file source, the parent folder of ``sweeps`` would have to be on the search path, and all folders in it
-would become config groups. So a folder of sweeps has its own kind of source, whose files are the options of the group
-``sweeps``.
+Hydra's file source would need the parent folder of ``sweeps`` on the search path, and would turn every folder in that
+parent into a config group. A folder of sweeps therefore has its own config source, whose files are the options of the
+group ``sweeps``.
 """
 
 import builtins
@@ -26,7 +26,7 @@ class SweepsSource(ConfigSource):
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; raise ConfigLoadError if there is none of this name.
+        """Load a sweep; raise ConfigLoadError if no sweep has this name.
 
         Without an ``@package`` header, the keys of the sweep are merged into the root of the config.
         """

@@ -1,4 +1,4 @@
-"""Make keys of questions, requests and cases, request results from parts, and pack the results as rows to store."""
+"""Make keys for questions, requests and cases, request results from parts, and pack the results as rows to store."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Limits for storing results that took no call together with others: their number, and seconds since the last storing.
+"""Limits of a group of results that took no call to a service: its size, and seconds since results were last stored.
 
-A limit is checked when a result arrives.
+Both limits are checked when a result arrives; once one of them is reached, the group is stored.
 """
 
 
@@ -41,7 +41,7 @@ class QuestionKey(str):
 
     As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
     from the router or, without a router, from the golden set. ``reference`` is set only for judges. ``query`` is the
-    search query; it is empty if the query is the question's own text, or if nothing is searched.
+    search query; it is empty if the query is the text of the question, or if nothing is searched.
     """
 
     text: str
@@ -60,7 +60,7 @@ class QuestionKey(str):
         searched: bool = True,
         query: str = "",
     ) -> QuestionKey:
-        """Make a key from these facts; without the optional ones, it is the key of a text alone."""
+        """Make a key from these fields; the defaults describe a question without history, reference and query."""
         turns, written = [vars(turn) for turn in history], [query] if query else []
         key = super().__new__(cls, json.dumps([text, turns, needs_retrieval, reference, searched, *written]))
         key.text, key.history, key.needs_retrieval = text, tuple(history), needs_retrieval
@@ -79,7 +79,7 @@ class QuestionKey(str):
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Return the key of a question; with ``reference``, for judges, it includes the first correct answer, if any."""
+    """Return the key of a question; if ``reference`` is true, the key includes the first correct answer, if any."""
     answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
@@ -161,9 +161,10 @@ def ask_all(
 ) -> Packed:
     """Request the results of all rows, and return them packed, in the order of the rows.
 
-    A result that took a call is stored as it arrives, so that it is paid for only once. ``contents`` maps the keys of
-    rows to requests. ``ask`` is the part's method, such as ``generate``; it gets the requests and a function to report
-    each result by the number of its request. Raises AssertionError unless it reports one result for each request.
+    A result that took a call to a service is stored as soon as it arrives, so that the call is paid for only once.
+    ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
+    are the requests, and a function to which it passes each result with the index of the request. Raises AssertionError
+    unless ``ask`` reports exactly one result for each request.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -203,7 +204,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a rows node of packed results of one kind; failed rows are not stored. ``further``: other fields of Node."""
+    """Make a node whose rows are packed results of a kind; failed rows are not stored. ``further``: fields of Node."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

@@ -57,7 +57,7 @@ def build_graph(
 ) -> ConfigGraph:
     """Build the graph of a config over a corpus.
 
-    ``judged`` has the judged metrics by name. With ``exact``, every approximate index is compared with an exact search.
+    ``judged`` maps names to judged metrics. With ``exact``, every approximate index is compared with an exact search.
     ``excluded`` maps search texts to the ids of documents to remove from their rankings. Raises ConfigError, whose
     message names the key, for incompatible parts.
     """

@@ -18,9 +18,9 @@ class Parts:
     retriever: BuiltPart
     reranker: BuiltPart
     depth: int  # length of the rankings
-    top_k: int  # maximum chunks of the context
+    top_k: int  # maximum number of chunks in the context
     compared: bool = False  # whether approximate indexes are compared with exact search
-    context_budget: int | None = None  # maximum tokens of the context
+    context_budget: int | None = None  # maximum number of tokens in the context
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
@@ -29,7 +29,7 @@ class Parts:
 
 
 class ApproximateLeg(NamedTuple):
-    """The ranking that a retriever finds with an approximate index, and the exact ranking that it is compared with."""
+    """The ranking that a retriever finds with an approximate index, and the exact ranking for comparison."""
 
     found: Node
     exact: Node
@@ -45,7 +45,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """One more answer to every question, with its verdicts; verdicts that read no answer are not repeated."""
+    """One more answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
 
     answer: Node
     verdicts: Mapping[str, Node]  # by metric
@@ -56,7 +56,7 @@ class ConfigGraph:
     """The nodes of one config."""
 
     corpus: Node
-    chunks: Node  # the chunks of the context, which cover evidence; usually also searched
+    chunks: Node  # the chunks of contexts, in which evidence is located; also searched unless chunks are nested
     counts: Node  # token counts of the chunks
     embeddings: tuple[Node, ...]  # of the searched chunks; one per embedder
     first_stage: Node  # after fusion, before reranking
@@ -90,7 +90,7 @@ class ConfigGraph:
 
     @property
     def budget(self) -> int | None:
-        """The maximum tokens of the context; None without a limit."""
+        """The maximum number of tokens in the context; None without a limit."""
         budget: int | None = self.context.spec.parameters.get("budget")
         return budget
 

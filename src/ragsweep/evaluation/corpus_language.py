@@ -52,7 +52,7 @@ class SampledLanguage(NamedTuple):
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the most frequent language of a corpus from evenly spaced documents, the same ones in every process."""
+    """Detect the most frequent language of a corpus from evenly spaced documents, which are equal in every process."""
     return sample_language(corpus.texts)
 
 
@@ -89,7 +89,7 @@ def _stop_word_share(text: str, code: str) -> float:
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Return a tree of plain values, in which the corpus's language replaces ``language: auto`` of parts.
 
-    A part's class lists the languages that it accepts in its traits; a part without a list is unchanged. If the
+    The traits of a part's class list the languages that the part accepts; a part without a list is unchanged. If the
     corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. If no language
     is detected, English is substituted. ``where`` is the key of ``node``, for messages. Raises ConfigError for a class
     that is not trusted or does not exist.
@@ -135,7 +135,7 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Return a text with the share of the main language and, in a mixed corpus, of each other one of at least 5 %."""
+    """Return a text with the share of the main language and, in a mixed corpus, every other share of at least 5 %."""
     first, *others = found.shares.items()
     named = [f"{percentage(share)} {name}" for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])
@@ -147,7 +147,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
     asked = _language_of_questions(experiment.dataset.golden)
     if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
         spoken = asked.name.capitalize()
-        yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both share"
+        yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both languages share"
     option = experiment.parameters.get
     parts = (part for group in PARTS_IN_USE for part in _parts(experiment.config.get(group), group))
     for where, node in parts:
@@ -155,15 +155,15 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         fitting = _closest(language, accepted)
         fact = f"the corpus is {named}"
         if accepted and chosen not in (NONE, fitting):
-            rules = f"{where}.language={chosen} has the rules of {chosen.capitalize()}"
+            rules = f"{where}.language={chosen} applies the rules of {chosen.capitalize()}"
             yield f"{fact}: {rules}; set {where}.language={fitting}"
         is_trained = hasattr(find_class(node["_target_"], where), "trained_on")  # on a single language
         trained = build(node, where).value.trained_on if is_trained else ""
         if trained not in ("", language):
             name = f"embedder={option('embedder', '')}"
-            yield f"{fact}: {name} is trained on {trained.capitalize()}; embedder=use_multilingual reads {named}"
+            yield f"{fact}: {name} is trained on {trained.capitalize()}; embedder=use_multilingual supports {named}"
         if language == "french" and detect_language(str(node.get("system", ""))) == "en":
-            yield f"{fact}: prompt={option('prompt', '')} instructs in English; prompt=default_fr in French"
+            yield f"{fact}: prompt={option('prompt', '')} is written in English; prompt=default_fr is in French"
 
 
 def _parts(node: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

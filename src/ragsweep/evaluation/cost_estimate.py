@@ -1,4 +1,4 @@
-"""Estimate the cost of a plan's calls to services from measured usage or, without any, from the part's own estimate."""
+"""Estimate the cost of a plan's calls to services from measured usage or, if there is none, from parts' estimates."""
 
 import math
 from collections import Counter
@@ -69,7 +69,10 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Return the mean usage of stored rows of the node, else of its part's class and model; None without rows."""
+        """Return the mean usage of a node's stored rows or, if it has none, of similar rows; None without any rows.
+
+        Similar rows belong to other nodes with the same stage, class of part and model.
+        """
         address = stage.node.address
         if address not in self._measurements:
             own = _own_estimate(stage, RequestSize())
@@ -111,9 +114,10 @@ class _Estimator:
         return 0.0
 
     def _context(self, experiment: Experiment) -> float:
-        """Return the expected tokens of the ``top_k`` chunks of a context, at most its budget.
+        """Return the expected number of tokens in the ``top_k`` chunks of a context, capped at the token budget.
 
-        If the tokens of the chunks are not counted yet, the size of the chunks or documents gives an upper estimate.
+        If the tokens of the chunks are not counted yet, the number is an upper estimate from the size of the chunks or
+        documents.
         """
         graph = experiment.graph
         if self._executor.known(graph.counts):
@@ -152,7 +156,7 @@ def _is(served: str, model: str) -> bool:
 
 def _mean_of(items: Sequence[Any], model: str) -> CostEstimate:
     calls, tokens_in, tokens_out = np.mean([one.usage[:3] for one in items], axis=0).tolist()
-    if calls and not tokens_in + tokens_out:  # the service reported none
+    if calls and not tokens_in + tokens_out:  # the service reported no tokens
         tokens_in = tokens_out = math.nan
     return CostEstimate(calls, tokens_in, tokens_out, next(filter(None, map(_model, items)), model))
 

@@ -70,7 +70,7 @@ class Evaluator:
     """Evaluates configs one after another; results that several configs share are computed once."""
 
     executor: Executor = field(default_factory=Executor)
-    began: float = field(default_factory=time.time)  # Unix time; latency measured later is kept
+    began: float = field(default_factory=time.time)  # Unix time; latency that was measured later is not measured again
     _coverage: dict[tuple[str, str, float], tuple[ChunkNames, Coverage]] = field(default_factory=dict)
 
     def evaluate(self, experiment: Experiment) -> Result:
@@ -209,7 +209,10 @@ class Evaluator:
         return trace_evidence(view, coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Return a ranking of every question, empty for unsearched ones; raises CallFailed if all searches failed."""
+        """Return a ranking for every question, which is empty for a question that is not searched.
+
+        Raises CallFailed if all searches failed.
+        """
         found: Rankings = self.executor.get(node, table.queries)
         if len(table.rows) and found.failed.all():
             raise self.executor.failure(node, table.queries[-1])
@@ -236,7 +239,7 @@ class Evaluator:
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Return the work of each stage since ``before``, and the time in which the config's nodes were first computed.
 
-        For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut.
+        For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut off.
         """
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}

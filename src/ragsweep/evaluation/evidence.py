@@ -1,9 +1,9 @@
 """Find the chunks of any chunking that cover the labelled evidence, and the ranks at which the evidence is found.
 
 A label names a document and, unless the whole document is the evidence, an anchor, which quotes the evidence. Each
-piece of evidence is credited once, however many chunks cover it, and the ideal ranking contains all pieces. So no
-metric has a denominator that depends on the chunking. With one chunk per document and document-level evidence, metrics
-equal their counterparts in trec_eval.
+piece of evidence is credited once, however many chunks cover it, and the ideal ranking contains all pieces. Therefore,
+no metric's denominator depends on the chunking. With one chunk per document and document-level evidence, metrics equal
+their counterparts in trec_eval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,9 +79,9 @@ class Coverage:
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
         if the rankings are of another chunking (checked only if both addresses are known).
         """
-        assert len(rankings.positions) == len(self.questions), "a ranking for every question, in their order"
+        assert len(rankings.positions) == len(self.questions), "rankings must have one row per question"
         addresses = {self.chunks.address, rankings.chunks} - {""}
-        assert len(addresses) < 2, "rankings of this chunking"
+        assert len(addresses) < 2, "rankings must be of this chunking"
         marked, depth = self.marked, rankings.positions.shape[1]
         ranks = np.zeros(len(marked.chunk), dtype=np.int64)
         step = max(BLOCK // max(depth, 1), 1)
@@ -127,8 +127,8 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     Raises:
         ConfigError: The threshold is out of range.
         InputError: A label names an unknown document, or its anchor does not occur there (see :func:`find_places`). If
-            no label has these faults, no chunk contains any part of a passage that a label's anchor marks. The message
-            lists all such labels.
+            no label has these faults: no chunk contains any part of the passage that a label's anchor marks. The
+            message lists all labels with the fault.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -233,9 +233,9 @@ def view(
 ) -> EvaluationView:
     """Return the input of metrics for rankings at full depth, which have one row per question.
 
-    ``latency`` maps stages to the seconds of each question (NaN if not measured). ``approximate`` has the results of
-    approximate indexes and of exact search by leg. ``length`` (questions,) is the number of chunks in each context;
-    None without a token budget.
+    ``latency`` maps stages to the seconds of each question (NaN if not measured). ``approximate`` maps legs to the
+    results of approximate and exact search. ``length`` (questions,) is the number of chunks in each context; None
+    without a token budget.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
@@ -273,13 +273,14 @@ def view(
 
 
 def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -> Numbers:
-    """Return the rank at which each piece is credited: one piece per rank, so that no ranking beats the ideal one.
+    """Return the rank at which each piece is credited: one piece per rank, so that no ranking beats the ideal ranking.
 
-    The pieces of a question's evidence are taken in the order of their first ranks, on a tie the higher grade first.
-    Each is credited at ``max(first_rank, previous credited + 1)``: at its first rank or, if the previous piece is
-    credited at this or a later rank, one rank after that piece. As no two pieces share a rank, nDCG, average precision
-    and precision are at most 1. A chunk that covers two pieces counts like two chunks, at its own rank and the next. If
-    no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,); rank 0 means not found.
+    The pieces of a question's evidence are taken in the order of their first ranks; in case of a tie, the piece with
+    the higher grade is first. Each is credited at ``max(first_rank, previous credited + 1)``: at its first rank or, if
+    the previous piece is credited at this or a later rank, one rank after that piece. As no two pieces share a rank,
+    nDCG, average precision and precision are at most 1. A chunk that covers two pieces counts like two chunks, at its
+    own rank and the next. If no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,); rank
+    0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

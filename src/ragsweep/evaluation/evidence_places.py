@@ -24,7 +24,7 @@ class Label(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The passages of the evidence, as columns; a piece with a repeated anchor has several, any of which counts.
+    """The passages of the evidence, as columns; a piece whose anchor is repeated has several alternative passages.
 
     A whole document counts as a passage of one character, so that any of its chunks covers it.
     """
@@ -51,7 +51,8 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
     """Find the passages of all relevant labels, sorted by label, document and start; the result is cached.
 
     If ``golden.repeated_passages`` is set, an anchor also marks its occurrences in all other documents. Raises one
-    InputError, which lists the labels that name unknown documents, and those whose anchors do not occur in theirs.
+    InputError, which lists all labels that name an unknown document, and all labels whose anchor does not occur in the
+    named document.
     """
     faults, labels = Faults(), relevant_labels(golden)
     rows = sorted(
@@ -68,7 +69,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
         evidence = labels[n].evidence
         document = corpus.position.get(evidence.document)
         if document is None:
-            fact = f'the label names the document "{evidence.document}", which is not in the corpus; correct it'
+            fact = f'the label names the document "{evidence.document}", which is not in the corpus; correct the label'
             faults.add(labels[n].where, fact)
         elif evidence.anchor is None:
             yield n, document, 0, 1, True

@@ -24,7 +24,7 @@ class TracedStages:
 
     legs: Mapping[str, Rankings]  # by leg of a hybrid retriever; empty without one
     first_stage: Rankings | None  # before reranking; None without a reranker
-    budget: int | None  # maximum tokens of the context; None without a limit
+    budget: int | None  # maximum number of tokens in the context; None without a limit
 
 
 def trace_evidence(
@@ -32,8 +32,9 @@ def trace_evidence(
 ) -> EvidenceRanks:
     """Find the rank of every piece of evidence after each stage, and score each leg of a hybrid alone by ``metrics``.
 
-    A leg is scored as if its ranking were the final one, with the config's ``top_k`` and budget. If the fused ranking
-    is reranked, it is scored before reranking, too, under the name "". ``threshold`` is that of :func:`cover`.
+    A leg is scored as if its ranking were the final ranking, with the config's ``top_k`` and budget. If the fused
+    ranking is reranked, its scores before reranking are included under the name "". For ``threshold``, see
+    :func:`cover`.
     """
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0
@@ -65,7 +66,7 @@ def trace_evidence(
 
 
 def _rounded(values: Doubles, lacking: NDArray[np.bool_] | None = None) -> Doubles:
-    """Return values rounded to DIGITS significant digits; NaN for infinite ones and where ``lacking`` is True."""
+    """Return values rounded to DIGITS significant digits; NaN for infinite values and where ``lacking`` is True."""
     rounded = np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()], dtype=np.float64)
     return np.where(~np.isfinite(rounded) | (False if lacking is None else lacking), math.nan, rounded)
 
@@ -81,7 +82,7 @@ def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
 def _scores(
     ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None, metrics: Sequence[Metric]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the scores of every question by metric, as if ``ranking`` were the final one."""
+    """Return the scores of every question by metric, as if ``ranking`` were the final ranking."""
     length = None
     if budget is not None:
         context = cut_to_budget(ranking.first(top_k), coverage.tokens, budget)

@@ -90,7 +90,7 @@ def align_contexts(
 
     A context that is not found becomes an additional document, which covers no evidence. A context that occurs twice in
     the list of a question counts only at its first place. The documents with the ids ``whole`` become one chunk each,
-    even if the system did not use them, because evidence that the system missed must be in a chunk, too.
+    even if the system did not use them, because evidence that the system missed must also be in a chunk.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:
@@ -123,7 +123,7 @@ def _scores(
 ) -> tuple[np.ndarray | None, int]:
     """Return `AlignedContext.scores`, with NaN for missing scores, and `AlignedContext.rising`.
 
-    ``numbers`` has the chunk positions of each question's contexts, ``rows`` the same without repetitions.
+    ``numbers`` lists the chunk positions of each question's contexts; ``rows`` lists them without repetitions.
     """
     if not any(scores):
         return None, 0
@@ -252,7 +252,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
 
 
 def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
-    """Make the node of the located contexts; it is not stored, because computing is faster than reading."""
+    """Make the node of the located contexts; it is not stored, because computing it is faster than reading it."""
     questions, documents = list(parts.questions), sorted(parts.documents)
 
     def compute(work: StageContext, rows: Rows) -> AlignedContext:
@@ -265,7 +265,10 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
-    """Make the node of the system's rankings, keyed by search text; for equal texts, the first one is used."""
+    """Make the node of the system's rankings, keyed by search text.
+
+    If several questions have the same search text, the ranking of the first of these questions is used.
+    """
     place: dict[str, int] = {}
     for number, text in enumerate(parts.searches):
         place.setdefault(text, number)
@@ -274,7 +277,7 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
         contexts: AlignedContext = work.get(aligned)
         return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    # Version 0.2.0 keyed rankings of conversations by the question alone, so they need another address.
+    # Version 0.2.0 keyed rankings of conversations by the question alone, so these now need another address.
     joined = {"history": True} if any(key.history for key in parts.questions) else {}
     spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth, **joined})
     return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)

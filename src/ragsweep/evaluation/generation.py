@@ -61,9 +61,9 @@ def write_queries(
 ) -> tuple[list[Answer] | None, QuestionTable]:
     """Write the query of every searched question that has a history.
 
-    Return one query per question (an empty Answer if none was written), and the table of questions with the new search
-    texts. A question whose query failed or is empty keeps its search text. Without a query writer, return None and
-    ``table``.
+    Return one query per question (an empty Answer for a question without a written query), and the table of questions
+    with the new search texts. A question whose query failed or is empty keeps its search text. Without a query writer,
+    return None and ``table``.
     """
     if graph.query is None:
         return None, table
@@ -90,8 +90,8 @@ class Context(NamedTuple):
     def passages(self, work: StageContext, questions: Sequence[QuestionKey]) -> list[tuple[Passage, ...] | str]:
         """Return the passages that the generator and the judges read for each question.
 
-        A question that is not searched has no passages. For a question whose search failed, the item is the reason of
-        the failure, a text.
+        A question that is not searched has no passages. For a question whose search failed, the item is a string, the
+        reason for the failure.
         """
         chunks = Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
         queries = _queries(questions)
@@ -166,7 +166,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions of the first answers, with the verdicts that read them; empty without repetitions."""
+        """Build the repetitions of the answers, with the verdicts on these answers; empty without repetitions."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()
@@ -230,7 +230,7 @@ def _case(
 ) -> Case | Judgement:
     """Return a metric's case for a question or, if there is nothing to judge, a verdict with the reason.
 
-    ``context`` has the passages for the question or, if the search failed, the reason of the failure.
+    ``context`` contains the passages for the question or, if the search failed, the reason for the failure.
     """
     if not question.needs_retrieval:
         return Judgement(reason=CONVERSATIONAL)
@@ -257,7 +257,7 @@ def _queries(questions: Sequence[QuestionKey]) -> list[str]:
 
 @memoize_by_identity
 def _answer_keys(rows: Rows) -> Rows:
-    """Return the keys of the answers for the keys of verdicts; the former have no reference."""
+    """Convert the keys of verdicts to the keys of the answers, which contain no reference."""
     return [key.unjudged for key in question_keys(rows)]
 
 

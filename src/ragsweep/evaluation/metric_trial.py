@@ -1,4 +1,4 @@
-"""Try third-party metrics on one question, before any stage is computed and any service is called."""
+"""Try third-party metrics on one question, before any stage is computed or any service is called."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,11 +30,11 @@ EXCERPT = 2000
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question with perfect retrieval and answer; return the errors of the metrics that fail, by name.
+    """Score one question with perfect retrieval and a perfect answer; return the errors of failing metrics by name.
 
-    No stage is computed, and no service or judge is called. ``answered`` and ``routed`` are whether the config has
-    answers and routes. Built-in metrics are not tried. The result is empty if there are no questions. Raises
-    RagsweepError if a metric does.
+    No stage is computed, and no service or judge is called. ``answered`` is whether the config has answers, and
+    ``routed`` whether it has routes. Built-in metrics are not tried. The result is empty if there are no questions.
+    Raises RagsweepError if a metric raises it.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:

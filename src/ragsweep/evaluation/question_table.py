@@ -29,7 +29,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
 """The fixed columns of the table of results; its other columns are labels and metrics."""
 
 MOST_GROUPS = 40
-"""Maximum number of values of a label by which results are grouped; a label with more counts as an identifier."""
+"""Maximum number of values of a label by which results are grouped; a label with more values is an identifier."""
 
 Numbers = NDArray[np.int64]
 
@@ -65,7 +65,10 @@ class QuestionTable:
 
     @cached_property
     def texts(self) -> Sequence[str]:
-        """The search text of each question: the written query, else the golden set's query, else its own text."""
+        """The search text of each question.
+
+        This is the written query, else the golden set's query, else the question's text.
+        """
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
 
@@ -281,7 +284,7 @@ def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
 
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
-    """Return, for each question, a mapping from its unscored metrics to the reasons; equal mappings are one object."""
+    """Return, for each question, a mapping from unscored metrics to reasons; equal mappings are the same object."""
     kind = np.zeros(questions, dtype=np.int64)
     for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
         kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]

@@ -16,7 +16,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 from ragsweep.parts.prompts import Prompt
 
 SAMPLED = 20
-"""A sample has the questions whose search text is among the first SAMPLED texts that are probed for latency."""
+"""A sample consists of the questions whose search text is among the first SAMPLED texts probed for latency."""
 
 LISTED = 10
 """Maximum number of chunks that a span (a traced stage) lists, unless ``top_k`` is larger."""

@@ -32,7 +32,10 @@ def ranking_node(
 def step_node(
     stage: str, parameters: Mapping[str, Any], inputs: tuple[Node, ...], compute: Compute, stored: bool = False
 ) -> Node:
-    """Make the node of a step that changes rankings; by default it is not stored, as reading takes longer."""
+    """Make the node of a step that changes rankings.
+
+    By default, the results are not stored, because reading them takes longer than computing them.
+    """
     return ranking_node(stage, Spec(f"ragsweep.pipeline.{stage}", "1", parameters), inputs, compute, stored=stored)
 
 
@@ -74,7 +77,7 @@ def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]
 def pair_node(
     part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
 ) -> Node:
-    """Make the node of a reranker's scores of pairs; each call of ``score`` gets at most PAIRS pairs."""
+    """Make the node of a reranker's scores for pairs; each call of ``score`` receives at most PAIRS pairs."""
 
     def compute(work: StageContext, keys: Rows) -> Floats:
         scores = [np.empty(0, np.float32)]
@@ -113,7 +116,7 @@ def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:
 
 
 def cut_to_context(ranking: Node, counts: Node, top_k: int, budget: int | None) -> Node:
-    """Make the node that cuts rankings to the first ``top_k`` chunks and, if ``budget`` is set, to so many tokens."""
+    """Make the node that cuts rankings to the first ``top_k`` chunks and, if set, to ``budget`` tokens."""
 
     def compute(work: StageContext, rows: Rows) -> Rankings:
         first = work.get(ranking, rows).first(top_k)

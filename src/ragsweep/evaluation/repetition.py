@@ -42,7 +42,8 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question: for a repeated metric, the mean over the repetitions.
 
-    ``repetitions`` has the scores of the single repetitions; it is None if neither answers nor judgements are repeated.
+    ``repetitions`` contains the scores of the single repetitions; it is None if neither answers nor judgements are
+    repeated.
     """
 
     scores: Mapping[str, Scores]
@@ -53,9 +54,9 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is that of the first failed repetition or, if none failed,
-    that of the first repetition. Metrics that need latency or exact search, and metrics that are quantiles, are scored
-    only with the first view.
+    If no repetition of a question has a score, the reason is copied from the first failed repetition or, if none
+    failed, from the first repetition. Metrics that need latency or exact search, and metrics that are quantiles, are
+    scored only in the first view.
     """
     scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
     for metric in metrics:
@@ -115,10 +116,13 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield one warning with the number of questions, by metric, that are scored despite failed repetitions, if any."""
+    """Yield a warning if questions are scored although one of their repetitions failed.
+
+    The warning contains the number of these questions for each metric.
+    """
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
-            f"some of {questions:,} questions have failed repetitions, and are scored from the others: {listed};"
+            f"some of {questions:,} questions have failed repetitions; only the successful ones are scored: {listed};"
             " rerun=true repeats only the failed calls"
         )

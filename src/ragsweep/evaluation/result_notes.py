@@ -1,4 +1,4 @@
-"""Find what to warn about in a result, and sum up the usage and cost of its calls to services."""
+"""List the warnings about a result, and sum up the usage and cost of its calls to services."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def result_warnings(
         aligned: AlignedContext = executor.get(located)
         if aligned.unknown:
             yield (
-                f"{counted(aligned.unknown, 'context')} of the system could not be located: what is not in the corpus"
-                " covers no evidence; let the system return document ids (or document:start-end), or texts of the"
-                " corpus"
+                f"{counted(aligned.unknown, 'context')} of the system could not be located: text that is not in the"
+                " corpus covers no evidence; make the system return document ids (or document:start-end), or texts from"
+                " the corpus"
             )
         if aligned.rising:
             yield (
                 f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances"
-                " do; its order is kept, and all its scores are replaced by 1, 1/2, 1/3 ...; let it return scores that"
-                " fall"
+                " do; the order is kept, and all scores are replaced by 1, 1/2, 1/3 ...; make the system return scores"
+                " that decrease along the list"
             )
     for node in experiment.graph.embeddings:
         embeddings: Embeddings = executor.get(node)
@@ -76,8 +76,8 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
     if len(models) > 1:  # although the config names only one
         yield (
-            f"the answers come from several models ({', '.join(models)}): the service changed its model; name a fixed"
-            " version of the model, for an llm in llm.model"
+            f"the answers come from several models ({', '.join(models)}): the service changed its model; set a fixed"
+            " version of the model (for an llm: llm.model)"
         )
 
 
@@ -128,8 +128,8 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
 def _new_verdicts(before: Sequence[EvaluationView], view: EvaluationView) -> Iterator[list[Judgement]]:
     """Yield each metric's verdicts in ``view``, with an empty Judgement for a verdict that was already paid for.
 
-    A verdict was paid for if the question has the same answer in one of the views ``before``. Metrics that read no
-    answers have the same verdicts in all views; they are skipped after the first view.
+    A verdict counts as paid for if the question has the same answer in one of the views ``before``. Metrics that read
+    no answers have the same verdicts in all views; such metrics are skipped after the first view.
     """
     earlier = [one.answers.answers for one in before if one.answers]
     for name, verdicts in view.judgements.items():

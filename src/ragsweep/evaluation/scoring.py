@@ -28,14 +28,14 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
-    ``scored`` has the reranked candidates with their scores; these are the searched chunks, which may be smaller than
-    the chunks in ``before`` and ``after``.
+    ``scored`` contains the reranked candidates with their scores; these are the searched chunks, which may be smaller
+    than the chunks in ``before`` and ``after``.
 
     The returned mapping contains:
 
     - ``evidences``: the number of pieces of evidence that either ranking covers;
-    - ``up``, ``down``, ``kept``: the shares of these pieces whose rank is better after reranking (or that are covered
-      only then), worse, or the same;
+    - ``up``: the share of these pieces whose rank is better after reranking, or that are covered only then;
+    - ``down`` and ``kept``: the shares of these pieces whose rank is worse, and whose rank is the same;
     - ``lost``: the share of these pieces that are covered only before reranking;
     - ``mean_change``: by how many ranks the pieces that both rankings cover moved up on average;
     - ``score_p0`` to ``score_p100``: quantiles of the candidates' scores.
@@ -79,10 +79,10 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; if the metric raises an exception or returns invalid scores, return the error as a text.
+    """Score every question; if the metric raises an exception or returns invalid scores, return the error as text.
 
-    The text contains the exception and its place. A RagsweepError of the metric is raised, because it would recur in
-    every config, and so is any exception after the deadline. The scores of built-in metrics are not checked.
+    The text contains the exception and its location in the code. A RagsweepError is re-raised, because it would recur
+    in every config; after the deadline, every exception is re-raised. The scores of built-in metrics are not checked.
     """
     try:
         scores = metric.score(view)
@@ -92,7 +92,7 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
 
 
 class Failures(NamedTuple):
-    """For each question (questions,), the reason why a stage failed, "" if none did; and whether it is probed."""
+    """For each question (questions,), why a stage failed ("" if none did), and whether the latency is measured."""
 
     upstream: NDArray[np.str_]  # of the route, query, search or external system, so that the question has no result
     answer: NDArray[np.str_]  # of the answer
@@ -104,10 +104,10 @@ class Failures(NamedTuple):
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
-        """Return the scores with NaN, and the reason of the failure, for questions with an upstream failure.
+        """Return the scores, with NaN and the reason for the failure for questions with an upstream failure.
 
-        Scores that are missing because the metric does not apply keep their reason. A missing latency of a
-        probed question gets the reason of the stage that failed, which may be the answer.
+        Scores that are missing because the metric does not apply keep their reason. If the latency of a probed question
+        is missing, its reason is that of the stage that failed, which may be the answer.
         """
         if not self.unanswered.any():
             return scores
@@ -120,7 +120,7 @@ class Failures(NamedTuple):
 def find_search_failures(
     executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
 ) -> dict[int, str]:
-    """Return the reasons of failed searches, including reranking and exact searches, by the index of the question."""
+    """Return the reasons for failed searches, including reranking and exact searches, by the index of the question."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes, view.approximate[leg][:2], strict=True)
@@ -136,8 +136,9 @@ def find_failures(
 ) -> Failures:
     """Collect the failures of the stages before scoring.
 
-    ``searches`` is the result of :func:`find_search_failures`. With ``is_system``, the answers are those of an external
-    system, whose failures are upstream ones. ``probed`` (questions,) flags questions whose latency is measured.
+    ``searches`` is the result of :func:`find_search_failures`. If ``is_system`` is true, the answers are those of an
+    external system, whose failures count as upstream failures. ``probed`` (questions,) flags questions whose latency is
+    measured.
     """
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
@@ -154,7 +155,7 @@ def is_ours(metric: object) -> bool:
 
 
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
-    """Return a function that calls ``judge``; after an exception, it gives each open case a verdict with the reason.
+    """Return a function that calls ``judge``; if ``judge`` fails, each remaining case gets a verdict with the reason.
 
     A RagsweepError, and any exception after the deadline, is not caught.
     """
@@ -192,14 +193,14 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     low, high = (number if number is not None else end for number, end in zip(bounds, (-np.inf, np.inf), strict=True))
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
-        raise ValueError(f"a score of {worst:g}, outside the metric's bounds, {bounds}; correct the score or bounds")
+        raise ValueError(f"the score {worst:g} is outside the metric's bounds, {bounds}; correct the score or bounds")
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 
 def _reason(fault: Exception, metric: Any, method: str) -> str:
-    """Return a text with the exception and its place; raise it again if it is a RagsweepError or the deadline is over.
+    """Describe an exception and its location; re-raise a RagsweepError and, after the deadline, any exception.
 
-    The place is the last executed line in the package of the metric's class, else the first line of the method.
+    The location is the last executed line in the package of the metric's class, else the first line of the method.
     """
     if isinstance(fault, RagsweepError) or interruption.is_overdue():
         raise fault

@@ -13,7 +13,7 @@ from ragsweep.core.types import EvaluationView
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
     """Return the facts of each step by name: a stage with latency, ``query``, ``generate`` or ``judge/METRIC``.
 
-    If answers are repeated, these are the facts of the first ones. Steps without a known fact are omitted.
+    If answers are repeated, these are the facts of the first answers. Steps without a known fact are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):

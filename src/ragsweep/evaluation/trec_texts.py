@@ -49,7 +49,7 @@ def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> 
 
 
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
-    """Return TREC qrels of the chunks that cover evidence, each with the highest grade that it covers.
+    """Return TREC qrels of the chunks that cover evidence, each with the highest grade of the evidence that it covers.
 
     Questions at the indices ``failed``, whose search failed, are omitted, because tools score 0 for a question that is
     in the qrels but not in the run. Chunks have the same names as in runs. If several chunks cover one piece of
@@ -66,7 +66,7 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
 
 
 def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
-    """Return the runs by evidence, by address: that of the ranking and, with a token budget, that of the context."""
+    """Return runs by evidence: under the address ``ranking`` and, with a token budget, also under ``context``."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
@@ -78,9 +78,9 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
 
     Each line represents a rank. Its document is ``evidence:N`` if our metrics credit the question's N-th piece of
     evidence at this rank, else ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The
-    rank field, which tools ignore, has the rank of the covering chunk. This may be smaller, because several pieces of
-    evidence in one chunk are credited at successive ranks. With a token budget, evidence counts as found only in chunks
-    within the budget. Questions without evidence, or whose search failed, are omitted.
+    rank field, which tools ignore, contains the rank of the covering chunk. It may be smaller than the credited rank,
+    because several pieces of evidence in one chunk are credited at successive ranks. With a token budget, evidence
+    counts as found only in chunks within the budget. Questions without evidence, or whose search failed, are omitted.
     """
     first, credited = view.first_rank, view.credited_rank
     if view.context_length is not None:
@@ -126,12 +126,12 @@ _SIGN = np.int64(1 << 31)
 
 
 def write_run(run: Run, tag: str = "ragsweep") -> str:
-    """Return rankings as a text in TREC run format.
+    """Return rankings as text in TREC run format.
 
-    Scores are rounded to six significant digits. A score that is then not below the previous one is lowered to the
-    largest single-precision number below the previous one, so that every tool keeps our order of ties. White space in
-    ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every id. The
-    last field, ``tag``, names the system.
+    Scores are rounded to six significant digits. A score that is then not below the previous score is lowered to the
+    largest single-precision number below it, so that every tool keeps our order of ties. White space in ids is
+    percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every id. The last
+    field, ``tag``, names the system.
     """
     lines: list[str] = []
     end = f" {encode_id(tag)}\n"
@@ -153,7 +153,7 @@ def write_qrels(qrels: Qrels) -> str:
 
 
 def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
-    """Return labels as qrels; a document has the highest grade of the question's evidence in it."""
+    """Return labels as qrels; a document's grade is the highest grade of the question's evidence in it."""
     table: dict[str, dict[str, float]] = {}
     for question in questions:
         row = table.setdefault(question.id, {})

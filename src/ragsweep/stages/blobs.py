@@ -4,7 +4,8 @@
 
 The header contains the address and the hash of every array. An entry that is read under another address is invalid. An
 array contains booleans, numbers or fixed-width strings; pickle and object arrays are not used. The checks detect
-damage, not forgery. But even a forged entry cannot run code, and its arrays are views of its bytes, without copies.
+damage, not forgery, but even a forged entry cannot run code. The arrays are read as views of the entry's bytes, without
+copies.
 """
 
 import hashlib
@@ -167,7 +168,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _split(value: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the arrays and the strings of a value, by name; a value that is one array has the name ""."""
+    """Return the arrays and the strings of a value, by name; the name of a value that is a single array is ""."""
     if isinstance(value, np.ndarray):
         fields: Mapping[str, Any] = {"": value}
     elif isinstance(value, Mapping):

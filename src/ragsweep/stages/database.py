@@ -161,9 +161,9 @@ def insert_entry(
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether an error means a damaged database or another version's, rather than a busy or unreachable one."""
+    """Return whether an error means that the database is damaged or of another version, not busy or unreachable."""
     if isinstance(fault, sqlite3.Error):
-        # The SQL is correct. So a failed constraint is due to a value, and an error outside _PASSING to the file.
+        # The SQL is correct: a failed constraint means a bad value, an error outside _PASSING a damaged file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
     # SQLite's messages contain names of tables and columns; if such a name is damaged, Python cannot decode them.
     return isinstance(fault, OtherFormat | UnicodeDecodeError)
@@ -185,7 +185,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables in a new database, all or none; raises OtherFormat if it has tables of another version."""
+    """Create all tables in a new database, or none; raises OtherFormat for a database of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

@@ -96,7 +96,7 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
                 yield item, why
     if gone or rows:
         with place.opened("rw") as connection:
-            # Otherwise SQLite may overwrite freed pages with zeros through its log, for which a full disk has no space.
+            # Otherwise SQLite may write zeros over freed pages, first into its log, for which a full disk has no space.
             connection.execute("PRAGMA secure_delete=OFF")
             for address in gone:
                 with suppress(Busy), place.locks.alone(address, busy):
@@ -108,10 +108,10 @@ def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]
 
 
 def give_back(place: StorePlace) -> str:
-    """Return the database's unused space to the file system; return "" on success, else the reason of the failure."""
+    """Return the database's unused space to the file system; return "" on success, else the reason for the failure."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use it: VACUUM would block them
+            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use the database: VACUUM blocks them
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:

@@ -62,7 +62,7 @@ class StageWork:
 class Executor:
     """Computes the values of nodes, keeps them by address in memory and in the store, if any, and recalls them.
 
-    ``work`` has the counts and the computing time of each stage except the corpus.
+    ``work`` contains the counts and the computing time of each stage except the corpus.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Executor:
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; ``rows`` itself, unchanged, if the node has no rows at all."""
+        """List the distinct rows that do not exist yet; if the node has no rows at all, return ``rows`` unchanged."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
@@ -111,10 +111,10 @@ class Executor:
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:
-        """Return the exception with which a row failed in this process.
+        """Return the exception that made a row fail in this process.
 
-        This is the exception of the first input, at any depth, that failed for the row, else of the node itself. If
-        none is recorded, it is a new CallFailed with the reason "malformed".
+        This is the exception of the first input, at any depth, that failed for the row, else the exception of the node
+        itself. If no exception is recorded, return a new CallFailed with the reason "malformed".
         """
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
@@ -138,8 +138,8 @@ class Executor:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return existing rows of a node or, if ``alike``, of other nodes with its stage and the class of its part.
 
-        The list has one value, with all rows, if rows of the node are in memory (and ``alike`` is not set); else the
-        values of the last ``most`` segments in the store. It is empty if there are no rows.
+        If rows of the node are in memory and ``alike`` is not set, the list contains one value with all these rows.
+        Otherwise, it contains the values of the last ``most`` segments in the store. It is empty if there are no rows.
         """
         columns = None if alike else self._rows.of(node.address).columns
         if columns is not None:
@@ -270,7 +270,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
-    """Add the stored rows to the table; if some of ``rows`` are missing locally, also fetch those of other machines."""
+    """Add the stored rows to the table; if any of ``rows`` is missing locally, also fetch rows of other machines."""
     _add_segments(table, store, node)
     if not table.covers(rows):
         store.fetch_rows(node)

@@ -38,10 +38,10 @@ class KnownResults(Protocol):
     """Access to existing results, and to estimates of the time that missing results take."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
-        """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` do."""
+        """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` exist."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; ``rows`` itself, unchanged, if the node has no rows at all."""
+        """List the distinct rows that do not exist yet; if the node has no rows at all, return ``rows`` unchanged."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Estimate the seconds to compute a whole value, or these rows; None if nothing comparable was measured."""
@@ -82,7 +82,8 @@ class StageCount:
     ``stored`` is how many distinct runs are unnecessary (see `plan`). ``seconds`` is the estimated duration of the
     necessary runs; it is None if no comparable run was measured on this machine for at least one of them. ``rows`` is
     an upper bound on the answers or verdicts to compute: equal requests share a result, but cannot be recognised before
-    they are assembled. It is 0 for stages whose rows are known. ``charge`` is the cost of the calls to services.
+    they are assembled. ``rows`` is 0 for stages whose rows are known in advance. ``charge`` is the cost of the calls to
+    services.
     """
 
     asked: int = 0
@@ -100,7 +101,7 @@ class Plan:
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute. If their keys are not
-    # known yet, the mapping has a text "ADDRESS ROW" for each row of each node that reads them.
+    # known yet, the mapping contains a text "ADDRESS ROW" for each row of each node that reads them.
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
@@ -130,7 +131,7 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
     """Count the stage runs that configs need, and estimate their duration; each config is a sequence of wanted nodes.
 
     A run is unnecessary if its result exists, or if the results of all nodes that read it exist. A run whose result is
-    never stored is unnecessary if no input of it must be computed.
+    never stored is unnecessary if none of its inputs must be computed.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}

@@ -17,13 +17,14 @@ SAMPLE = 60
 """Maximum number of questions probed; with 95 % confidence, the longest of 59 times is above the 95th percentile."""
 
 EACH = 3
-"""Number of questions per measurement of the machine's speed, which takes as long as a question of a fast config."""
+"""Number of questions per measurement of the machine's speed; a measurement takes as long as a fast config's
+question."""
 
 
 def sample(queries: Sequence[str]) -> tuple[str, ...]:
     """Return the SAMPLE distinct queries with the lowest hashes (all if there are fewer), in the order of the hashes.
 
-    So the order of ``queries`` has no effect, and additional queries replace only a few of the chosen ones.
+    So the order of ``queries`` has no effect, and additional queries replace only a few of the chosen queries.
     """
     return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
@@ -42,8 +43,8 @@ def latency_node(
 ) -> Node:
     """Return the node that times ``target`` for each query; its value is `Probes`.
 
-    If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. A query
-    for which the target fails has the time NaN, and is not stored.
+    If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
+    target fails for a query, the query's time is NaN and is not stored.
     """
 
     def compute(work: StageContext, rows: Rows) -> Probes:
@@ -81,7 +82,8 @@ def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
     """Time the target for each question, and the fixed work before every third run, so that both have the same load.
 
-    ``wanted`` has the target's rows of each question. A question for which the target fails has the time NaN.
+    ``wanted`` lists the target's rows for each question. If the target fails for a question, the question's time is
+    NaN.
     """
     inputs, found, fixed = _Inputs(work), [], 0.0
     for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question runs twice: to warm up, then timed

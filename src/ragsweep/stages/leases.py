@@ -1,11 +1,11 @@
 """Leases in an object store: one of several machines computes a result while the others wait.
 
-The object store needs put-if-absent, but no locks. A lease has numbered objects below its name; only the one with the
-highest number counts. It belongs to the process that created it, which rewrites it every few seconds. A lease ends when
-its owner releases it, when the owner is a dead process of this machine, or when the object has not changed for
-``lapse`` seconds by the clock of a waiting process. Another process may then create the object with the next number. So
-clocks of different machines are never compared, nothing is deleted, and a process that is wrongly considered dead
-overwrites only its own object.
+The object store needs put-if-absent, but no locks. A lease has numbered objects below its name; only the object with
+the highest number counts. This object belongs to the process that created it, the owner of the lease, which rewrites it
+every few seconds. A lease ends when its owner releases it, when the owner is a dead process of this machine, or when
+the object has not changed for ``lapse`` seconds by the clock of a waiting process. Another process may then create the
+object with the next number. So clocks of different machines are never compared, nothing is deleted, and a process that
+is wrongly considered dead overwrites only its own object.
 """
 
 import json

@@ -89,12 +89,12 @@ def quiet_seconds(notes: Mapping[str, Any]) -> float:
 def is_busy(work: Doubles, quiet: float) -> bool:
     """Return whether other processes slowed the fixed work.
 
-    They did if the mean of the times in ``work`` is at least BUSY times ``quiet``, the time on an idle machine.
-    False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
+    They count as the cause if the mean of the times in ``work`` is at least BUSY times ``quiet``, the time on an idle
+    machine. Return False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
     """
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Return whether the machine is idle, by a measurement of some tens of ms; True if ``quiet`` is NaN."""
+    """Return whether the machine is idle, from a measurement of tens of milliseconds; True if ``quiet`` is NaN."""
     return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)

@@ -30,7 +30,7 @@ NOTICE, ANSWER = 10.0, 60.0
 """Seconds without an answer after which a warning is given, and after which a request counts as failed."""
 
 SLOWEST = 10**6
-"""Lowest tolerated upload rate in bytes per second; the timeout of an upload grows with its size accordingly."""
+"""Lowest tolerated upload rate in bytes per second; an upload's size divided by this rate is added to its timeout."""
 
 AT_ONCE = 8
 """Maximum number of queued writes, or of reads by ``get_all``, that run at the same time."""
@@ -39,7 +39,7 @@ WAITING = 64
 """Maximum number of unfinished writes; once it is reached, the computation waits before it queues another."""
 
 LARGE = 2**30
-"""Minimum bytes of a file that is uploaded in parts; this may replace an object with the same content."""
+"""Minimum bytes of a file that is uploaded in parts; such an upload may replace an equal object."""
 
 _CLIENT = {"allow_http": True, "connect_timeout": "5s", "timeout": "600s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -153,11 +153,11 @@ class Remote:
         self._reach(put, writing=True)
 
     def put_later(self, name: str, data: bytes) -> None:
-        """Queue an object to be written, unless it exists, by another thread; do nothing during a pause."""
+        """Queue an object, which another thread writes unless it exists; do nothing during a pause."""
         self._later(lambda: self.put(name, data))
 
     def upload_later(self, name: str, path: Path, then: Callable[[], object] = lambda: None) -> None:
-        """Queue a file to be uploaded by another thread, unless the object exists; ``flush`` waits for it.
+        """Queue a file, which another thread uploads unless the object exists; ``flush`` waits for the upload.
 
         Once the object exists, ``then`` is called in that thread. It is not called if the upload fails. While the
         object store is unreachable, nothing is queued.
@@ -193,7 +193,7 @@ class Remote:
                 return False
             put = self._answered(lambda: obstore.put_async(self._objects, name, path), size)
             return self._reach(put, writing=True) is not None or None
-        except (OSError, ValueError):  # the file was evicted meanwhile
+        except (OSError, ValueError):  # the file was evicted in the meantime
             return None
 
     def _later(self, action: Callable[[], object]) -> None:
@@ -226,7 +226,7 @@ class Remote:
     def _reach(self, request: Coroutine[Any, Any, Found], writing: bool = False) -> Found | None:
         """Return the result of a request; None if the object is absent, if the request fails, or during a pause.
 
-        The request runs in another thread, because the library would block signals in this one.
+        The request runs in another thread, because the library would block signals in this thread.
         """
         import obstore
 

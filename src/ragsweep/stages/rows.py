@@ -46,7 +46,10 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether the table has all these rows; for no rows, whether `take` can return an empty value."""
+        """Return whether the table contains all these rows.
+
+        If ``rows`` is empty, return whether `take` can return an empty value.
+        """
         return bool(self.added) and not self.missing(rows)
 
     def add(self, rows: Rows, columns: Any) -> tuple[Rows, Any]:
@@ -78,7 +81,7 @@ class RowTable:
 
 
 class RowTables:
-    """The row tables of a process, by address; the least recently used ones are evicted above a size limit."""
+    """The row tables of a process, by address; above a size limit, the least recently used tables are evicted."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()
@@ -86,7 +89,7 @@ class RowTables:
         self.bytes = 0  # of all tables
 
     def of(self, address: str) -> RowTable:
-        """Return the table of a node; if there is none, a new, empty table, which is not kept until `put`."""
+        """Return the table of a node; if there is none, return a new, empty table, which `put` can add."""
         if address in self._tables:
             self._tables.move_to_end(address)
         return self._tables.get(address) or RowTable()
@@ -103,7 +106,7 @@ class RowTables:
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table as the most recently used; while all tables exceed ``most`` bytes, evict the least recent ones.
+        """Keep a table as the most recently used; if all exceed ``most`` bytes, evict the least recently used tables.
 
         Only tables whose rows can all be read from the store again are evicted, and never the given table.
         """
@@ -167,14 +170,17 @@ class Computation:
         self._pieces = [0, 0]  # the numbers of computed pieces and of recalled pieces
 
     def seconds(self) -> float:
-        """Return the seconds spent in this node without its inputs; recalled pieces count as much as computed ones."""
+        """Return the seconds spent in this node without its inputs.
+
+        Each recalled piece counts as much as the mean of the computed pieces.
+        """
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of an input; the time that this takes does not count as this node's."""
-        assert any(node is source for source in self.node.inputs), f"{self.node.stage} reads what is not an input"
+        """Return the value of an input; the time that this takes does not count as time of this node."""
+        assert any(node is source for source in self.node.inputs), f"this is not an input of {self.node.stage}"
         begin = time.perf_counter()
         try:
             return self._executor.get(node, rows)
@@ -223,7 +229,7 @@ class Computation:
         return self._executor.notes(node)
 
     def keep(self, rows: Rows, value: Any) -> None:
-        """Add computed rows to the table and, if there is a store, store those that are cacheable (see `Node`)."""
+        """Add computed rows to the table and, if there is a store, store the cacheable rows (see `Node`)."""
         assert self._table is not None, f"{self.node.stage} has no rows to keep"
         table, seconds = self._table, self.seconds() - self._kept
         self._kept += seconds

@@ -128,7 +128,7 @@ IN_FLIGHT = 2
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
-    """Raise ConfigError unless ``value`` is a value of the key ``compute`` that can be used.
+    """Raise ConfigError unless ``value`` is a usable value of the key ``compute``.
 
     "ray" requires that Ray is installed, and that configs are evaluated in this process (``in_process``), not in jobs
     of hydra/launcher.
@@ -145,7 +145,7 @@ def check_compute(value: object, in_process: bool = True) -> None:
 
 
 class RayShards:
-    """Computes shards on the workers of the Ray cluster at RAY_ADDRESS or, without it, of a new one on this machine.
+    """Computes shards on the Ray cluster at RAY_ADDRESS or, if this is not set, on a new cluster on this machine.
 
     A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once, and returns each
     shard as the bytes of an entry (see `blobs`), whose checksums and address are verified on arrival.
@@ -205,7 +205,7 @@ def _connected() -> tuple[Any, str]:
         try:
             ray.init(there, log_to_driver=False, logging_level="error", **more)
         except (ConnectionError, ValueError) as fault:
-            way = f"correct RAY_ADDRESS, or unset it to start a cluster here; {KEY}=local needs none"
+            way = f"correct RAY_ADDRESS, or unset it to start a cluster here; {KEY}=local needs no cluster"
             raise ConfigError(f"{KEY}=ray: no cluster at {there}: {fault}; {way}") from None
     return ray, "gpu" if ray.cluster_resources().get("GPU") else "cpu"
 

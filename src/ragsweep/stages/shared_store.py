@@ -30,13 +30,13 @@ from ragsweep.stages.store import Store, keys_digest, open_store
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
-"""Size in bytes at and above which the object of a cost is ignored."""
+"""An object that contains a cost is ignored if its size is at least this number of bytes."""
 
 
 class SharedStore(Store):
     """A store with two halves: a local one in a folder, which is opened or created, and a remote one.
 
-    The constructor raises the same exceptions as that of `Store`.
+    The constructor raises the same exceptions as the constructor of `Store`.
     """
 
     def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:

@@ -134,7 +134,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value, or every one of these rows, or with empty ``rows`` any row, is stored."""
+        """Return whether a whole value is stored; for a rows node, all of ``rows`` (any row if this is empty)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -201,7 +201,7 @@ class Store:
         return float(costs[0][0] or 0.0) if costs else 0.0
 
     def used(self, addresses: Iterable[str], user: str) -> None:
-        """Record that the result of the config with the signature ``user`` uses these entries, and the current time."""
+        """Record that the result of the config with the signature ``user`` uses these entries now."""
         now, used = time.time(), list(addresses)
         with self._writing("the users of entries"), self._database.transaction() as connection:
             connection.executemany(
@@ -229,7 +229,7 @@ class Store:
             return unpack(map_file(path), address, result).value
         except FileNotFoundError:
             return None
-        except OSError as fault:  # the file may be intact, but unreadable for this user, or temporarily
+        except OSError as fault:  # the file may be intact, but unreadable by this user or at this moment
             self._warn(f"cannot read {path}: {fault}; it will be recomputed")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
@@ -273,7 +273,7 @@ class Store:
                 self._complain(fault, f"cannot {action} {what} in")
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
-        """Warn about a failed read or write, but only once until a write succeeds; later ones are still attempted."""
+        """Warn about a failed read or write, but only once until a write succeeds; later attempts are still made."""
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")

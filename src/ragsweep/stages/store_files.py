@@ -77,10 +77,10 @@ def map_file(path: Path) -> mmap.mmap | bytes:
 
 
 def still_written(name: str, silent: float) -> bool:
-    """Return whether a temporary file may still be written: whether the process in its name may be alive.
+    """Return whether a temporary file may still be in use, because the process in its name may be alive.
 
-    ``silent`` is the number of seconds since the last write. If the name contains no process, the file may still be
-    written for LAPSE seconds after the last write.
+    ``silent`` is the number of seconds since the last write. If the name contains no process, the file may be in use
+    for LAPSE seconds after the last write.
     """
     host, process, started = (*name.split("~"), "", "")[:3]
     return Holder(host, int(process), started).lives(silent) if process.isdigit() else silent < LAPSE

@@ -13,7 +13,7 @@ from ragsweep.stages.store import Store
 
 
 def reply_node(spec: Spec, label: str) -> Node:
-    """Return the node under whose address the replies to the requests of a part are stored; ``spec`` is the part's."""
+    """Return the node under whose address the replies to a part's requests are stored; ``spec`` is the part's spec."""
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 

@@ -30,12 +30,12 @@ class Busy(Exception):
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name has the form of an address, without which names from a database are not used as paths."""
+    """Return whether a name has the form of an address; other names from a database are not used as paths."""
     return bool(re.fullmatch(r"[0-9a-f]{64}", name))
 
 
 def busy() -> NoReturn:
-    """Raise Busy. If this function is given to ``Locks.alone``, that raises Busy instead of waiting for a lock."""
+    """Raise Busy. As the argument ``waiting`` of ``Locks.alone``, this function prevents a wait for the lock."""
     raise Busy
 
 
@@ -53,7 +53,7 @@ class StorePlace:
 
     @cached_property
     def locks(self) -> Locks:
-        """The locks that processes hold on nodes while they compute them, by address."""
+        """The locks, by address, that processes hold on the nodes that they compute."""
         return locks(self.folder / "locks")
 
     def whole(self) -> list[Path]:
@@ -101,7 +101,7 @@ class StorePlace:
         except BaseException as fault:
             connection.close()
             # SQLite creates companion files even to read a database. If this fails, and there is no log to read, open
-            # the database as immutable, which needs none.
+            # the database as immutable, which needs no such files.
             log = self.folder / DATABASE[1]
             waiting = log.exists() and log.stat().st_size
             if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
@@ -131,7 +131,7 @@ class Item:
     target: str = ""
     rows: int = 0
     seconds: float = 0.0
-    users: tuple[str, ...] = ()  # signatures of configs with results that depend on it
+    users: tuple[str, ...] = ()  # signatures of configs with results that depend on the item
     there: bool = True  # False if the database lists the item, but its data is missing
     written: bool = False  # whether the item is a temporary file of a live process
 
@@ -181,7 +181,7 @@ def contents(place: StorePlace) -> Contents:
                     item = replace(item, used=int(aside) / 1e9)
                 items.append(item)
     for folder in place.pieces():
-        with suppress(FileNotFoundError):  # the folder was removed meanwhile, because the value is complete
+        with suppress(FileNotFoundError):  # the folder was removed in the meantime, because the value is complete
             stats = [path.lstat() for path in folder.iterdir()]
             times = [stat.st_mtime for stat in stats] or [folder.stat().st_mtime]
             items.append(Item("pieces", folder.name, sum(stat.st_size for stat in stats), min(times), max(times)))
@@ -225,9 +225,9 @@ def _file(sort: Sort, name: str, stat: os.stat_result) -> Item:
 class SweepResults(NamedTuple):
     """The results in a ledger, and whether a sweep is running.
 
-    ``names`` maps the signature of each config with a result to the names of its sweeps, among which "single runs" is
-    for results without a sweep. ``running`` is the Unix time at which the oldest running sweep was created; None if no
-    sweep is running.
+    ``names`` maps the signature of each config with a result to the names of its sweeps; a result without a sweep has
+    the name "single runs". ``running`` is the Unix time at which the oldest running sweep was created; None if no sweep
+    is running.
     """
 
     names: dict[str, tuple[str, ...]]
@@ -235,7 +235,10 @@ class SweepResults(NamedTuple):
 
 
 def read_results(place: StorePlace) -> SweepResults | None:
-    """Return the results in the ledger next to a store; None if there is no ledger. Raises InputError on failure."""
+    """Return the results in the ledger next to a store; None if there is no ledger.
+
+    Raises InputError if the ledger cannot be read.
+    """
     path = place.path / "ledger.db"
     if not path.exists():
         return None

@@ -90,7 +90,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         command = with_directions(command, configs[0], experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         bound = bound_search(session, command, experiments)
-        del experiments[1:]  # the others only check that each searched value composes
+        del experiments[1:]  # the others only showed that each searched value can be composed
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
     needed = _missing(planned, experiments)
     estimate_costs(planned, experiments, session.evaluator.executor)
@@ -107,7 +107,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     or if another setting is invalid.
     """
     settings = dict(command.search or {})
-    # Overrides identify a search. The number of finalists matters only at its end, so it may differ when resumed.
+    # Overrides identify a search. The number of finalists matters only at its end, so a resumed search may change it.
     command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
     if not is_own(settings):
         return command
@@ -218,20 +218,20 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
     asked, before = experiment.dataset, found.result.run.dataset
     if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
         raise InputError(
-            f'baseline={declared}: it was evaluated on other questions or documents ("{before.name}",'
-            f" {before.questions:,} questions); declare it by overrides, which evaluates it here"
+            f'baseline={declared}: was evaluated on other questions or documents ("{before.name}",'
+            f" {before.questions:,} questions); declare it by overrides, so that it is evaluated here"
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:
         raise InputError(
             f"baseline={declared}: its result lacks the objective {' and '.join(lacking)}; declare it by overrides,"
-            " which evaluates it here"
+            " so that it is evaluated here"
         )
     run = found.result.run
     now = (replace(run, parameters=one.parameters, addresses=one.graph.addresses) for one in experiments)
     if any(computed_otherwise(run, one) for one in now):
         yield (
             f"baseline={declared}: has the same settings but was computed with another dtype, or other versions of"
-            " models or libraries; declare it by overrides, which evaluates it here"
+            " models or libraries; declare it by overrides, so that it is evaluated here"
         )
 
 
@@ -258,7 +258,7 @@ def check_keys(nodes: Sequence[Node]) -> None:
 
 
 def plan_as_json(planned: Plan) -> dict[str, object]:
-    """Return a plan in JSON types, with null for unknown values."""
+    """Return a plan as JSON-compatible values, with null for unknown values."""
     stages = {
         stage: {"asked": count.asked, "distinct": count.distinct, "stored": count.stored}
         | ({"rows": count.rows} if count.rows else {})

@@ -51,7 +51,7 @@ class CommandOutcome(NamedTuple):
 
 
 def run(command: Command) -> CommandOutcome:
-    """Run a command with its secrets masked in all output. Raises RagsweepError if it is invalid or cannot start."""
+    """Run a command, masking secrets in all output. Raises RagsweepError if the command is invalid or cannot start."""
     with command.secrets.masking():
         return _run(command)
 
@@ -100,7 +100,7 @@ def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run the only config of a command; return 1 if it fails, is PARTIAL, misses a target or is not tracked, else 0."""
+    """Run a command's only config; return 1 if it failed, is PARTIAL or untracked, or misses an enforced target."""
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment
@@ -108,7 +108,7 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
         job.name = f"{name}: {job.name}"
     if context.labels:
         instead = "ragsweep judge calibrate LABELS --run RUN"
-        context.terminal.line("note", f"judge.labels corrects only sweeps; for a single config, use {instead}")
+        context.terminal.line("note", f"judge.labels corrects only verdicts of sweeps; for one config, use {instead}")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:
@@ -243,7 +243,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    After an exception, the status is KILLED in the ledger and a reachable tracker; the same command then concludes.
+    After an exception, the status is KILLED in the ledger and any reachable tracker; repeat the command to conclude.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:

@@ -40,7 +40,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
     Return the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
     replaced for a single config or a search. Raises ConfigError for a number that no job has, a baseline that differs
-    within the sweep, overrides that do not compose, or a value that is neither a whole number nor text.
+    within the sweep, overrides that cannot be composed, or a value that is neither a whole number nor text.
     """
     configs = [job.config for job in made]
     declared = configs[0].values[BASELINE]

@@ -57,8 +57,8 @@ class Command:
     def searching(self) -> bool:
         """Whether results decide the next jobs.
 
-        If so, ``jobs`` has only trial 0, probes and enqueued trials; for a sweeper other than ours, it has only one
-        job, with the overrides as typed.
+        If so, ``jobs`` contains only trial 0, probes and enqueued trials; for a sweeper other than ours, it contains
+        only one job, with the overrides as typed.
         """
         return self.search is not None
 
@@ -75,7 +75,7 @@ class Command:
 
     @property
     def task(self) -> list[str]:
-        """The overrides of the configs themselves, without those of Hydra's own settings."""
+        """The overrides of the configs themselves, without overrides of Hydra's own settings."""
         return [line for line in self.overrides if not parse(line).is_hydra_override()]
 
     def names(self) -> list[str]:
@@ -106,7 +106,7 @@ def read_command(
     """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
     ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``; the configs that
-    it has composed are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
+    were composed for it are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
     misspelt name contains the nearest known name.
     """
     if before is not None:
@@ -283,7 +283,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
         except ConfigError as fault:
             raise ConfigError(f"hydra.sweeper.enqueue[{number}]: {fault}") from None
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
-    note = f"the declared baseline cannot be trial 0: {zero.outside}; trial 0 is the space's own default config"
+    note = f"the declared baseline cannot be trial 0: {zero.outside}; trial 0 is the default config of the space"
     numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config
     return replace(
         command,

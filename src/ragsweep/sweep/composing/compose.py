@@ -92,12 +92,12 @@ class Composer:
             return GlobalHydra.instance().config_loader()
 
     def options(self, overrides: Sequence[str]) -> Options:
-        """Return a function that lists a group's options, also those in folders added by overrides or --config-dir."""
+        """Return a function that lists a group's options, including options in folders that the command adds."""
         added = self._searched(overrides)
         return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
-        """List the existing folders on the config search path: the shipped one, then the others in Hydra's order."""
+        """List the existing folders on the config search path: the shipped folder, then the others in Hydra's order."""
         files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
@@ -172,13 +172,13 @@ def as_hydra_config(config: DictConfig) -> Iterator[None]:
 
 
 def _search_path(lines: Sequence[str]) -> list[str]:
-    """List the entries of ``hydra.searchpath`` as typed; if it is typed several times, the last one counts."""
+    """List the entries of ``hydra.searchpath`` as typed; if the key is typed several times, the last value counts."""
     typed = [parse(line).value() for line in lines if line.startswith("hydra.searchpath=")]
     return [str(path) for value in typed[-1:] for path in (value if isinstance(value, list) else [value])]
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether another override sets the same key or an ancestor, so that their order matters."""
+    """Return whether another override sets the same key or an ancestor, so the order of the two overrides matters."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group

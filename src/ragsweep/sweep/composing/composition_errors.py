@@ -19,8 +19,9 @@ _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions of Hydra for overrides whose type it does not check."""
 
 _PARTLY = {
-    False: '; a key that only some options have is set in a case: \'hydra.sweeper.cases=[["{0}"],["{1}","{2}=..."]]\'',
-    True: "; under hydra.sweeper.params, a key that only some options have takes a condition: {2}: {{over: ...,"
+    False: "; a key that only some options have must be set in a case:"
+    ' \'hydra.sweeper.cases=[["{0}"],["{1}","{2}=..."]]\'',
+    True: "; under hydra.sweeper.params, a key that only some options have needs a condition: {2}: {{over: ...,"
     " when: {1}}}",
 }
 """Remedies, by whether the command searches, for a key ``{2}`` that the option ``{0}`` lacks and ``{1}`` has."""
@@ -35,7 +36,7 @@ def explain(
 ) -> str:
     """Return Hydra's message, shortened to one sentence, with the nearest known name if there is one.
 
-    ``jobs`` has the overrides of all jobs of the sweep; ``searching`` is whether the sweep is a search.
+    ``jobs`` contains the overrides of all jobs of the sweep; ``searching`` is whether the sweep is a search.
     """
     text = str(fault)
     place = _file(text)
@@ -117,7 +118,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
     """Return the message for an override that sets a group to something other than one of its options."""
     known = composer.options([])(group)
     without = f"; {group}=none disables it" if "none" in known else ""
-    return f"{line}: {group} takes one of its options{without}; known: {', '.join(known)}"
+    return f"{line}: {group} must be set to one of its options{without}; known: {', '.join(known)}"
 
 
 def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
@@ -129,7 +130,10 @@ def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
-    """Return the template of the options that overrides choose, or of the default options if those do not compose."""
+    """Return the template of the options that overrides choose.
+
+    If this template cannot be composed, return the template of the default options.
+    """
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:
         return composer.template(chosen)
@@ -155,7 +159,7 @@ def compose(
     except yaml.YAMLError as fault:
         raise ConfigError(" ".join(str(fault).split())) from None
     except _UNCHECKED as fault:
-        text = f"{' '.join(overrides)}: Hydra cannot apply one of these: {fault}; correct it"
+        text = f"{' '.join(overrides)}: Hydra cannot apply one of these overrides: {fault}; correct it"
         raise ConfigError(explain(HydraException(text), overrides, composer)) from fault
 
 

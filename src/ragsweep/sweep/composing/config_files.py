@@ -1,4 +1,4 @@
-"""Reject config files with deep nesting, custom tags or an exponential expansion, before they are expanded."""
+"""Reject config files with deep nesting, custom tags or exponentially expanding aliases, before expansion."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ def check_file(path: Path) -> str:
         raise ConfigError(f"{place}: {fault.problem}; correct the YAML") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         why = " ".join(str(fault).split())
-        raise ConfigError(f"{path}: not YAML in UTF-8: {why}; correct the characters, or save it as UTF-8") from None
+        raise ConfigError(f"{path}: not YAML in UTF-8: {why}; correct the text, or save the file as UTF-8") from None
     except OSError as fault:
         raise ConfigError(f"{path}: cannot be read: {fault.strerror}; check the file and its permissions") from None
     return text
@@ -63,11 +63,11 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
     for event in events:
         place = f"{path}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if (tag := getattr(event, "tag", None)) and tag.rpartition(":")[2] not in _TAGS:
-            raise ConfigError(f'{place}: a config has plain values only, got "{tag}"; remove the tag')
+            raise ConfigError(f'{place}: a config can contain plain values only, got "{tag}"; remove the tag')
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise ConfigError(
-                    f'{place}: "*{event.anchor}" is recursive, or "&{event.anchor}" is not above it; write its value'
+                    f'{place}: "*{event.anchor}" is recursive, or "&{event.anchor}" is not above it; write the value'
                 )
             count += sizes[event.anchor]
             repeated += sizes[event.anchor]

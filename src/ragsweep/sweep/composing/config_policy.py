@@ -67,7 +67,7 @@ _ELSEWHERE = re.compile(r"\$\{(?!\s*(?:hydra[.:]|now:|oc\.env:|python_version:))
 
 
 def add_secrets(secrets: Secrets, config: DictConfig) -> None:
-    """Add the confidential values of a composed config, its node ``hydra`` included, to a command's secrets."""
+    """Add the confidential values of a composed config, including its node ``hydra``, to a command's secrets."""
     written: Any = OmegaConf.to_container(config, resolve=False)
     for where, value in leaves(written):
         if where.startswith(_LINES) and isinstance(value, str):
@@ -115,7 +115,7 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise ConfigError if the files and overrides of one config set different classes for the same metric.
 
     A metric may be redefined after its removal (``~metrics.KEY``), or replaced by an override of its ``_target_``. The
-    first of the ``folders`` on the search path has the shipped configs, which do not clash.
+    first of the ``folders`` on the search path contains the shipped configs, which do not clash.
     """
     metrics: list[tuple[str, str, str | None]] = []  # place, key, class; None: removed
     for override in map(parse, lines):
@@ -134,8 +134,8 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
             if before[1] != target:
                 first = f"replace it with ~metrics.{key} +metrics.{key}=..., or " if place == "the command line" else ""
                 raise ConfigError(
-                    f"metrics.{key}: {before[0]} makes it {before[1]}, but {place} makes it {target}; {first}give one"
-                    " of them another key, and another name if their names are equal"
+                    f"metrics.{key}: {before[0]} sets it to {before[1]}, but {place} sets it to {target}; {first}give"
+                    " one of them another key, and another name if their names are equal"
                 )
             known[key] = place, target
 
@@ -195,13 +195,13 @@ class ConfigPolicy:
     def check(self, template: Template, folders: Sequence[Path]) -> bool:
         """Check a composed config and its node ``hydra``, before any class is imported.
 
-        Return whether values of the config are interpolated into Hydra's settings or the names of classes. If so, each
-        set of values needs its own template and check.
+        Return whether Hydra's settings or names of classes interpolate values of the config. If so, each set of values
+        needs its own template and check.
         """
         try:
             _refuse_heavy(template.tree)
         except RecursionError:
-            raise ConfigError("config: a chain of interpolations is too long; write some values out") from None
+            raise ConfigError("config: a chain of interpolations is too long; replace some with values") from None
         add_secrets(self._secrets, template.config)
         _refuse_leaks(template.written)
         self._refuse_names(_names(template))
@@ -216,7 +216,7 @@ class ConfigPolicy:
         for where, text in texts:
             resolved = VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), text)
             if where in _NAMES and self._secrets.has_secret(resolved):
-                raise ConfigError(f"{where}: contains a secret, but this value is stored; choose another one")
+                raise ConfigError(f"{where}: contains a secret, but this value is stored; choose another value")
 
 
 def _names(template: Template) -> Iterator[tuple[str, str]]:
@@ -259,7 +259,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(
                     f"{where}: this value is stored, but the environment variable {name} is named like a secret;"
-                    f" refer to a key by key_env={name} (pgvector: url_env), or rename {name} if it is not secret"
+                    f" refer to an API key by key_env={name} (pgvector: url_env), or rename {name} if it is no secret"
                 )
 
 
@@ -300,8 +300,8 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
     for where, value in [*written, ("", tree)]:
         if weigh(where, value) > HEAVIEST + 2 * len(written):
             raise ConfigError(
-                f"{where or 'config'}: resolved, it would have more than {HEAVIEST + 2 * len(written):,} values; use"
-                " fewer interpolations"
+                f"{where or 'config'}: would have more than {HEAVIEST + 2 * len(written):,} values after resolution;"
+                " use fewer interpolations"
             )
     if nested > NESTED:
         raise ConfigError(

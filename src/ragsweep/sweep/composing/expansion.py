@@ -108,13 +108,13 @@ def _as_lines(case: Mapping[Any, Any], prefix: str = "") -> str:
 
 
 def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Override]:
-    """Parse overrides; ``where``: their place in the config, for errors."""
+    """Parse overrides; ``where`` is their place in the config, for error messages."""
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
         try:
             override = parse(line)
         except HydraException as fault:
-            way = "write KEY=VALUE, and quote a value that is not to be parsed"
+            way = "write KEY=VALUE, and quote a value that must not be parsed"
             raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}; {way}') from fault
         if options:
             try:

@@ -34,7 +34,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
          "name", "stderr_to_stdout", "partition", "qos", "constraint", "mem_per_cpu", "mem_per_gpu", "gpus_per_task",
          "cpus_per_gpu", "gres", "account", "comment", "exclude", "array_parallelism", "max_num_timeout",
          "signal_delay_s"}
-    ),  # and not setup, srun_args and additional_parameters: they are commands
+    ),  # without setup, srun_args and additional_parameters, which are commands
     "hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher": frozenset(
         {"ray.init.address", "ray.init.num_cpus", "ray.init.num_gpus", "ray.init.object_store_memory",
          "ray.init.include_dashboard", "ray.init.ignore_reinit_error", "ray.init.log_to_driver",
@@ -55,7 +55,7 @@ SWEEPERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(OPTUNA_SWEEPERS, frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
          "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
-    )),  # and not custom_search_space: it names a function
+    )),  # without custom_search_space, which names a function
 }  # fmt: skip
 """Sweeper -> the settings allowed in a config."""
 
@@ -82,10 +82,10 @@ LOG_FORMATS = frozenset(
         "%(message)s",
     }
 )
-"""The permitted log formats, ours and Hydra's; with any other format, a config could write text such as a command."""
+"""The permitted log formats, ours and Hydra's; any other format could write arbitrary text to a file, even commands."""
 
 LOG_FILE = ".log"
-"""Required suffix of log files, because the run's folder may contain the user's own files."""
+"""Required suffix of log files, so that a log cannot overwrite the user's other files in the run's folder."""
 
 HANDLED = frozenset({"class", "level", "formatter", "filters"})
 """The settings of a handler that ``logging`` itself reads."""
@@ -146,7 +146,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     if settings["callbacks"]:
         raise ConfigError(
             "hydra.callbacks: are never called, because ragsweep runs jobs in its own loop; remove them, and read"
-            " results from MLflow, or from results.json of the sweep's run"
+            " results from MLflow, or from results.json in the sweep's MLflow run"
         )
     for key in ("hydra_logging", "job_logging"):
         _check_logging(settings[key], f"hydra.{key}")
@@ -195,7 +195,8 @@ def _check_plugin(plugin: Any, where: str, known: Mapping[str, frozenset[str]]) 
         if target.endswith(".SlurmLauncher") and name != "submitit_folder" and not _SLURM_WORD.fullmatch(str(value)):
             raise ConfigError(f"{where}.{name}: must be one word of letters, digits and .,:=*@%+-_, got {value!r}")
         if name == "pre_dispatch" and not _PRE_DISPATCH.fullmatch(str(value)):
-            raise ConfigError(f"{where}.{name}: must be all, a whole number, or such as 2*n_jobs, got {value!r}")
+            form = "all, a whole number, or a product such as 2*n_jobs"
+            raise ConfigError(f"{where}.{name}: must be {form}, got {value!r}")
 
 
 def _check_logging(settings: Any, where: str) -> None:
@@ -210,7 +211,7 @@ def _check_logging(settings: Any, where: str) -> None:
         for key, value in formatter.items():
             if key not in ("()", "class") and not (key in ("format", "fmt") and value in LOG_FORMATS):
                 raise ConfigError(
-                    f"{where}.formatters.{name}.{key}: a config cannot choose how logs are written, got {value!r};"
+                    f"{where}.formatters.{name}.{key}: a config cannot choose the format of logs, got {value!r};"
                     f' use "{LOG_FORMAT}", or trust a formatter of your own: {TRUSTED}=PACKAGE'
                 )
     for name, handler in (settings.get("handlers") or {}).items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RUNG = "questions.until"
-"""The config key with the end of a rung; set only for Hydra's launchers, which start jobs by overrides alone."""
+"""The config key for the end of a rung; set only for Hydra's launchers, which start jobs from overrides alone."""
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of a search's finalists, which are evaluated on the holdout."""
@@ -49,7 +49,7 @@ class Job:
     def parameters(self) -> dict[str, str]:
         """The config's settings as a user would type them, including the options of its groups.
 
-        Once the job is prepared, the settings have the language of the corpus instead of ``language: auto``.
+        Once the job is prepared, the settings contain the language of the corpus instead of ``language: auto``.
         """
         return dict(self.experiment.parameters) if self.experiment else self.spelled(self.config.values)
 
@@ -107,7 +107,7 @@ class Template:
         return with_values(self._values, changes)
 
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values in the config in place, and reset those of the previous call; return the config.
+        """Set values in the config in place, and reset the values of the previous call; return the config.
 
         Copying the config for each job would be too slow. The returned config is valid until the next call.
         """
@@ -140,7 +140,7 @@ class Template:
 
 
 class _Settable:
-    """A config in which values can be set at dotted keys, and reset to those of the original config."""
+    """A config in which values can be set at dotted keys, and reset to the original values."""
 
     def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
         self.config, self._written = config, written
@@ -152,7 +152,7 @@ class _Settable:
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values at dotted keys, reset all other values to those of the original config, and return the config."""
+        """Set values at dotted keys, reset all other values to the original config's, and return the config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)
@@ -205,7 +205,7 @@ class PlainConfig:
 def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     """Convert a config to plain values, with resolved interpolations.
 
-    Raises ConfigError for an unresolvable value, and for a missing one unless ``allow_missing``.
+    Raises ConfigError for an unresolvable value and, unless ``allow_missing`` is true, for a missing value.
     """
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=not allow_missing)

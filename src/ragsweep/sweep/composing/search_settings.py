@@ -30,7 +30,7 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
 
 
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
-    """Name a trial by its overrides, without those that the name of the search contains, because all trials share them.
+    """Name a trial by its overrides, except those in the name of the search, which all trials share.
 
     ``groups`` are the config groups, and ``searched`` the parameters of the space.
     """

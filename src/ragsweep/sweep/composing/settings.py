@@ -1,4 +1,4 @@
-"""Check the settings of a config outside its parts, and read the human labels that it names."""
+"""Check a config's settings other than its parts, and read the human labels that the config names."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -42,7 +42,8 @@ def read_number(declared: object) -> int | None:
 def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
     """Raise ConfigError for a missing or misspelt key of the ``main`` config, and for a value of the wrong form.
 
-    Files may add top-level keys, but none that resembles a key of ``main``: a misspelt key would be silently ignored.
+    Files may add top-level keys, but none that resembles a key of ``main``, because a misspelt key would have no
+    effect.
     """
     for key in values.keys() - main.keys():
         if similar := get_close_matches(key, main, 1, 0.8):
@@ -75,8 +76,8 @@ def check_command(values: Mapping[str, Any]) -> None:
         raise ConfigError(f"rerun: must be true or false, got {values['rerun']!r}")
     if values["questions"]["until"] is not None:
         raise ConfigError(
-            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); omit it; dataset.limit draws"
-            " a sample"
+            "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); omit it, or set"
+            " dataset.limit to evaluate a sample"
         )
     for key in ("timeout", "max_failures"):
         value = values[key]
@@ -158,7 +159,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     """Return the metrics of a config, checked against each other, the config's settings and the dataset.
 
     Raises ConfigError if these do not fit together: for example, if no metric has the objective's name, or if a metric
-    needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a fixed
+    needs evidence and no question has evidence. Raises InputError for a label with the name of a metric or of a fixed
     column.
     """
     metrics: dict[str, Metric] = {}

@@ -31,7 +31,7 @@ OPERATIONAL = (
     ),
     *("plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets", "timeout", "tracking"),
 )
-"""Config keys that do not identify a config: they determine how and where it is run, priced, shown and judged."""
+"""Config keys that do not identify a config: they determine how and where a config is run, priced, shown and judged."""
 
 
 REFERENCE = 8
@@ -51,7 +51,10 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def reference(sweep: Sweep) -> str:
-    """Return a sweep's short id for commands: a prefix of its parent run's id or, without a parent run, its own."""
+    """Return a sweep's short id for commands.
+
+    This is a prefix of the id of the sweep's parent run or, without a parent run, of the sweep's own id.
+    """
     return (sweep.parent or sweep.id)[:REFERENCE]
 
 
@@ -71,7 +74,7 @@ def sweep_title(sweep: Sweep) -> str:
 def study_title(sweep: Sweep) -> str:
     """Name a sweep by its typed ``name`` and ``sweeps``, if any, and its swept parameters: ``demo: top_k × retriever``.
 
-    For a search, the parameters are left out.
+    For a search, the parameters are omitted.
     """
     given = re.search(r"(?:^| )name=(\S+)", sweep.name)
     return f"{given[1]}: {_what_is_swept(sweep)}" if given else _what_is_swept(sweep)

@@ -120,7 +120,7 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
 
 
 def spell_value(value: Any) -> str:
-    """Format a value as typed on the command line."""
+    """Format a value as it is typed on the command line."""
     if isinstance(value, list | tuple):
         return "[" + ",".join(spell_value(item) or "''" for item in value) + "]"
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Create the content of a tracker's run of a whole sweep or a single config: files, metrics, tags and tables."""
+"""Create the content of the tracker run of a sweep or a single config: files, metrics, tags and tables."""
 
 import logging
 import math
@@ -158,7 +158,7 @@ def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
 def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTexts | None) -> dict[str, bytes]:
     try:
         return {PAGE: sweep_page(summary, title, reference, texts)}
-    except Exception:  # a failing page must not lose the results
+    except Exception:  # if the page fails, the results must still be kept
         logging.getLogger(__name__).exception("%s could not be created", PAGE)
         return {}
 

@@ -70,7 +70,7 @@ def find_run(path: str, run: str) -> RecordedRun:
     if _matching_sweeps(ledger, target):
         raise InputError(f'"{run}" is a sweep; name one of its configs, such as "{run}#1" for the first')
     why = "its config failed; run it again" if records else f"list the runs: ragsweep list --path {shlex.quote(path)}"
-    raise InputError(f'{path}: there is no result of a run "{run}"; {why}')
+    raise InputError(f'{path}: no run "{run}" has a result; {why}')
 
 
 def find_target(path: str, text: str) -> str:
@@ -91,7 +91,7 @@ def find_target(path: str, text: str) -> str:
     (record,) = records
     if record.kind != CONFIG:
         raise InputError(
-            f'"{text}" is the run of a finalist on the holdout, which has no number; name its config in the search'
+            f'"{text}" is the run of a finalist on the holdout, which has no number; name the config in the search'
         )
     return f"{record.sweep}#{record.job + 1}" if record.sweep else f"record {record.id}"
 
@@ -135,7 +135,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     """Find a sweep by its given name, its id, the id of its parent run in MLflow, or a prefix of one of these ids.
 
     If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
-    matches (the message then names the ledger's folder, ``path``), or if several different sweeps do.
+    matches (the message then names the ledger's folder, ``path``), or if several different sweeps match.
     """
     typed, name = name, ledger.names.all().get(name, name)
     if exact := [sweep for sweep in ledger.sweeps() if sweep.id == name]:
@@ -181,9 +181,9 @@ def find_baseline(
 
     Return None if no baseline is declared, if it is not found, or if it is a recorded run with other questions.
     ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
-    ``names`` has the names of the sweep's configs by job index.
+    ``names`` maps job indices to the names of the sweep's configs.
     """
-    if declared is None and results:  # the latest result's: a resumed command may declare another one
+    if declared is None and results:  # of the latest result: a resumed command may declare another baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None

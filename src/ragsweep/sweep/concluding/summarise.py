@@ -112,9 +112,9 @@ def _conclude(
     is_search: bool,
 ) -> SweepConclusion:
     """Return a sweep's conclusion, which is drawn on the holdout if a search evaluated its finalists there."""
-    where = "on the questions by which the search chose" if is_search else ""
+    where = "on the questions that the search used" if is_search else ""
     if finalists.verdict:
-        where = f"on {finalists.questions:,} questions that the search has not seen"
+        where = f"on {finalists.questions:,} questions that the search did not use"
     return replace(
         conclude(verdict, results, finalists.verdict, finalists.results, where),
         holdout_views=ledger.holdout_views(results[0].run.dataset.undivided) if results else 0,
@@ -149,7 +149,7 @@ def _compare(
         return compare_labelled(results, labels, failures, excluded, baseline)
     except InputError as fault:
         return NoComparison(str(fault))
-    except Exception as fault:  # failing conclusions must not lose the results
+    except Exception as fault:  # if the comparison fails, the results must still be kept
         logging.getLogger(__name__).exception("the configs could not be compared")
         return NoComparison(f"could not be made: {describe_fault(fault)}; please report it")
 
@@ -161,8 +161,8 @@ MOST_PAST = 50
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
     """List the sweeps on a dataset's questions, from the oldest to the latest, each with its best config by a metric.
 
-    Sweeps without a value of the metric are left out, and so are those after the sweep with the id ``until``. At most
-    the latest `MOST_PAST` sweeps are listed.
+    Sweeps without a value of the metric, and sweeps after the sweep with the id ``until``, are omitted. At most the
+    latest `MOST_PAST` sweeps are listed.
     """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
@@ -196,7 +196,7 @@ def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep that has a best config (see `best_of`), and that config's result, from the oldest sweep on."""
+    """Yield each sweep that has a best config (see `best_of`), with that config's result, oldest sweep first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         if best := best_of(records):

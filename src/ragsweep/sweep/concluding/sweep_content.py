@@ -98,18 +98,18 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
             names = [reference + one if one.startswith("#") else one for one in names]
             yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
-        yield Statement(f"ragsweep list {reference}", "the configs that are done, the best first")
+        yield Statement(f"ragsweep list {reference}", "the completed configs, the best first")
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
     """Yield a heading, and a line for each finalist, as (label, text); yield nothing if no finalist has a result.
 
-    A line has the config's values on the tune questions and the holdout, their gap, and its lead on the holdout.
+    A line contains the config's values on the tune questions and the holdout, their gap, and the lead on the holdout.
     """
     if not finalists.results:
         return
     what = "1 config" if len(finalists.results) == 1 else f"{len(finalists.results)} configs"
-    yield "holdout", f"{finalists.metric} of {what} on {finalists.questions:,} questions that the search has not seen"
+    yield "holdout", f"{finalists.metric} of {what} on {finalists.questions:,} questions that the search did not use"
     rows = []
     for result, tune, gap in finalists.compared():
         row, lead = finalists.row(result), ""
@@ -125,7 +125,7 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
 
 
 def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
-    """Return facts about the finalists in JSON types: values on the tune questions and the holdout, gaps, and leads.
+    """Return facts about the finalists for JSON: values on the tune questions and the holdout, gaps, and leads.
 
     The lead of a finalist is None for the reference, and for a finalist that could not be compared.
     """

@@ -113,7 +113,7 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
 
 
 def _is_held_back(run: Run) -> bool:
-    """Return whether a search used only the tune questions of a set that is large enough for a holdout."""
+    """Return whether a search used only the tune questions of a golden set that is large enough for a holdout."""
     facts = run.dataset
     left = facts.left_out.get(f"in partition={HOLDOUT}", 0)
     return facts.partition == TUNE and left > 0 and facts.questions + left >= ENOUGH

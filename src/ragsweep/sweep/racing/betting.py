@@ -25,7 +25,7 @@ WHERE = "hydra.sweeper.race"
 """The config key of a race."""
 
 LARGEST = 700.0
-"""Upper limit of the logarithm of reported evidence, which keeps the evidence finite."""
+"""Upper limit on the logarithm of reported evidence, which keeps the evidence finite."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Betting:
     random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any distribution.
 
     Args:
-        margin: A config is dropped when it is worse than the best by more than this, in the metric's unit.
-        level: Lower bound of the probability that the best config is not dropped.
+        margin: A config is dropped when it is shown to be worse than the best by more than this, in the metric's unit.
+        level: Lower bound on the probability that the best config is not dropped.
         spread: The width of the metric's range.
         higher_is_better: Whether higher values of the metric are better.
     """
@@ -77,7 +77,7 @@ class Betting:
 
     @property
     def guarantee(self) -> str:
-        """The guaranteed limit of the probability that the best config is dropped, in words."""
+        """The guarantee in words: an upper bound on the probability that the best config is dropped."""
         within = f", or one within {self.margin:g} of it," if self.margin else ""
         return (
             f"the best config{within} is dropped with probability at most {1 - self.level:.3g}, if its gain does"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-"""Values of a metric's ``needs`` for data that is measured after a race, only for configs that were not dropped."""
+"""Values of a metric's ``needs`` for data that is measured only after a race, for the configs that were not dropped."""
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:
@@ -69,7 +69,7 @@ def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
 
 
 SALT = "ragsweep.racing/1"
-"""Hashed with the seed and a cluster's name to order the questions."""
+"""The salt that is hashed with the seed and a cluster's name to order the questions."""
 
 
 class QuestionOrder(NamedTuple):
@@ -90,7 +90,7 @@ class QuestionOrder(NamedTuple):
 
 
 def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
-    """Order questions at random, equally for all configs, so that every prefix has a fair share of each stratum.
+    """Order questions at random, identically for all configs, so that every prefix has a fair share of each stratum.
 
     The strata are those of a partition: category and kind. The clusters of a stratum are shuffled and spread evenly
     over the whole order: each cluster gets an interval in proportion to its size, and is placed at random within it.

@@ -128,7 +128,7 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 def _join_cluster(launcher: DictConfig) -> None:
     """Connect to the Ray cluster that a Ray launcher or the environment names.
 
-    Hydra's Ray launcher by itself would start a new cluster. Raises ConfigError if the named cluster is unreachable.
+    Otherwise, Hydra's Ray launcher would start a new cluster. Raises ConfigError if the named cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return
@@ -196,7 +196,7 @@ def through_hydra(command: Command, task: HydraTask) -> str:
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
-    """Call Hydra's command line, also for options that Hydra handles, such as ``--cfg`` and ``--help``; return 0."""
+    """Call Hydra's command line, which also handles options such as ``--cfg`` and ``--help``; return 0."""
     import hydra
 
     before = sys.argv

@@ -59,7 +59,9 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     names = trial_names(search, job.number + 1) if search else sweep.names
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
-        raise RagsweepError(f"not run, because the limit max_failures={limit} is reached; raise it to run the rest")
+        raise RagsweepError(
+            f"not run, because the limit max_failures={limit} is reached; raise this limit to run the rest"
+        )
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
         if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
@@ -140,7 +142,7 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def log_once(fault: BaseException) -> list[str]:
-    """Log the traceback of an exception, unless it was logged before; return the paths of the existing log files."""
+    """Log the traceback of an exception that was not logged before; return the paths of the existing log files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
         fault.logged = True  # type: ignore[attr-defined]
@@ -183,10 +185,10 @@ def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
     """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
 
-    For our sweeper, return a dict instead. It has the list of values (None for NaN), the reason for missing values, the
-    values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop rule), and the
-    amounts ``spent`` by name. The differences are [] for job 0, if the stop rule does not need them, or if job 0 is not
-    finished.
+    For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
+    values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop
+    rule), and the amounts ``spent`` by name. The differences are [] for job 0, if the stop rule does not need them, or
+    if job 0 is not finished.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

@@ -30,7 +30,7 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
     r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""Matches unquoted text that OmegaConf reads as a float; PyYAML reads some of it, such as 1e3, as text."""
+"""Matches unquoted text that OmegaConf reads as a float; PyYAML reads part of this text, such as 1e3, as a string."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -158,7 +158,7 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
 
 
 def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, str], int]]:
-    """Count the unsent results that are assigned to each other tracker, as ((URI, experiment), count).
+    """Count the unsent results that are assigned to other trackers, as one ((URI, experiment), count) per tracker.
 
     The tracker with the most unsent results comes first.
     """
@@ -179,7 +179,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
     """Claim a sweep during the block, and yield None; if another process has claimed it, yield that process at once.
 
-    There is no waiting for the other process, because it may run for hours.
+    This process does not wait for the other process, which may run for hours.
     """
     key, command = ClaimKey(KEY, sweep.key), ClaimKey(COMMAND, sweep.id)
     try:
@@ -250,7 +250,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
     tracked after its upload.
     """
     try:
-        # Claims come before the list of runs; otherwise a record that another process uploads in between gets two runs.
+        # Claim before listing runs; otherwise a record that another process uploads in the meantime would get two runs.
         ours = [record for record in records if not here or _claim_upload(ledger, record)]
         children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
         for record in ours:

@@ -76,8 +76,8 @@ class Multirun:
         self.ledger, self.tracker = self.context.ledger, self.context.tracker
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.values: Mapping[str, Any] = self.jobs[0].config.values
-        self.is_shared = False  # whether several commands can work on it
-        self.elsewhere = False  # whether other machines can work on it, without records in this ledger
+        self.is_shared = False  # whether several commands can work on the sweep
+        self.elsewhere = False  # whether other machines can work on the sweep, without records in this ledger
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the sweep's key, and a new record for the sweep.
@@ -100,7 +100,8 @@ class Multirun:
     def open(self, key: str, new: Sweep, planned: Plan) -> tuple[Sweep, bool]:
         """Open, resume or join a sweep; return the sweep, and whether it is already finished.
 
-        Raises RagsweepError if the sweep cannot be shared and another process is running it, or if its name is taken.
+        Raises RagsweepError if the sweep cannot be shared and another process is running it, or if the sweep's name is
+        taken.
         """
         sweep = None if self.values["rerun"] else self.ledger.latest(key)
         if sweep:
@@ -180,7 +181,7 @@ class Multirun:
         """Launch the pending jobs repeatedly, as long as each launch makes progress.
 
         One launch may not suffice, because a job that kills its process also stops other jobs. Return the fault of the
-        last launch (see `_launch_once`), which is why jobs may lack a record; "" if nothing was launched.
+        last launch (see `_launch_once`), the reason why jobs may lack a record; "" if nothing was launched.
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep
@@ -226,7 +227,7 @@ class Multirun:
         """Record as failed the jobs whose process has died `ATTEMPTS` times."""
         for claim in self.ledger.claims.jobs(sweep.id):
             if not claim.lives and claim.attempts >= ATTEMPTS and claim.number < len(sweep.jobs):
-                error = f"its process died {claim.attempts} times: killed, or out of memory"
+                error = f"its process died {claim.attempts} times: it was killed, or ran out of memory"
                 OutcomeWriter(self.context, claim.number).keep_failure(lost_job(sweep, claim.number, error))
 
     # --- the end -----------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield lists of the texts in the questions' results, from which most duplicates are removed."""
+    """Yield lists of the texts in the questions' results, without most duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():
@@ -158,7 +158,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 def _is_text(name: str, column: Sequence[Any]) -> bool:
     """Return whether a column has strings or mappings, judging by its first value that is not None.
 
-    Return False for the column ``question_id``, and for a column that is an array or has only None.
+    Return False for the column ``question_id``, and for a column that is an array or contains only None.
     """
     if name == "question_id" or not isinstance(column, list | tuple):
         return False

@@ -1,4 +1,4 @@
-"""Read the chunks that recorded configs have retrieved, and measure which share of them is judged by labels."""
+"""Read the chunks that recorded configs have retrieved, and measure the share of these chunks that labels judge."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Retrieved(NamedTuple):
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
     """Return a config's first ``depth`` retrieved chunks per question, without computing anything.
 
-    If the config's ``top_k`` is at least ``depth`` and it has no ``context_budget``, return the recorded contexts.
+    If the config's ``top_k`` is at least ``depth`` and there is no ``context_budget``, return the recorded contexts.
     Otherwise, return the stored rankings. If these are missing, or if the config can no longer be prepared, return the
     recorded contexts, which may have fewer than ``depth`` chunks, and set ``whole`` to false.
     """

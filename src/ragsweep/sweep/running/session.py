@@ -51,7 +51,7 @@ EXPECTED = frozenset({"distractors", "section", "count"})
 
 
 class MetricSet(NamedTuple):
-    """The metrics of a config; ``judged`` has the metrics that call a judge, by name."""
+    """The metrics of a config; ``judged`` maps names to the metrics that call a judge."""
 
     parts: list[BuiltPart]
     judged: dict[str, BuiltPart]
@@ -79,7 +79,7 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger next to the store, opened on first access, so that a command without runs creates none."""
+        """The ledger next to the store, opened on first access, so that a command without runs creates no ledger."""
         return Ledger(self.folder)
 
     def experiment(self, job: Job) -> Experiment:
@@ -185,7 +185,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the chunks, prompts and evidence that a page adds; none if the first result's dataset has changed."""
+        """Return the chunks, prompts and evidence for a report page; none if the first result's dataset has changed."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)
@@ -200,7 +200,7 @@ class Session:
         return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
 
     def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
-        """Return a function that reconstructs a config's prompts as sent; None if the config has no usable prompt."""
+        """Return a function that reconstructs the prompts of a config; None if the config has no usable prompt."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
@@ -238,7 +238,7 @@ class Session:
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
                 raise ConfigError(
-                    f"{group}: an external system (system=NAME) does not use it; also choose {group}={silent}"
+                    f"{group}: an external system (system=NAME) does not use this group; also choose {group}={silent}"
                 )
         table, depth = tabulate_conversations(dataset.golden.questions), plain["depth"]
         labelled = {evidence.document for question in dataset.golden.questions for evidence in question.evidence}
@@ -250,7 +250,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Build the parts of a group that may have several, such as ``metrics``, by key; null parts are left out."""
+        """Build, by key, the parts of a group that may contain several, such as ``metrics``; null parts are omitted."""
         return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:

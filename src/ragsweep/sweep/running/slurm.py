@@ -132,7 +132,7 @@ def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
 
 @contextmanager
 def _watching() -> Iterator[SlurmQueue]:
-    """Make submitit read job states from a `SlurmQueue` during the block; cancel the jobs if it is interrupted."""
+    """Make submitit read job states from a `SlurmQueue` during the block; after an interruption, cancel the jobs."""
     from submitit import SlurmJob
 
     kind: Any = SlurmJob
@@ -143,7 +143,7 @@ def _watching() -> Iterator[SlurmQueue]:
     except Exception:
         raise
     except BaseException:
-        stop_raising()  # otherwise the signal would also interrupt this command
+        stop_raising()  # otherwise Interrupted would be raised again during the cancellation
         queue.cancel()
         raise
     finally:
@@ -167,7 +167,7 @@ def withdrawable() -> Iterator[None]:
 
     SLURM sends a signal before it ends the job. submitit's handler requeues the job and raises SystemExit or, if the
     job must not be requeued, another exception. Within the block, this exception is replaced by a BaseException, which
-    counts as an interruption; at the end of the block, it is raised itself.
+    counts as an interruption; at the end of the block, the original exception is raised.
     """
     number = _warning_signal()
     before = signal.getsignal(number) if number else None

@@ -62,7 +62,7 @@ class SweepRace:
         """Drop and record the configs that are shown to be worse than the best, and return the next rung.
 
         ``until`` is the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed
-        this rung. If at most one config is left, the next rung has all questions.
+        this rung. If at most one config is left, the next rung contains all questions.
         """
         count, known = self._count(until), self._results()
         scores = {str(job): self._scores(result, count) for job, result in known.items()}
@@ -94,7 +94,10 @@ class SweepRace:
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
     def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's weighted scores for the first ``count`` questions, or for all it has completed if fewer."""
+        """Return a config's weighted scores for the first ``count`` questions.
+
+        If the config has completed fewer questions, return the scores of these.
+        """
         known = dict(zip(result.questions["question_id"], result.questions[self.metric], strict=True))
         count = count if result.run.state == COMPLETE else min(count, len(known))
         scores = [float(known[question]) for question in self.questions[:count]]
@@ -107,7 +110,7 @@ class SweepRace:
         return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
 
     def _next(self, count: int) -> int | None:
-        """Return the end of the rung that follows ``count`` questions; None if that rung has all questions."""
+        """Return the end of the rung that follows ``count`` questions; None if that rung contains all questions."""
         until = self._count(count + self.block)
         return until if until < len(self.questions) else None
 
@@ -130,8 +133,8 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
                 raise ConfigError(f"{key}: cannot differ in a race; give it one value")
         if experiment.dataset.golden.digest != first.dataset.golden.digest:
             raise ConfigError(
-                f"{WHERE}: all configs must have the same questions; {experiment.name} has others; do not sweep over"
-                " keys of dataset or partition"
+                f"{WHERE}: all configs must have the same questions; {experiment.name} has other questions; do not"
+                " sweep over keys of dataset or partition"
             )
     name, questions = objectives(first.config)[0], first.dataset.golden.questions
     metric = next(metric for metric in first.metrics if metric.name == name)

@@ -33,7 +33,7 @@ Part = tuple[str, str]
 def bound_search(session: Session, command: Command, experiments: Sequence[Experiment]) -> Plan | None:
     """Return an upper bound on the work of a search; None for a sweeper other than ours, whose space is unknown.
 
-    ``experiments`` are the prepared experiments of the command's jobs. Together they contain every choice of every
+    ``experiments`` are the prepared experiments of the command's jobs, which together contain every choice of every
     parameter, and both ends of every range. Further combinations of options, such as each embedder with a retriever
     that embeds, are prepared here; combinations that cannot be prepared are skipped.
 
@@ -73,8 +73,8 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
     """List overrides that combine each choice of each parameter with the richest choices of the other parameters.
 
-    The richest choice of a parameter is the choice whose config in ``experiments`` has the most nodes. Parameters with
-    a range have the range's low end. Overrides of configs that are already in ``experiments`` are omitted.
+    The richest choice of a parameter is the choice whose config in ``experiments`` has the most nodes. For a parameter
+    with a range, the low end is used. Overrides of configs that are already in ``experiments`` are omitted.
     """
     stages = {one.overrides: len(list(_nodes(one))) for one in experiments}
     best: dict[str, tuple[int, str]] = {}

@@ -55,14 +55,16 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     if not others:
         return "another process has already closed this search"
-    return f"still at work on this search: {' and '.join(map(str, others))}; the last to finish writes the verdict"
+    return (
+        f"still at work on this search: {' and '.join(map(str, others))}; the last process to finish writes the verdict"
+    )
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
     """Return the key of a search: a hash of its `_SEARCHED` settings, race, overrides, first config and tracker.
 
-    Two commands with the same key work on the same search. The overrides include those of the sampler. The name, the
-    number of trials, and the user and password of the database do not affect the key.
+    Two commands with the same key work on the same search. The overrides include overrides of the sampler. The name,
+    the number of trials, and the user and password of the database do not affect the key.
     """
     settings = command.search or {}
     searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
@@ -74,7 +76,7 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search, except those of ``hydra``, ``judge.labels`` and ``by``.
+    """List the overrides of a search, except overrides of ``hydra``, ``judge.labels`` and ``by``.
 
     `search_key` adds the settings of ``hydra.sweeper`` that affect trials; ``judge.labels`` and ``by`` affect none.
     """
@@ -110,8 +112,8 @@ class Search(Multirun):
     def alone(self, key: str) -> Iterator[None]:
         """Hold the lock for opening, joining, leaving and concluding searches with this key during the block.
 
-        If another process holds the lock for longer than `PATIENCE`, print that process. Nothing is locked if the
-        ledger is read-only.
+        If another process holds the lock for longer than `PATIENCE`, print a line about that process. Nothing is locked
+        if the ledger is read-only.
         """
         if not self.ledger.is_writable:
             yield
@@ -140,8 +142,8 @@ class Search(Multirun):
     def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
         """Return whether a finished search needs no more work.
 
-        More work is needed if the command requests more trials, if another stop rule than the command's ended the
-        search, or if a chosen finalist has no complete result.
+        More work is needed if the command requests more trials, if the search was ended by a stop rule other than the
+        command's, or if a chosen finalist has no complete result.
         """
         summary, wanted = read_summary(self._folder(sweep)), len(new.names)
         if len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):

@@ -32,7 +32,7 @@ class StudySummary:
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
-        """Return the study's tags for the sweep's parent run; tags without a value are left out."""
+        """Return the study's tags for the sweep's parent run; tags without a value are omitted."""
         words = {state: "failed" if state == "FAIL" else state.lower() for state in sorted(self.states)}
         counts = ", ".join(f"{self.states[state]} {word}" for state, word in words.items())
         tags = {"study": self.study, "sampler": self.sampler, "trials": counts, "stopped": self.stopped}
