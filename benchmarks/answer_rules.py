@@ -37,9 +37,9 @@ REFUSALS = ("I don't know", "I do not know", "Je ne sais pas")
 
 RULES: dict[str, Metric] = {
     "exact_match": ExactMatch(),
-    "token_f1 from .5": TokenF1(),
+    "token_f1 of at least .5": TokenF1(),
     "contains_answer": ContainsAnswer(),
-    "token_recall from .5": TokenRecall(),
+    "token_recall of at least .5": TokenRecall(),
     **{f"success_rate, threshold {threshold}": SuccessRate(threshold) for threshold in (0.4, 0.5, 0.6, 0.7, 0.8)},
 }
 """A reply with a score from .5 counts as right."""

@@ -164,8 +164,8 @@ def quality_table(kept: Figures, rates: Figures) -> list[str]:
     return [
         "nDCG@10, documents whole; the last two columns are documents embedded a second of one core:",
         "",
-        "| collection | language | questions | BM25 | MiniLM | `use_multilingual` | by `encode` and numpy "
-        "| MiniLM, documents | `use_multilingual`, documents |",
+        "| collection | language | questions | BM25 | MiniLM | `use_multilingual` "
+        "| `use_multilingual` by `encode` and numpy | MiniLM, documents/s | `use_multilingual`, documents/s |",
         "| --- |" + " --- |" * 8,
         *rows,
     ]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from doc_pages import table
-from planted_scores import Planted, Scenario, drawn_from, normal, one_better, planted, real, synthetic
+from planted_scores import Planted, Scenario, drawn_from, label, normal, one_better, planted, real, synthetic
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.differences import all_pairs, compare_with_baseline
 from ragsweep.stats.inference.estimates import POWER
@@ -92,13 +92,13 @@ RULES: Mapping[str, Callable[[Matrix], Flags]] = {
     "median of points": median,
     "single-arm z": z_bound,
     **{name: partial(not_worse, test) for name, test in TESTS.items()},
-    "ours: all pairs": lambda matrix: all_pairs(matrix, resamples=RESAMPLES).may_be_best,
+    "ragsweep: all pairs": lambda matrix: all_pairs(matrix, resamples=RESAMPLES).may_be_best,
 }
 
-CLAIMS = ("highest mean", *TESTS, "ours: max-T")
+CLAIMS = ("highest mean", *TESTS, "ragsweep: max-T")
 
 
-REVERSALS = ("paired t", "ours")
+REVERSALS = ("paired t", "ragsweep")
 
 
 @dataclass
@@ -160,7 +160,7 @@ def score_claims(drawn: Planted, tally: Tally) -> None:
     found = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     up = differences[1:].mean(axis=1) > 0
     claims = {name: np.append(False, up & (test(differences[1:]) < 0.05)) for name, test in TESTS.items()}
-    claims |= {"highest mean": argmax(drawn.matrix) & (np.arange(len(truth)) > 0), "ours: max-T": found.better}
+    claims |= {"highest mean": argmax(drawn.matrix) & (np.arange(len(truth)) > 0), "ragsweep: max-T": found.better}
     for name, claim in claims.items():
         tally.claimed_falsely[name] += bool((claim & (truth <= 1e-12)).any())
         tally.claimed[name] += bool(claim[truth.argmax()])
@@ -173,7 +173,7 @@ def score_claims(drawn: Planted, tally: Tally) -> None:
 def score_slices(drawn: Planted, tally: Tally) -> None:
     overall = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
     slices = by_slice(drawn.matrix, {"slice": drawn.labels}, 0, resamples=RESAMPLES)
-    found = {"ours": {(one.config, one.value) for one in reversals(overall, slices)},
+    found = {"ragsweep": {(one.config, one.value) for one in reversals(overall, slices)},
              "paired t": reversals_by_t(drawn)}  # fmt: skip
     right = (len(drawn.truth) - 1, "slice 4")
     for rule, named in found.items():
@@ -194,7 +194,7 @@ def reversals_by_t(drawn: Planted) -> set[tuple[int, str]]:
 
 
 def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], str]) -> list[str]:
-    rows = [[tally.scenario.name, *(count(tally, rule) for rule in RULES)] for tally in tallies]
+    rows = [[label(tally.scenario.name), *(count(tally, rule) for rule in RULES)] for tally in tallies]
     return table(title, ["", *RULES], rows)
 
 
@@ -250,12 +250,12 @@ def _foretold(drawn: Matrix) -> tuple[float, float]:
 def report(tallies: Sequence[Tally], replications: int) -> list[str]:
     nulls = [tally for tally in tallies if tally.several]
     singles = [tally for tally in tallies if not tally.several]
-    claims = [[tally.scenario.name,
+    claims = [[label(tally.scenario.name),
                *(f"{tally.share(tally.claimed_falsely[rule]):.1f}" for rule in CLAIMS),
                *("-" if tally.several else f"{tally.share(tally.claimed[rule]):.0f}" for rule in CLAIMS),
                f"{tally.share(tally.alone):.1f}", f"{tally.share(tally.covered):.1f}",
                f"{tally.share(tally.unmarked):.1f}"] for tally in tallies]  # fmt: skip
-    lucks = [[tally.scenario.name, f"{tally.luck / tally.replications:+.4f}",
+    lucks = [[label(tally.scenario.name), f"{tally.luck / tally.replications:+.4f}",
               f"{tally.foretold / tally.replications:+.4f}",
               f"{(tally.foretold - tally.luck) / tally.replications:+.4f}"] for tally in tallies]  # fmt: skip
     opposed = [tally for tally in tallies if tally.scenario.slices]
@@ -274,15 +274,15 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
         *by_rule("**How many configs are kept**, on average", tallies,
                  lambda tally, rule: f"{tally.size[rule] / tally.replications:.1f}"),
         *table("**Against the first config**: some config is claimed to be better and is not; the best is found to be"
-               " better; all intervals hold together (93 to 97; with ties at least 93): Student's t of each config by"
-               " itself, ours, and those of ours that have no note",
+               " better; all intervals cover together (93 to 97; with ties at least 93): Student's t of each config"
+               " alone, ragsweep's, and those of ragsweep's that have no note",
                ["", *(f"false: {rule}" for rule in CLAIMS), *(f"found: {rule}" for rule in CLAIMS),
-                "hold: t, each alone", "hold: ours", "without a note"], claims),
+                "covered: separate t intervals", "covered: ragsweep", "covered: without a note"], claims),
         *table("**How much better the highest mean looks than it is** (in scores; peers report it as it is, so that the"
                " first column is their error; the last column within .005)", ["", "true", "predicted", "error"], lucks),
         *table("**Better on average, worse in one of five slices**: found; claimed of another slice or config",
                ["", *(f"found: {rule}" for rule in REVERSALS), *(f"false: {rule}" for rule in REVERSALS)],
-               [[tally.scenario.name, *(f"{tally.share(tally.reversal[rule]):.0f}" for rule in REVERSALS),
+               [[label(tally.scenario.name), *(f"{tally.share(tally.reversal[rule]):.0f}" for rule in REVERSALS),
                  *(f"{tally.share(tally.false_reversal[rule]):.1f}" for rule in REVERSALS)] for tally in opposed]),
         "",
     ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Plant a truth, choose a config, and compare what each rule calls better than today's config with that truth.
+"""Plant a truth, choose a config, and compare what each rule calls better than the baseline with that truth.
 
-Part "choice" of planted.py. The first config is today's.
+Part "choice" of planted.py. The first config is the baseline, the config in use today.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ from planted_scores import (
     at_random,
     far_worse,
     graded,
+    label,
     of_any_spread,
     of_families,
     one_better,
@@ -137,14 +138,14 @@ PEERS: Mapping[str, Rule] = {
     BEFORE: before,
     "highest mean": winner,
     "paired t, Holm": by_holm,
-    "best by paired t": partial(best_by, paired),
-    "best by Welch": partial(best_by, welch),
+    "highest mean, paired t": partial(best_by, paired),
+    "highest mean, Welch's t": partial(best_by, welch),
 }
 
 
 # --- counts ----------------------------------------------------------------------------------------------------------
 
-OURS, LAYOUT = "ours", "configs, questions: truth"
+OURS, LAYOUT = "ragsweep", "configs, questions: true means"
 BINS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0 + 1e-9)
 
 
@@ -157,7 +158,7 @@ class Counts:
     false: dict[str, int] = field(default_factory=lambda: dict.fromkeys((OURS, *PEERS), 0))
     true: dict[str, int] = field(default_factory=lambda: dict.fromkeys((OURS, *PEERS), 0))
     regrets: list[tuple[float, float, float, float]] = field(default_factory=list)
-    choices: list[tuple[float, float]] = field(default_factory=list)  # P(better than today's); 1 if so, .5 if equal
+    choices: list[tuple[float, float]] = field(default_factory=list)  # P(better than baseline); 1 if so, .5 if equal
     vetoed: int = 0
 
     def count(self, rule: str, row: int | None, truth: Doubles) -> None:
@@ -223,7 +224,7 @@ def by_rule(title: str, found: Sequence[Counts], kind: str) -> list[str]:
             for rule in counts
         ]
 
-    return table(title, [LAYOUT, OURS, *PEERS], [[one.name, *cells(one)] for one in found])
+    return table(title, [LAYOUT, OURS, *PEERS], [[label(one.name), *cells(one)] for one in found])
 
 
 def regret(found: Sequence[Counts]) -> list[str]:
@@ -234,7 +235,7 @@ def regret(found: Sequence[Counts]) -> list[str]:
         more = [
             f"{value - highest:+.4f} ± {error:.4f}" for value, error in zip([chosen, *saved], errors[1:], strict=True)
         ]
-        return [one.name, f"{highest:.4f}", *more]
+        return [label(one.name), f"{highest:.4f}", *more]
 
     head = [LAYOUT, "highest mean", "CHOICE", "cheapest, costs by chance", "cheapest, costs rise with quality"]
     title = (
@@ -271,8 +272,8 @@ def reliability(found: Sequence[Counts]) -> list[str]:
                         f"{better:.3f} ± {error:.3f}",
                     ]
                 )
-    head = ["truth", "P(CHOICE better than today's)", "choices", "mean P", "truly better, ties count half"]
-    title = "**Calibration**: of choices that are not today's, how many are truly better (of .90 to .95: .88 to .97)"
+    head = ["true means", "P(CHOICE better than the baseline)", "choices", "mean P", "truly better, ties count half"]
+    title = "**Calibration**: of choices other than the baseline, how many are truly better (of .90 to .95: .88 to .97)"
     return table(title, head, rows)
 
 
@@ -280,9 +281,9 @@ def report_choice(replications: int, pool: Executor, only: str = "") -> list[str
     """Return the tables of the layouts whose names contain a text."""
     chosen = [layout for layout in layouts() if only in layout.name]
     found = list(pool.map(partial(simulate, replications=replications), chosen))
-    equal = "**Called better than today's and truly not**: ours at most 5"
-    right = "**Called better than today's and truly better**"
-    veto = [[one.name, share(one.vetoed, one.replications)] for one in found if one.vetoed]
+    equal = "**Called better than the baseline and truly not**: ragsweep at most 5"
+    right = "**Called better than the baseline and truly better**"
+    veto = [[label(one.name), share(one.vetoed, one.replications)] for one in found if one.vetoed]
     return [
         *by_rule(equal, found, "false"),
         *by_rule(right, [one for one in found if any(one.true.values())], "true"),

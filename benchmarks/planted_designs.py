@@ -288,7 +288,7 @@ def slices(replications: int) -> list[str]:
     return table("**Twelve equal configs, ten slices of twenty questions**: all intervals hold (at least 93), and those"
                  " that are not marked \"may be too short: rare losses\"; some slice is claimed to differ, by ours (at"
                  " most 6.5) and by peers' tests in each slice",
-                 ["", "hold", "without a mark", "claimed: ours", *(f"claimed: {peer}" for peer in TESTS)],
+                 ["", "all cover", "all unmarked cover", "claimed: ragsweep", *(f"claimed: {peer}" for peer in TESTS)],
                  rows)  # fmt: skip
 
 
@@ -662,8 +662,8 @@ def grids(replications: int, pool: Executor) -> list[str]:
         " 93; of an effect averaged over the full grid, where two parameters interact), and those that are not marked"
         ' "may be too short: rare losses"; some effect is claimed and is none (at most 6.5), by ours and by intervals'
         " of 95 % each; and what is stated of interactions where the model has none",
-        ["configs", "hold", "without a mark", "claimed: ours", "claimed: each alone", "interactions: present",
-         "not shown", "cannot be tested"], list(rows))  # fmt: skip
+        ["configs", "all cover", "all unmarked cover", "claimed: ragsweep", "claimed: separate 95 % intervals",
+         "interactions: present", "not shown", "cannot be tested"], list(rows))  # fmt: skip
 
 
 # --- configs that may be the best, where losses are rare -----------------------------------------------------------

@@ -43,6 +43,23 @@ class Scenario:
     slices: bool = False
 
 
+LABELS = {
+    " as it is": ", real scores",
+    "sources of 3": "documents of 3 questions",
+    ", ties": ", hits and misses",
+    "today's best": "baseline best",
+    "around today's": "around the baseline's",
+    "one +": "one better by ",
+}
+
+
+def label(name: str) -> str:
+    """Return the label of a scenario in the tables. The name itself seeds the random numbers, so it never changes."""
+    for part, shown in LABELS.items():
+        name = name.replace(part, shown)
+    return name
+
+
 def planted(values: Doubles, truth: Doubles, clusters: Numbers | None = None, labels: tuple[str, ...] = ()) -> Planted:
     count = values.shape[1]
     numbers = np.arange(count) if clusters is None else clusters

@@ -24,7 +24,19 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from planted_scores import Planted, Scenario, clustered, normal, one_better, planted, real, resampled, shuffled, tied
+from planted_scores import (
+    Planted,
+    Scenario,
+    clustered,
+    label,
+    normal,
+    one_better,
+    planted,
+    real,
+    resampled,
+    shuffled,
+    tied,
+)
 from racing_rules import BLOCK, INTERLEAVED, ONE_BY_ONE, RULES, SPENT, Drop, Stop, blocks
 from tables import keep_results
 
@@ -175,9 +187,9 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def report(tallies: Sequence[Tally]) -> list[str]:
-    lost = [[one.scenario.name, *(f"{one.share(one.lost[rule]):.1f}" for rule in RULES)] for one in tallies]
-    saved = [[one.scenario.name, *(f"{one.share(one.saved[rule]):.0f}" for rule in RULES)] for one in tallies]
-    short = [[one.scenario.name, *(f"{one.share(one.short[rule]) / 100:.4f}" for rule in (WHOLE, *RULES))]
+    lost = [[label(one.scenario.name), *(f"{one.share(one.lost[rule]):.1f}" for rule in RULES)] for one in tallies]
+    saved = [[label(one.scenario.name), *(f"{one.share(one.saved[rule]):.0f}" for rule in RULES)] for one in tallies]
+    short = [[label(one.scenario.name), *(f"{one.share(one.short[rule]) / 100:.4f}" for rule in (WHOLE, *RULES))]
              for one in tallies]  # fmt: skip
     races = " or ".join(f"{count:,}" for count in sorted({one.replications for one in tallies}, reverse=True))
     fewer = " (the fewer where scores are real)" if "or" in races else ""

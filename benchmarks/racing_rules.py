@@ -123,7 +123,7 @@ INTERLEAVED: dict[str, tuple[int, Drop]] = {
     "betting": (BLOCK, by(Betting())),
     "betting, margin .01": (BLOCK, by(Betting(margin=0.01))),
     "empirical Bernstein": (BLOCK, by(Bernstein())),
-    "seven looks": (SPENT, spending),
+    "z-tests, alpha spending": (SPENT, spending),
     "Wilcoxon": (BLOCK, signed_ranks),
     "median": (BLOCK, median),
 }

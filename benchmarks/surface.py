@@ -218,10 +218,10 @@ def report(found: Surface, came: Mapping[str, Needed], tally: Raced | None, tria
     head = [
         "sampler",
         "seeds",
-        "first quarter",
-        "half",
-        "three quarters",
-        f"not in {trials}",
+        "a quarter after",
+        "half after",
+        "three quarters after",
+        f"none in {trials} trials",
         "behind the optimum then",
     ]
     lines = [

@@ -217,7 +217,7 @@ def table(found: dict[str, float]) -> list[str]:
     """Lay out what was measured, with the bars."""
     each = {name: 1000 * found[name] / CONFIGS for name in ("cold", "warm", "none", "off", "floor", "floor_none")
             if name in found}  # fmt: skip
-    lines = ["| what | seconds | ms a config | bar |", "| --- | --- | --- | --- |"]
+    lines = ["| what | seconds | ms per config | bar |", "| --- | --- | --- | --- |"]
 
     def row(name: str, said: str, milliseconds: float | None, bar: str = "") -> None:
         if name in found:
@@ -234,11 +234,11 @@ def table(found: dict[str, float]) -> list[str]:
     if {"cold", "hand", "floor"} <= found.keys():
         ratio = found["cold"] / (found["hand"] + 1.5 * found["floor"])
         row("cold", "(c) ragsweep, cold", each["cold"], f"at most 1.15 x (stages by hand + 1.5 x (a)): {ratio:.2f} x")
-        row("hand", "the distinct stages by hand", None)
+        row("hand", "the distinct stages, by hand", None)
     row("off", "(d) ragsweep, store.stages=false", each.get("off"))
     if "naive" in found and "warm" in each:
         ratio = 1000 * found["naive"] / each["warm"]
-        row("naive", "(e) naive Hydra job, a config", 1000 * found["naive"], f"at least 50 x (b): {ratio:.0f} x")
+        row("naive", "(e) naive Hydra job, per config", 1000 * found["naive"], f"at least 50 x (b): {ratio:.0f} x")
     for name, said in PEERS.items():
         if not math.isnan(seconds := found.get(f"peers_{name}", math.nan)):
             row(f"peers_{name}", f"{said}: fuse and evaluate, nothing written down", 1000 * seconds / CONFIGS)
@@ -247,7 +247,7 @@ def table(found: dict[str, float]) -> list[str]:
         row("many_1000", "1,002 configs, warm, untracked", 1000 * found["many_1000"] / 1002, "no slower a config")
         further = 1000 * (found["many_1000"] - found["many_100"]) / (1002 - 99)
         lines.append(f"| a further config, warm, untracked: the difference of these two | | {further:.1f} | |")
-    row("first", "a stored single config, to its first number", None, "at most 2.5 s")
+    row("first", "one stored config, until its first number", None, "at most 2.5 s")
     return lines
 
 

@@ -197,7 +197,9 @@ def main() -> None:
     raised, named = measure(options.streams, options.planted)
     false = list(filter(None, raised))
     print(f"{len(false)} of {options.streams} streams without drift: alarm {false}; load {os.getloadavg()[0]:.1f}")
-    print(f"| planted | share | named within {LOOKS[-1]} | requests until it is named, median | most |")
+    until = "requests until detection"
+    print(f"| planted drift | share of the requests | detected within {LOOKS[-1]} requests "
+          f"| median {until} | most {until} |")  # fmt: skip
     for (drift, share), looks in named.items():
         count = f"{sum(map(math.isfinite, looks))} of {len(looks)}"
         print(f"| {drift} | {share:.0%} | {count} | {np.median(looks):g} | {max(looks):g} |")
