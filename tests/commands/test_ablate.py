@@ -132,6 +132,8 @@ def test_given_values_take_the_place_of_neighbours_and_factors_can_be_chosen() -
     assert {case.factor for case in around([], PARAMETERS, {}, ["retriever"])} == {"retriever", "retriever.k1"}
     with pytest.raises(ConfigError, match='nothing to change in "topk"; did you mean "top_k"'):
         around([], PARAMETERS, {}, ["topk"])
+    with pytest.raises(ConfigError, match=r"^top_k=4,6: --factor excludes these values; add --factor top_k, or"):
+        around([], PARAMETERS, {"top_k": ["4", "6"]}, ["retriever"])
 
 
 def test_an_override_stands_for_the_values_it_sweeps() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from ragsweep.report.artifacts import artifacts, numbers
 from ragsweep.report.document import texts
-from ragsweep.report.verdict import limits
+from ragsweep.report.page import charts
+from ragsweep.report.verdict import change, limits
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclude import conclude
@@ -64,6 +65,28 @@ def test_page_says_it_and_lists_the_best_first(files: dict[str, bytes]) -> None:
     assert headings == ["Choice.", "Evidence.", "Limits."]
     lines = [line for line in page.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0] for line in lines[2:]] == [r"| b\|c", "| =a", "| d"]
+
+
+def test_difference_is_config_minus_reference_where_less_is_better() -> None:
+    """Of 60 questions b takes 4 less than a on 45 and 1 more on 15: -4 * 3/4 + 1/4 = -2.75, which is better."""
+    few = [n % 4 == 0 for n in range(60)]
+    category, before = ["rare" if one else "usual" for one in few], [10.0 + n % 7 for n in range(60)]
+    after = [value + (1 if one else -4) for value, one in zip(before, few, strict=True)]
+    results = [one_metric(name, row, category, direction=False) for name, row in {"a": before, "b": after}.items()]
+    verdict = compare_configs(results, baseline="a")
+    assert isinstance(verdict, SweepComparison)
+    row = rows(artifacts("sweep", results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
+    assert (row["config"], row["verdict"], float(row["difference"])) == ("b", "shown better", -2.75)
+    low, high = (f"-{abs(float(row[end])):.1f}" for end in ("low", "high"))
+    assert change(verdict, 1) == f"-2.8 [{low}, {high}]"
+    page = artifacts("sweep", results, [], [], conclude(verdict))["verdict/verdict.md"].decode()
+    assert f"| b | 10.15 | -2.8 [{low}, {high}] | shown better |" in page
+    assert f"shown better b -2.8 [{low}, {high}]" in page
+    assert "b is better on average, perhaps worse on rare: +1.00 [1.00, 1.00]" in page
+    assert "positive" not in page
+    figure = charts.differences(verdict, "b")
+    assert figure["data"][0]["x"] == [-2.75, 0.0]  # b on top
+    assert figure["layout"]["xaxis"]["autorange"] == "reversed"  # so that right is better
 
 
 def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:

@@ -75,14 +75,24 @@ def around(
     Cases with other options come first. A parameter takes its neighbouring values. ``base`` are the config's overrides,
     ``parameters`` the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted``
     restricts the factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted
-    factor that cannot change.
+    factor that cannot change, and for given values of a factor that is not wanted.
     """
+
+    def is_wanted(factor: str) -> bool:
+        return wanted is None or any(f"{factor}.".startswith(f"{name}.") for name in wanted)
+
     values = {group: other_options(group, parameters[group]) for group in OPTIONS if group in parameters}
     values |= {name: neighbours(name, value) for name, value in parameters.items() if name not in OPTIONS}
     values = {name: found for name, found in values.items() if found} | {one: list(two) for one, two in given.items()}
     for name in wanted or ():
         if not any(f"{factor}.".startswith(f"{name}.") for factor in values):
             raise ConfigError(f'--factor: nothing to change in "{name}"{nearest(name, values)}')
+    for factor, found in given.items():
+        if not is_wanted(factor):
+            raise ConfigError(
+                f"{factor}={','.join(found)}: --factor excludes these values; add --factor {factor}, or give one value"
+                " for every case"
+            )
     return [
         AblationCase(
             factor,
@@ -91,7 +101,7 @@ def around(
             else with_value(base, f"{factor}={value}"),
         )
         for factor, found in values.items()
-        if wanted is None or any(f"{factor}.".startswith(f"{name}.") for name in wanted)
+        if is_wanted(factor)
         for value in found
     ]
 

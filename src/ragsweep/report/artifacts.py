@@ -167,9 +167,9 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
         rows.append([verdict.matrix.configs[row], f"{verdict.means[row]:.4g}", *compared, may_be_best])
     ratios, reference = verdict.differences.ratios, verdict.matrix.configs[verdict.reference]
     legend = (
-        f"{'Ratios to' if ratios else 'Differences from'} {reference}{'' if ratios else ' (positive is better)'}, with"
-        " simultaneous 95 % intervals. P(better): posterior probability that the mean is better than that of"
-        f" {reference}. p: paired randomisation test, corrected by Holm. May be best: shown worse than no other config."
+        f"{'Ratios to' if ratios else 'Differences from'} {reference}, with simultaneous 95 % intervals. P(better):"
+        f" posterior probability that the mean is better than that of {reference}. p: paired randomisation"
+        " test, corrected by Holm. May be best: shown worse than no other config."
     )
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),

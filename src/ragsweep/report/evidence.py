@@ -84,9 +84,8 @@ def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Stateme
 
 def _part_change(verdict: SweepComparison, found: Differences, row: int) -> str:
     kind = shown_kind(bool(found.better[row]), bool(found.worse[row]), not found.apart[row])
-    turn = 1.0 if verdict.matrix.higher_is_better or found.ratios else -1.0
-    low, high = sorted((turn * float(found.low[row]), turn * float(found.high[row])))
-    text = change_with_interval(turn * float(found.estimate[row]), low, high, verdict.unit, found.ratios)
+    estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
+    text = change_with_interval(estimate, low, high, verdict.unit, found.ratios)
     return text if kind == OPEN or math.isnan(low) else f"{kind} {text}"
 
 

@@ -132,15 +132,15 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 
 
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
-    """Plot the lead of each config over the reference, best on top.
+    """Plot the difference of each config from the reference, best on top.
 
-    Right of the line is better, whatever the metric's direction. At most the best twenty configs are shown. ``choice``
-    is the name of the config to mark; a search may have chosen it on other questions.
+    Right of the line is better: the axis is reversed if less is better. At most the best twenty configs are shown.
+    ``choice`` is the name of the config to mark; a search may have chosen it on other questions.
     """
     from matplotlib.figure import Figure
 
-    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
-    order = sorted(range(len(found.estimate)), key=lambda row: -sign * found.estimate[row])[:MOST_CONFIGS]
+    found, rising = verdict.differences, verdict.matrix.higher_is_better
+    order = sorted(range(len(found.estimate)), key=found.estimate.item, reverse=rising)[:MOST_CONFIGS]
     labels = [_label(verdict.matrix.configs[row]) for row in order]
     lines = sum(1 + 0.6 * label.count("\n") for label in labels)
     width = 6.2 + CHARACTER * max(len(line) for label in labels for line in label.split("\n"))
@@ -151,24 +151,24 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
         kept = bool(verdict.may_be_best[row])
         colour = COLOUR if kept else GREY
         if math.isfinite(found.low[row]) and math.isfinite(found.high[row]):
-            axes.hlines(line, sign * found.low[row], sign * found.high[row], colour, lw=1.6)
+            axes.hlines(line, found.low[row], found.high[row], colour, lw=1.6)
         marker, size = ("D", 7) if verdict.matrix.configs[row] == choice else ("o", 5)
         inside = colour if kept else "white"
-        axes.plot(sign * found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
+        axes.plot(found.estimate[row], line, marker, color=colour, markerfacecolor=inside, markersize=size)
         if row != verdict.reference:
-            _write(axes, change(verdict, row), sign * found.estimate[row], line)
+            _write(axes, change(verdict, row), found.estimate[row], line)
     axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_title(
-        _literal(f"{verdict.metric}: better than {_label(verdict.matrix.configs[verdict.reference])} by"), fontsize=10
-    )
+    against = f"{'ratio to' if found.ratios else 'difference from'} {_label(verdict.matrix.configs[verdict.reference])}"
+    axes.set_title(_literal(f"{verdict.metric}: {against}"), fontsize=10)
     unit = f", {verdict.unit}" if verdict.unit and not found.ratios else ""
     what = "ratio of the typical question" if found.ratios else "mean difference"
     if found.ratios:
         axes.margins(x=0.1)
-        places, texts = _ratio_ticks(*axes.get_xlim(), sign)
+        places, texts = _ratio_ticks(*axes.get_xlim())
         axes.set_xticks(places, texts)
-    axes.set_xlabel(f"{what} over {len(verdict.matrix.questions):,} questions{unit}", fontsize=8)
+    axes.xaxis.set_inverted(not rising)
+    axes.set_xlabel(f"{what} over {len(verdict.matrix.questions):,} questions{unit}; right is better", fontsize=8)
     _style(axes, "top", "right", "left")
     more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
     figure.supxlabel(
@@ -177,12 +177,12 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     return _render(figure)
 
 
-def _ratio_ticks(low: float, high: float, sign: float) -> tuple[list[float], list[str]]:
-    """Return the ticks of a logarithmic axis and their labels (``0.8x``); ``sign`` is -1 for a negated axis."""
+def _ratio_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """Return the ticks of a logarithmic axis and their labels (``0.8x``)."""
     step = next(step for step in RATIO_STEPS if (high - low) / math.log(step) <= MOST_TICKS)
     first, last = math.ceil(low / math.log(step)), math.floor(high / math.log(step))
     powers = range(first, last + 1)
-    return [n * math.log(step) for n in powers], [f"{step ** (sign * n):.3g}x" for n in powers]
+    return [n * math.log(step) for n in powers], [f"{step**n:.3g}x" for n in powers]
 
 
 def _write(axes: Axes, text: str, place: float, line: int) -> None:

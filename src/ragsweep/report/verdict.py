@@ -47,7 +47,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
         moved[verdict.reference] = -2
         row = int(moved.argmax())
         unit = verdict.results[row].summaries.metrics[metric].unit
-        judged, now = (_change(one, row, matrix.higher_is_better, unit) for one in (found.judged, corrected))
+        judged, now = (_change(one, row, unit) for one in (found.judged, corrected))
         means = (_score(float(mean), unit, False, False) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         text = (
@@ -113,7 +113,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
     for n, one in enumerate(found[:MOST_SLICES]):
         part = next(part for part in verdict.slices if (part.label, part.value) == (one.label, one.value))
         place = verdict.sliced.index(one.config)
-        by = _change(part, place, verdict.matrix.higher_is_better, verdict.unit, verdict.differences.ratios)
+        by = _change(part, place, verdict.unit, verdict.differences.ratios)
         what = one.value if one.label == "category" else f"{one.label}={one.value}"
         few = ", a small slice" if one.small else ""
         doubt = f" ({TOO_SHORT}, so this is not shown)" if one.exposed else ""
@@ -166,21 +166,18 @@ def name(verdict: SweepComparison, row: int) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Format a config's lead over the reference (negative: worse), with its interval.
+    """Format the difference of a config from the reference, in the metric's own direction, with its interval.
 
     If ratios are compared, the ratio to the reference is formatted instead.
     """
-    found = verdict.differences
-    return _change(found, row, verdict.matrix.higher_is_better, verdict.unit, found.ratios)
+    return _change(verdict.differences, row, verdict.unit, verdict.differences.ratios)
 
 
-def _change(found: Differences | Slice, row: int, higher_is_better: bool, unit: str, ratios: bool = False) -> str:
-    """Format a difference (positive if better) with its interval or, if ``ratios``, a ratio from its logarithm."""
+def _change(found: Differences | Slice, row: int, unit: str, ratios: bool = False) -> str:
+    """Format a difference with its interval or, if ``ratios``, a ratio from its logarithm."""
     estimate, low, high = float(found.estimate[row]), float(found.low[row]), float(found.high[row])
     if ratios:
         return ratio_with_interval(estimate, low, high)
-    if not higher_is_better:
-        estimate, low, high = -estimate, -high, -low
     fine = not high - low >= 0.1
     value = f"{'+' if estimate > 0 else ''}{_score(estimate, unit, fine, False)}"
     return value if math.isnan(low) else f"{value} [{_score(low, unit, fine, True)}, {_score(high, unit, fine, True)}]"

@@ -93,12 +93,11 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
     with the largest effect on top.
     """
     found, names = verdict.differences, verdict.matrix.configs
-    sign = 1.0 if verdict.matrix.higher_is_better else -1.0
-    gains = sign * found.estimate
+    gains = found.estimate if verdict.matrix.higher_is_better else -found.estimate
     rows = [row for row in range(len(names)) if not (changes and row == found.baseline)]
     rows = sorted(rows, key=lambda row: -abs(gains[row]) if changes else -gains[row])[:MOST_BARS]
     ends = np.stack([found.estimate, found.low, found.high])[:, rows]
-    middle, low, high = np.exp(ends) if found.ratios else ends if sign > 0 else -ends[[0, 2, 1]]
+    middle, low, high = np.exp(ends) if found.ratios else ends
     start = 1.0 if found.ratios else 0.0
     kept = [bool(verdict.may_be_best[row]) for row in rows]
     bars: Figure = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 3, "color": MUTED}
@@ -125,10 +124,10 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
         colours = [ACCENT if keep else MUTED for keep in kept]
         trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
     first = names[found.baseline].partition(" ")[0]
-    what = f"ratio to {first}" if found.ratios else f"better than {first} by"
+    what = f"{'ratio to' if found.ratios else 'difference from'} {first} (right is better)"
     axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
-    if found.ratios:  # right is better, for either direction of the metric
-        axis |= {"type": "log", **({"autorange": "reversed"} if sign < 0 else {})}
+    axis |= {"type": "log"} if found.ratios else {}
+    axis |= {} if verdict.matrix.higher_is_better else {"autorange": "reversed"}
     line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
     layout = {"xaxis": axis, "yaxis": TOP_DOWN, "shapes": [line], "height": FRAME + ROW * len(rows)}
     return {"data": [trace], "layout": layout}

@@ -104,7 +104,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
     """Yield a heading, and a line for each finalist, as (label, text); yield nothing if no finalist has a result.
 
-    A line contains the config's values on the tune questions and the holdout, their gap, and the lead on the holdout.
+    A line contains the config's values on the tune questions and the holdout, their gap, and its difference from the
+    reference on the holdout.
     """
     if not finalists.results:
         return
@@ -112,15 +113,15 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
     yield "holdout", f"{finalists.metric} of {what} on {finalists.questions:,} questions that the search did not use"
     rows = []
     for result, tune, gap in finalists.compared():
-        row, lead = finalists.row(result), ""
+        row, apart = finalists.row(result), ""
         if isinstance(finalists.verdict, SweepComparison) and row is not None:
             is_reference = row == finalists.verdict.reference
-            lead = f"(over {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
-        rows.append((f"{tune:.3g}", cell(result.summaries.metrics[finalists.metric]), signed(gap), lead))
+            apart = f"(from {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
+        rows.append((f"{tune:.3g}", cell(result.summaries.metrics[finalists.metric]), signed(gap), apart))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for result, row_texts in zip(finalists.results, rows, strict=True):
-        tuned, value, gap_text, lead = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
-        text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · lead {lead}" if lead.strip() else "")
+        tuned, value, gap_text, apart = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
+        text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · difference {apart}" if apart.strip() else "")
         yield "", f"{text} · {short(plain_name(result.name))}"
 
 
