@@ -2,6 +2,9 @@
 
 from ragsweep.core.results import Result
 from ragsweep.report.front import MOST, front_csv, front_lines
+from ragsweep.stats.comparison import ExcludedConfig
+from ragsweep.sweep.concluding.sweep_content import sweep_content
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from support.results import changed, scored
 
 METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
@@ -24,3 +27,15 @@ def test_the_lines_name_the_best_by_the_first_metric_on_top() -> None:
     assert list(front_lines(many, METRICS, 20))[-1].data == {"hidden": 3}
     table = front_csv(found, METRICS).decode().splitlines()
     assert [line.split(",")[:2] for line in table] == [["config", "ndcg"], ["best", "0.8"], ["quick", "0.5"]]
+
+
+def test_the_front_is_counted_among_the_configs_that_are_not_excluded() -> None:
+    """Of all four, "beyond" is unbeaten too; of the other three, "beaten" is beaten by "good"."""
+    points = [("beyond", 0.9, 90), ("good", 0.8, 50), ("quick", 0.5, 10), ("beaten", 0.4, 55)]
+    results = [changed(point(*one), config={"objective": list(METRICS)}) for one in points]
+    excluded = [ExcludedConfig("beyond", "excluded by latency_mean_ms <= 60")]
+    (line, *_) = sweep_content(SweepSummary(results, (), excluded=excluded)).notes
+    assert line.data == {"configs": 3, "front": 2}
+    assert line.text.startswith("of 3 configs (without 1 excluded by latency_mean_ms <= 60), 2 are beaten by no other")
+    (line, *_) = sweep_content(SweepSummary(results, ())).notes
+    assert line.text.startswith("of 4 configs, 3 are beaten by no other")

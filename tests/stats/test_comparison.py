@@ -16,7 +16,13 @@ from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, luck
 from ragsweep.stats.compare_configs import compare_configs, guard
-from ragsweep.stats.comparison import FIELD_OF_CASE, NoComparison, SweepComparison, list_references
+from ragsweep.stats.comparison import (
+    FIELD_OF_CASE,
+    ExcludedConfig,
+    NoComparison,
+    SweepComparison,
+    list_references,
+)
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.power import questions_needed
@@ -226,9 +232,21 @@ def test_reason_is_given_where_nothing_is_compared() -> None:
     first, second = noisy(0.4), noisy(0.4)
     first[:50] = second[50:] = math.nan
     assert "no question has a score" in refused(one_metric("a", first), one_metric("b", second))
-    assert "no config was evaluated" in refused(one_metric("a", noisy(0.5), state="DROPPED"))
+    assert "no config was evaluated" in refused()
     both = [partial(one_metric(name, noisy(0.5)), METRIC) for name in "ab"]
     assert f"{METRIC} is not compared: too few of its questions could be scored" in refused(*both)
+
+
+def test_evaluated_configs_that_were_excluded_are_counted_where_fewer_than_two_remain() -> None:
+    one, dropped = one_metric("a", noisy(0.5)), [one_metric(name, noisy(0.4), state="DROPPED") for name in "bcd"]
+    last = "only one config, a, remains (3 dropped by the race), so there is nothing to compare it with"
+    assert refused(one, *dropped) == last
+    failures = [Failure("e", (), {}, "error")]
+    excluded = [ExcludedConfig(name, "excluded by context_tokens <= 20") for name in "fg"]
+    found = compare_configs(dropped[:1], failures, excluded)
+    assert isinstance(found, NoComparison)
+    counts = "1 dropped by the race; 1 failed; 2 excluded by context_tokens <= 20"
+    assert found.why == f"no config remains ({counts}), so there is nothing to compare"
 
 
 def partial(result: Result, *metrics: str) -> Result:

@@ -3,18 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell
 from ragsweep.report.tables import csv_table, rank_results
+from ragsweep.stats.comparison import ExcludedConfig, count_reasons
 
 MOST = 10
 """Maximum number of printed configs; configs with equal values count once. ``front.csv`` has the whole front."""
 
 
-def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -> Iterator[Statement]:
-    """Yield the Pareto front of a sweep of ``configs`` configs, best first by the first metric.
+def front_lines(
+    front: Sequence[Result], metrics: Sequence[str], configs: int, excluded: Sequence[ExcludedConfig] = ()
+) -> Iterator[Statement]:
+    """Yield the Pareto front of the ``configs`` configs that are not ``excluded``, best first by the first metric.
 
     If the front is empty, yield only this fact. Yield nothing for fewer than two metrics.
     """
@@ -27,7 +31,8 @@ def front_lines(front: Sequence[Result], metrics: Sequence[str], configs: int) -
     twins = Counter(_values(result.summaries, metrics) for result in ordered)
     shown = list({_values(result.summaries, metrics): result for result in reversed(ordered)}.values())[::-1]
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
-    text = f"of {configs} configs, {one} beaten by no other in {' and '.join(metrics)} at once"
+    without = f" (without {count_reasons(excluded)})" if excluded else ""
+    text = f"of {counted(configs, 'config')}{without}, {one} beaten by no other in {' and '.join(metrics)} at once"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
     cells = [[cell(result.summaries.metrics[name]) for name in metrics] for result in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]

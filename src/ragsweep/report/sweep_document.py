@@ -59,7 +59,7 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
     if shown:
         same = shown[0].name if len(shown) == 1 else "the same config"
         name = f"{given}: " if (given := shown[0].run.config.get("name")) else ""
-        blocks = [heading(f"{name}{swept(shown) or same}", shown[0].run.dataset), *_tables(report, width, by)]
+        blocks = [heading(f"{name}{swept(report.results) or same}", shown[0].run.dataset), *_tables(report, width, by)]
         blocks += details(shown, headline(shown))
     blocks += [failure_lines(report.failures), notes(report.notes), conclusion_statements(report)]
     return Document(report.title, [Section([*blocks, Statements(report.commands, "commands")])])

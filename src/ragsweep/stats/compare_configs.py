@@ -13,7 +13,7 @@ from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, j
 from ragsweep.stats.audits import length_keys, rises_with
 from ragsweep.stats.choice import COSTS, Choice, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
-from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.inference.best import SelectionBias, selection_bias
 from ragsweep.stats.inference.differences import all_pairs, compare_amounts, compare_parts
@@ -130,7 +130,7 @@ def compare_configs(
     left_out = [ExcludedConfig(result.name, "dropped by the race") for result in results if result.run.state == DROPPED]
     left_out += [*(ExcludedConfig(failure.name, "failed") for failure in failures), *set_aside]
     results = [result for result in results if result.run.state in (COMPLETE, PARTIAL)]
-    if reason := _reason_incomparable(results):
+    if reason := _reason_incomparable(results, left_out):
         return NoComparison(reason)
     config = results[0].run.config
     names = dict.fromkeys([*shown_metrics(config), *judged_metrics(results[0])])
@@ -257,12 +257,14 @@ def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dic
     return {row: shares for row, shares in found.items() if shares}
 
 
-def _reason_incomparable(results: Sequence[Result]) -> str:
+def _reason_incomparable(results: Sequence[Result], left_out: Sequence[ExcludedConfig]) -> str:
     """Return why configs cannot be compared at all; "" if they can."""
+    what = f"remains ({count_reasons(left_out)})" if left_out else "was evaluated"
     if not results:
-        return "no config was evaluated, so there is nothing to compare"
+        return f"no config {what}, so there is nothing to compare"
     if len(results) == 1:
-        return "only one config was evaluated, so there is nothing to compare it with"
+        one = f"only one config, {results[0].name}," if left_out else "only one config"
+        return f"{one} {what}, so there is nothing to compare it with"
     if len({result.run.dataset.golden_digest for result in results}) > 1:
         return "the configs have different questions, so they cannot be compared; sweep over one golden set"
     return ""

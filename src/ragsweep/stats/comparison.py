@@ -4,6 +4,7 @@
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,11 @@ class ExcludedConfig(NamedTuple):
 
     name: str
     why: str
+
+
+def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
+    """Return the number of configs excluded for each reason: ``5 excluded by context_tokens <= 20; 1 failed``."""
+    return "; ".join(f"{count} {why}" for why, count in Counter(config.why for config in excluded).items())
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:

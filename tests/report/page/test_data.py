@@ -11,6 +11,7 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, curve_of_best, effects
+from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
 from ragsweep.stats.compare_configs import compare_configs
@@ -302,6 +303,14 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     assert text["text"].startswith("1 of 3 ")
     assert "#2" in text["text"]
     assert picture["kind"] == "charts"
+
+
+def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
+    race = {"asked": 20, "of": 40, "ahead": 0.1, "rule": "r", "guarantee": "g"}
+    dropped = [changed(one, state="DROPPED", race=race) for one in grid(GAINS)[1:]]
+    report = source([grid(GAINS)[0], *dropped])
+    assert dict(section(pages.page(report), "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
+    assert sweep_document(report, 120).statements[0].text == "k = 3, 5, 10 × b = 1, 2"
 
 
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:

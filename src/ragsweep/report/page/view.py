@@ -18,8 +18,7 @@ class PageView:
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
-        own = report.shown
-        self.results, self.swept = [*own, *report.baselines], swept(own)
+        self.results, self.swept = [*report.shown, *report.baselines], swept(report.results)
         self.headline = headline(self.results)
         named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
         measured = (name for name in named if any(name in one.summaries.metrics for one in self.results))
