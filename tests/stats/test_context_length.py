@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ragsweep.core.results import Result
-from ragsweep.stats.audits import LongerContext, length_keys, longer_context, rises_with
+from ragsweep.stats.audits import LongerContext
+from ragsweep.stats.context_length import length_keys, longer_context, rises_with
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from support.results import METRIC, changed, changed_table, one_metric
 from support.results import scored as scored_config
@@ -64,6 +65,32 @@ def test_keys_that_lengthen_the_choice_are_listed_only_where_it_is_the_longer_on
     assert rises_with(results[1], results, compared) == ("top_k",)
     assert rises_with(results[0], results, compared) == ()
     assert rises_with(results[2], results, compared) == ()
+
+
+@pytest.mark.parametrize(
+    ("grid", "chosen", "listed"),
+    [
+        # (top_k, context_budget, score): a score falls from one chunk to two, not from either to eight
+        ([(1, 900, 1.0), (2, 900, 0.5), (8, 900, 1.0)], 2, ()),
+        ([(1, 900, 0.5), (2, 900, 0.5), (8, 900, 1.0)], 2, ("top_k",)),
+        ([(1, 300, 1.0), (2, 300, 0.5), (1, 900, 1.0), (2, 900, 1.0)], 3, ("context_budget",)),
+        ([(1, 300, 0.0), (2, 300, 1.0), (2, 900, 1.0), (3, 900, 0.5)], 2, ("context_budget",)),
+        # only together do the two keys lower a score
+        ([(1, 300, 1.0), (2, 900, 0.5), (8, 900, 1.0), (8, 300, 1.0)], 2, ()),
+    ],
+)
+def test_keys_are_listed_only_if_no_compared_pair_contradicts_them(
+    grid: list[tuple[int, int, float]], chosen: int, listed: tuple[str, ...]
+) -> None:
+    rows = [config(f"{k} {most}", [score, 1.0] * 10, top_k=k, context_budget=most) for k, most, score in grid]
+    assert rises_with(rows[chosen], rows, score_matrix(rows, RISING)) == listed
+
+
+def test_contexts_of_another_ranking_do_not_contradict_a_key() -> None:
+    rows = [
+        config(f"{k} {size}", s, top_k=k, size=size) for k, size, s in ((3, 400, LOW), (5, 400, HIGH), (5, 800, LOW))
+    ]
+    assert rises_with(rows[1], rows, score_matrix(rows, RISING)) == ("top_k",)
 
 
 NDCG = "context_ndcg"

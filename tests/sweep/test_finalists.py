@@ -93,14 +93,14 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     assert list(finalist_lines(collect_finalists([], FIELD, METRIC))) == []
 
 
-def ended(folder: Path, *held_out: Result | Failure) -> SweepSummary:
-    """End a search in which "dear" was the best of the tune questions, and "first" is the baseline."""
+def ended(folder: Path, *held_out: Result | Failure, baseline: int | None = 1) -> SweepSummary:
+    """End a search in which "dear" was the best of the tune questions, and "first" is by default the baseline."""
     ledger = Ledger(folder)
     for job, one in enumerate(FIELD[:2]):
         ledger.write("search", job, one)
     for place, other in enumerate(held_out):
         ledger.write("search", place, other, kind=FINALIST)
-    return summarise_sweep(ledger, ledger.records("search"), declared=1)
+    return summarise_sweep(ledger, ledger.records("search"), declared=baseline)
 
 
 def told(summary: SweepSummary) -> dict[str, Any]:
@@ -139,6 +139,14 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
     assert low < lead < high
+
+
+def test_leads_are_over_the_choice_on_the_holdout_if_no_baseline_is_declared(tmp_path: Path) -> None:
+    summary = ended(tmp_path, held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1), baseline=None)
+    first, second = told(summary)["sweep"]["finalists"]
+    assert first["lead"]["estimate"] == pytest.approx(np.mean(noisy(0.3, 210) - noisy(0.5, 210, 1)))
+    assert second["lead"] is None
+    assert "(over #2 dear)" in said(summary)
 
 
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:

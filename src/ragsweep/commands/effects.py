@@ -11,8 +11,8 @@ from ragsweep.core.results import COMPLETE, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import ROUNDING, change_with_interval
 from ragsweep.report.tables import log_table, weighted_note
-from ragsweep.stats.audits import LENGTHENING, RISING
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
+from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.estimates import TOO_SHORT
 from ragsweep.stats.inference.factorial import Effect

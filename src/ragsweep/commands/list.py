@@ -10,7 +10,7 @@ from ragsweep.report.document import Block, Document, Section, Statement, Table,
 from ragsweep.report.numbers import number
 from ragsweep.report.sweep_document import failure_lines, heading
 from ragsweep.report.sweep_table import sweep_table
-from ragsweep.report.tables import headline, moment
+from ragsweep.report.tables import counts_range, headline, moment
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
@@ -56,7 +56,8 @@ def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
     if results := summary.results:
         width = Terminal.current().width
         table = sweep_table(results, headline(results), summary.verdict, summary.chosen, width, len(results))
-        blocks = (heading(sweep_title(sweep), results[0].run.dataset), Table(table.header, table.rows, fitted=True))
+        head = heading(sweep_title(sweep), *(one.run.dataset for one in results))
+        blocks = (head, Table(table.header, table.rows, fitted=True))
     return Document(sweep_title(sweep), [Section([*blocks, failure_lines(summary.failures)])])
 
 
@@ -64,7 +65,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-        questions = f"{results[0].run.dataset.questions:,}" if results else "-"
+        questions = counts_range(one.run.dataset.questions for one in results) if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
         best = f"{found[0]}: {_value(found[1])}" if (found := best_of(records)) else ""

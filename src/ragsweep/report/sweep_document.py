@@ -59,7 +59,8 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
     if shown:
         same = shown[0].name if len(shown) == 1 else "the same config"
         name = f"{given}: " if (given := shown[0].run.config.get("name")) else ""
-        blocks = [heading(f"{name}{swept(report.results) or same}", shown[0].run.dataset), *_tables(report, width, by)]
+        datasets = [one.run.dataset for one in shown]
+        blocks = [heading(f"{name}{swept(report.results) or same}", *datasets), *_tables(report, width, by)]
         blocks += details(shown, headline(shown))
     blocks += [failure_lines(report.failures), notes(report.notes), conclusion_statements(report)]
     return Document(report.title, [Section([*blocks, Statements(report.commands, "commands")])])
@@ -85,12 +86,13 @@ def description_document(report: SweepReport) -> Document:
     return Document(report.title, [Section([conclusion_statements(report), Table(table.header, table.rows)])])
 
 
-def heading(what: str, dataset: DatasetFacts) -> Statements:
-    """Return the heading of a document: ``what`` was evaluated, the questions, and notes on the dataset."""
-    data = {"questions": dataset.questions, "with_evidence": dataset.with_evidence}
-    questions = Statement("", f"{dataset.name}: {evidence_note(dataset)}", data)
-    texts = [Statement("", what), questions, *(Statement("", note) for note in dataset.notes)]
-    return Statements(texts, "heading")
+def heading(what: str, *datasets: DatasetFacts) -> Statements:
+    """Return the heading of a document: ``what`` was evaluated, the questions, and the notes that all datasets have."""
+    first, names = datasets[0], dict.fromkeys(one.name for one in datasets)
+    data = {"questions": first.questions, "with_evidence": first.with_evidence}
+    questions = Statement("", f"{', '.join(names)}: {evidence_note(*datasets)}", data)
+    shared = [note for note in first.notes if all(note in one.notes for one in datasets)]
+    return Statements([Statement("", what), questions, *(Statement("", note) for note in shared)], "heading")
 
 
 def details(results: Sequence[Result], headline: Sequence[str]) -> list[Statements]:

@@ -88,10 +88,25 @@ def moment(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def evidence_note(facts: DatasetFacts) -> str:
-    """Describe how many questions have evidence, and how many were left out for each reason."""
-    left_out = "".join(f"; {count:,} left out: {reason}" for reason, count in facts.left_out.items())
-    return f"{facts.with_evidence:,} of {facts.questions:,} questions have evidence{left_out}"
+def evidence_note(*datasets: DatasetFacts) -> str:
+    """Describe how many questions have evidence, and how many were left out for each reason.
+
+    Counts that differ between the datasets become a range, or are omitted if they count left-out questions.
+    """
+    first, *rest = datasets
+    left_out = "".join(
+        f"; {count:,} left out: {reason}"
+        for reason, count in first.left_out.items()
+        if all(one.left_out.get(reason) == count for one in rest)
+    )
+    questions = counts_range(one.questions for one in datasets)
+    return f"{counts_range(one.with_evidence for one in datasets)} of {questions} questions have evidence{left_out}"
+
+
+def counts_range(counts: Iterable[int]) -> str:
+    """Format the range of some counts: ``20 to 1,040``, or ``20`` if all are equal."""
+    known = sorted(set(counts))
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((known[0], known[-1])))
 
 
 def weighted_note(result: Result) -> str:

@@ -1,16 +1,11 @@
-"""Checks beyond the deciding metric: hybrids against their legs, longer contexts, and distractors."""
+"""Checks beyond the deciding metric: hybrids against their legs, and distractors."""
 
-import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.core.results import Result, Run
-from ragsweep.stats.comparable import differing_parameters
-from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.intervals import means_with_intervals
 
 FEWEST = 3
@@ -173,93 +168,6 @@ class Audits(NamedTuple):
     leg: BetterLeg | None = None  # a leg of the choice that is better than it
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
     distractors: DistractorLoss | None = None  # if its interval excludes 0
-
-
-LENGTHENING = ("top_k", "context_budget")
-"""Keys whose larger values only lengthen the context."""
-
-RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with context length; names of variants, like ``context_ndcg_exponential``, begin with these."""
-
-TOKENS = "context_tokens"
-"""The metric that measures the length of a context."""
-
-LONGER = 1.5
-"""Minimum ratio of mean tokens for one context to count as longer."""
-
-
-def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys that make the context of one of two configs longer, if this can only raise the metric.
-
-    The result is empty unless the metric begins with one of ``RISING``, the configs differ only in ``LENGTHENING``
-    keys, all in the same direction (so that the longer context begins with the shorter one), and no question scores
-    worse with the longer context.
-    """
-    if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
-        return ()
-    first, second = _lengths(one.run), _lengths(other.run)
-    longer = all(map(operator.ge, first, second))
-    if first == second or not (longer or all(map(operator.le, first, second))):
-        return ()
-    rows = [matrix.configs.index(result.name) for result in (one, other)]
-    gains = matrix.better[rows[0]] - matrix.better[rows[1]]
-    if ((gains if longer else -gains) < 0).any():
-        return ()
-    return tuple(key for key, before, after in zip(LENGTHENING, first, second, strict=True) if before != after)
-
-
-def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric."""
-    shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
-    return tuple(dict.fromkeys(key for other in shorter for key in length_keys(chosen, other, matrix)))
-
-
-def _lengths(run: Run) -> list[float]:
-    limits = [run.config.get(key) for key in LENGTHENING]
-    return [math.inf if limit is None else float(limit) for limit in limits]
-
-
-def _number(run: Run, name: str) -> float:
-    if name in LENGTHENING:
-        return _lengths(run)[LENGTHENING.index(name)]
-    try:
-        return float(run.parameters.get(name, math.nan))
-    except ValueError:
-        return math.nan
-
-
-def longer_context(before: Result, after: Result, metric: str) -> LongerContext | None:
-    """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
-
-    Return None if the metric does not rise with the length, if the length of a context was not measured or was 0, if
-    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. A chunker parameter,
-    ``top_k`` or ``context_budget`` explains it if its values differ and the value in ``after`` is not the smaller
-    number.
-    """
-    if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
-        return None
-    tokens = [result.summaries.metrics[TOKENS].value for result in (before, after)]
-    keys = tuple(
-        name
-        for name in differing_parameters(before.run, after.run)
-        if (name in LENGTHENING or name.partition(".")[0] == "chunker")
-        and not _number(after.run, name) < _number(before.run, name)  # a text becomes NaN, which is not less
-    )
-    if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
-        return None
-    return LongerContext(tokens[0], tokens[1], keys, _equal(before, after, tokens))
-
-
-def _equal(before: Result, after: Result, tokens: list[float]) -> tuple[str, ...]:
-    """Return overrides for equal lengths: the longer context's tokens as budget, and a ``top_k`` that fills it.
-
-    A budget alone would cut the longer contexts without lengthening the shorter ones. The result is empty if that
-    ``top_k`` would exceed ``depth``.
-    """
-    per_chunk = min(count / int(one.run.config["top_k"]) for one, count in zip((before, after), tokens, strict=True))
-    top_k = math.ceil(LONGER * tokens[1] / per_chunk)  # a question's chunks may be shorter than the mean chunk
-    depth = min(int(one.run.config.get("depth") or top_k) for one in (before, after))
-    return (f"context_budget={round(tokens[1])}", f"top_k={top_k}") if top_k <= depth else ()
 
 
 RATE = "distractor_rate"

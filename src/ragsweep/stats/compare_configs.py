@@ -10,11 +10,11 @@ import numpy as np
 from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import Doubles
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.stats.audits import length_keys, rises_with
 from ragsweep.stats.choice import COSTS, Choice, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
+from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.inference.best import SelectionBias, selection_bias
 from ragsweep.stats.inference.differences import all_pairs, compare_amounts, compare_parts
 from ragsweep.stats.inference.estimates import Differences, RareLosses

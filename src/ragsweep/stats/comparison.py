@@ -85,7 +85,7 @@ class SweepComparison:
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
-    rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that can only raise the metric
+    rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that lowers no score
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.stats.audits import Audits, DistractorLoss, LongerContext, distractor_loss, longer_context
+from ragsweep.stats.audits import Audits, DistractorLoss, LongerContext, distractor_loss
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison, best_first
 from ragsweep.stats.conclusion import SweepConclusion, SweepEvidence
 from ragsweep.stats.context_effect import refuses_all
+from ragsweep.stats.context_length import longer_context
 from ragsweep.stats.fusion_audit import better_leg, degraded_slices
 from ragsweep.stats.inference.power import questions_needed
 from ragsweep.stats.verdict import EQUAL, SHOWN_BETTER, SHOWN_WORSE, THE_SAME, Kind

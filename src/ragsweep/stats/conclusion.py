@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.stats.audits import Audits, length_keys
+from ragsweep.stats.audits import Audits
 from ragsweep.stats.choice import find_margin
 from ragsweep.stats.comparable import Factor, factors, is_mean, is_scored, labels_of, redefined_metrics
 from ragsweep.stats.comparison import NoComparison, SweepComparison, list_references
+from ragsweep.stats.context_length import length_keys
 from ragsweep.stats.human_labels import (
     MARKS,
     RunLabels,

@@ -11,10 +11,10 @@ import numpy as np
 
 from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Failure, HumanLabel, Result
-from ragsweep.stats.audits import rises_with
 from ragsweep.stats.choice import choose
 from ragsweep.stats.compare_configs import compare_configs, find_reference
 from ragsweep.stats.comparison import Correction, ExcludedConfig, NoComparison, SweepComparison
+from ragsweep.stats.context_length import rises_with
 from ragsweep.stats.human_labels import (
     MARKS,
     MatchedLabels,

@@ -30,7 +30,7 @@ from ragsweep.report.page.view import PageView
 from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
-from ragsweep.report.tables import evidence_note, moment
+from ragsweep.report.tables import counts_range, evidence_note, moment
 
 FORMAT = "ragsweep.report/1"
 MOST_SLICED = 20
@@ -66,9 +66,11 @@ def _asked(view: PageView) -> Iterator[Block]:
     first, facts = view.results[0], [("Swept", view.swept or "one config")]
     dataset, names = first.run.dataset, objectives(first.run.config)
     part = "" if dataset.partition == "all" else f", partition {dataset.partition}"
-    facts.append(("Questions", f"{dataset.name}{part}: {evidence_note(dataset)}"))
-    facts.append(("Documents", f"{dataset.documents:,}"))
-    facts += [("Note", note) for note in dataset.notes]
+    datasets = [one.run.dataset for one in view.results]
+    named = ", ".join(dict.fromkeys(one.name for one in datasets))
+    facts.append(("Questions", f"{named}{part}: {evidence_note(*datasets)}"))
+    facts.append(("Documents", counts_range(one.documents for one in datasets)))
+    facts += [("Note", note) for note in dataset.notes if all(note in one.notes for one in datasets)]
     facts += [("Decided by", ", then ".join(names))] if names else []
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
