@@ -1,4 +1,4 @@
-"""Let ``python -m ragsweep`` be the command."""
+"""The entry point of ``python -m ragsweep``, which runs the command line."""
 
 from ragsweep.commands.cli import main
 

@@ -27,7 +27,7 @@ class ShippedConfig(PythonModel):
         self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
         self.traces = TraceQueue(send_served, self.reference.trace_sample if self.reference else 0.0)
 
-    # Without a return annotation, from which MLflow would infer a signature in place of the given one.
+    # There is no return annotation, because MLflow would infer a signature from it in place of the given one.
     def predict(  # type: ignore[no-untyped-def]  # noqa: ANN201
         self, context: PythonModelContext, model_input: DataFrame, params: Any = None
     ):

@@ -125,7 +125,7 @@ def as_question(value: Any) -> str:
 
 
 def as_turns(history: Any) -> list[Turn]:
-    """Validate a history from an HTTP request: mappings with strings ``role`` and ``text``; empty for None and NaN.
+    """Validate a history from an HTTP request: mappings with strings ``role`` and ``text``; [] for None and NaN.
 
     Raises InputError for any other value.
     """

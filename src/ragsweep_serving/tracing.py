@@ -17,8 +17,8 @@ from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
 MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and counted in a warning
-EXIT_SECONDS = 5.0  # the longest that an exit waits for pending traces, in seconds
-SHOWN = 300  # characters of a chunk in a trace
+EXIT_SECONDS = 5.0  # maximum time that the exit of a process waits for pending traces
+SHOWN = 300  # maximum number of characters of a chunk in a trace
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
 """MLflow's environment variable; if it is set, MLflow samples the traces, and the shipped ratio is ignored."""
 

@@ -155,7 +155,7 @@ class RequestComparison:
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
         most, _, _ = weighted_quantile_interval(before[known], weights[known], MANY)
-        languages = np.array(self.reference.language)  # "" (not detected) counts as one
+        languages = np.array(self.reference.language)  # "" (not detected) counts as a language
         usual = {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
         own = [one in usual for one in self.requests.language]
         now = np.where(own, self.requests.numbers["unknown"], math.nan)

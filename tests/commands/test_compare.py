@@ -76,7 +76,7 @@ def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.
     found = told(capsys, *runs, "--path", str(tmp_path))
     (row,) = table_rows(found["table"])
     assert (row["difference"], row["low"], row["high"], row["verdict"]) == (0, 0, 0, "the same")
-    assert "one and the same" in found["warnings"][0]
+    assert "both runs have the same config" in found["warnings"][0]
     assert found["questions"] == {"columns": [], "data": []}
 
 

@@ -54,7 +54,8 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"]) == 0
-    assert "champion points to it: mlflow models serve -m models:/handbook@champion" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "points to this version; serve it with mlflow models serve -m models:/handbook@champion" in shown
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = mlflow.MlflowClient(uri)
     first = client.get_model_version_by_alias("handbook", "champion")
@@ -87,7 +88,7 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
     assert ship([f"{swept}#2", "--name", "handbook", "--alias", "own", "--uri", elsewhere]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"own points to it: MLFLOW_TRACKING_URI={elsewhere} mlflow models serve -m models:/handbook@own" in said
+    assert f"own points to this version; serve it with MLFLOW_TRACKING_URI={elsewhere} mlflow models serve" in said
 
 
 def test_what_cannot_be_shipped_is_refused() -> None:

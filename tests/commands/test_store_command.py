@@ -131,7 +131,7 @@ def test_bad_input_exits_2_and_changes_nothing(typed: list[str], message: str, p
 def test_evict_says_what_goes_and_leaves_the_rest(place: StorePlace, call: Call) -> None:
     status, out, _ = call("evict", "--stage", "index", "--older-than", "0s", "--yes")
     assert status == 0
-    assert re.search(r"remove    1 entry · .* kB · 2\.0 s of computing", out)
+    assert re.search(r"remove    1 entry · .* kB · 2\.0 s of computation", out)
     assert kept(place.path) == set(NODES) - {"index"}
 
 

@@ -75,4 +75,4 @@ def test_a_corpus_without_sentences_to_ask_about_says_how_few_questions_there_ar
 ) -> None:
     monkeypatch.chdir(tmp_path)
     golden(["build", f"corpus={collections / 'cranfield'}", "out=set", "questions=60", "language=en", "embedder=null"])
-    assert "0 of 60 questions: no more are specific and pass the gates." in " ".join(capsys.readouterr().out.split())
+    assert "0 of 60 questions: no others are specific and pass the gates." in " ".join(capsys.readouterr().out.split())

@@ -195,7 +195,7 @@ def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> Non
     assert (entry["question"], entry["reference"], entry["notes"]) == (Q, A, "team: docs")
     assert entry["evidence"] == [{"document": "alder.md"}]
     assert found.left == {"answer": 1, "contexts": 1}
-    with pytest.raises(ConfigError, match="named fields must include that of the question; add question=FIELD"):
+    with pytest.raises(ConfigError, match="the named fields must include the question; add question=FIELD"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {})
     with pytest.raises(InputError, match="format=columns needs ask, but the file has turn, answer"):
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {"question": "ask"})

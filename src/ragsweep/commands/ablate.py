@@ -39,11 +39,11 @@ from ragsweep.sweep.composing.command import Command, choices, compose_jobs, rea
 from ragsweep.sweep.concluding.recorded_runs import find_run, open_ledger
 from ragsweep.sweep.running.session import Session, open_session
 
-_ABOUT = """Rerun a config with one change at a time: the retriever, reranker, chunker and prompt are replaced by
-options that need no further model, and each number by its neighbouring values. This is a sweep like any other: the same
-command resumes it, and RUN's config comes first. At the end the changes are ranked by effect, with simultaneous
-intervals. Changes that are invalid or change no result are omitted. The cases are written to sweeps/ablate_RUN.yaml,
-which can be edited."""
+_ABOUT = """Rerun a config with one change at a time. The retriever, reranker, chunker and prompt are each replaced by
+options that need no additional model; each number is replaced by its neighbouring values. These configs are run as a
+sweep, RUN's config first; repeating the command resumes it. At the end, the changes are ranked by effect, with
+simultaneous intervals. Changes that are invalid or change no result are omitted. The cases are written to
+sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
 """Keys of recorded overrides that a case does not repeat, because they do not change results."""
@@ -58,12 +58,12 @@ def ablate(arguments: Sequence[str]) -> int:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="set in every case; several values (retriever.k=20,40) replace a parameter's neighbours",
+        help="override for every case; several values (retriever.k=20,40) replace the neighbouring values",
     )
     parser.add_argument("--factor", action="append", help="change only this part or parameter; can be repeated")
     parser.add_argument("--metric", help="metric that orders the changes (default: the objective)")
     parser.add_argument("--plan", action="store_true", help="show the cases and their cost; run nothing")
-    parser.add_argument("--config-dir", "-cd", help="folder of further options, as given for RUN")
+    parser.add_argument("--config-dir", "-cd", help="the folder of additional options that RUN was run with")
     add_path(parser)
     options = parser.parse_intermixed_args(list(arguments))
     found = find_run(options.path, options.run)
@@ -94,15 +94,15 @@ def ablate(arguments: Sequence[str]) -> int:
 def write_sweep(ablation: Ablation, run: str) -> str:
     """Write the cases as a named sweep in the folder ``sweeps``, and return the name of the sweep.
 
-    If a file with this name has other content, a number is appended to the name. Every case is written in full, so that
-    it can be read and edited on its own. Raises InputError if the file cannot be written.
+    If a file with this name has other content, a number is appended to the name. Every case lists all its overrides, so
+    that it can be read and edited without the others. Raises InputError if the file cannot be written.
     """
     for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
         lines = [
             "# @package _global_",
             f"# python run.py -m sweeps={name}",
-            f"# What does each part of run {run} add, and each parameter? One change at a time around it.",
+            f"# What does each part and each parameter of run {run} contribute? Each case has one change.",
             "baseline: 1",
             "hydra:",
             "  mode: MULTIRUN",
@@ -126,14 +126,14 @@ def prepare(
     config_dir: str | None,
     metric: str | None = None,
 ) -> Ablation:
-    """Plan the ablation of a recorded config: its cases, composed with the present code, data and defaults.
+    """Plan the ablation of a recorded config; its cases are composed with the current code, data and defaults.
 
-    ``typed`` are overrides for every case; several values for a key replace the neighbours of that parameter.
-    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of further options, and ``metric`` will
-    order the changes (None: the objective).
+    ``typed`` are overrides for every case; several values for a parameter replace its neighbouring ones.
+    ``wanted`` are the factors to change (None: all), ``config_dir`` is a folder of additional options, and ``metric``
+    is the metric that will order the changes (None: the objective).
 
     Raises:
-        RagsweepError: The config no longer composes or does not measure the metric, a wanted factor cannot change, an
+        RagsweepError: The config can no longer be composed or lacks the metric, a wanted factor has no other value, an
             override contains a secret, or no change is left to run.
     """
     refuse_secrets(typed)
@@ -172,7 +172,7 @@ def prepare(
     if len(cases) == 1:
         reasons = [f"{change}: {why}" for change, why in impossible.items()]
         reasons += [f"{change}: changes no result" for change in idle]
-        fact = "no change of this config would change a result"
+        fact = "no change to this config would change a result"
         fact += " (try other values, such as top_k=3,10, without --factor)"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.run.signature)

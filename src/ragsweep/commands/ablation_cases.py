@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last part of a parameter's key -> values used in practice; its neighbours are the next value below and above."""
+"""Last part of a parameter's key -> common values; a value's neighbours are the next lower and next higher ones."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -28,10 +28,10 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "chunker": ("recursive", "fixed_size", "sentence_window"),
     "prompt": ("default", "concise", "cite"),
 }
-"""Config group -> interchangeable options, which need no further model and no service."""
+"""Config group -> interchangeable options, which need neither another model nor a service."""
 
 KEPT = {("chunker", "none"), ("retriever", "none")}
-"""Options that are never replaced, because they depend on the texts or disable retrieval."""
+"""Options that are never replaced, because they suit only short texts (no chunker) or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
 """Prefixes of the system's own parameters; others, such as those of the golden set, have no neighbouring values."""
@@ -61,7 +61,7 @@ class Ablation:
     impossible: Mapping[str, str]  # change -> why it is invalid
     idle: tuple[str, ...]  # changes that change no result
     hydra: tuple[str, ...]  # overrides for Hydra, such as a launcher
-    same: bool  # whether the config composed now equals the recorded one
+    same: bool  # whether the config has the recorded signature with the current code and data
 
 
 def around(
@@ -129,7 +129,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to an option of a group; a reranker can only be removed, a `KEPT` option has none."""
+    """Return the alternatives to an option of a group; a reranker can only be removed, and a `KEPT` option has none."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -150,8 +150,8 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
     """Return the overrides with the option of a group changed from ``before`` to ``option``.
 
-    The settings of the replaced option are removed, except those of legs that the old and the new retriever share (a
-    retriever that is no hybrid counts as its own leg).
+    The settings of the replaced option are removed, except those of legs that the old and the new retriever share. A
+    retriever that is not a hybrid counts as its own leg.
     """
     others = [line for line in base if not _belongs(key_of(line), group)]
     carried = _carried(base, before, option) if group == "retriever" else ()

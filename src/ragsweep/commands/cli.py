@@ -63,20 +63,20 @@ _USAGE = """usage: ragsweep run [-m] [KEY=VALUE ...]
   show          one config: its metrics, its slices, the questions that it missed
   report        a sweep as one page for people, or as Markdown for a pull request
   compare       two configs, question by question: the difference, its interval, and where they differ
-  power         the smallest difference that the golden set can show, or a planned one would
+  power         the smallest difference that an existing or a planned golden set can detect
   gate          may the candidate replace the baseline? exit 0 yes, 1 no, 3 undecided
   ship          register a config as a model that MLflow serves, and move an alias to it
-  watch         requests of a served model against its evaluation: drifts, latency, what the golden set lacks
+  watch         compare requests to a served model with its evaluation: drift, latency, gaps in the golden set
   ablate        change one thing at a time in a config, and show the effect of each change
-  effects       the effect of each swept parameter, and of two together
-  judge         compare a judge with people: judge calibrate; with itself: judge noise
+  effects       the effect of each swept parameter, and the interaction of each pair
+  judge         compare a judge with human labels (judge calibrate) or with itself (judge noise)
   golden        make, judge, check and repair golden sets: golden --help
 
-  store         show the stored stages; store evict removes some
-  sync          send to MLflow the records that it lacks
+  store         show the stored results of stages; store evict removes some of them
+  sync          send MLflow the records that are missing there
   --version     print the version
 
-RUN is SWEEP#NUMBER (ffea9bd0#3), as `ragsweep list` shows it, a name given to it, or the id of an MLflow run.
+RUN is SWEEP#NUMBER (ffea9bd0#3) as shown by `ragsweep list`, a name given by `ragsweep name`, or an MLflow run id.
 """
 
 
@@ -108,11 +108,11 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    The exit status is 0 if all is done; 1 if a config failed or lacks scores, an enforced target was missed, or MLflow
+    The exit status is 0 on success; 1 if a config failed or lacks scores, an enforced target was missed, or MLflow
     lacks a result; 2 for bad input or a bad config; and 129, 130 or 143 after an interruption.
     """
-    # Imports and composition allocate many long-lived objects; by default, garbage collection every 700 objects
-    # takes an eighth of the time.
+    # Imports and composition allocate many long-lived objects; at the default threshold of 700 objects,
+    # garbage collection takes an eighth of the time.
     gc.set_threshold(50_000, 20, 100)
     _exit_with(partial(_command, "run"), list(sys.argv[1:] if arguments is None else arguments))
 
@@ -132,7 +132,7 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
-    gc.freeze()  # skips the interpreter's garbage collection at exit: .2 s after a sweep
+    gc.freeze()  # saves a garbage collection at exit, which takes 0.2 s after a sweep
     sys.exit(status)
 
 
@@ -157,7 +157,7 @@ def _complete(arguments: list[str]) -> None:
 
 
 def _quieten() -> None:
-    """Disable telemetry, progress bars and tokenizer threads of libraries, unless the variables are set."""
+    """Disable telemetry, progress bars and tokenizer threads of libraries, unless their variables are already set."""
     quiet = {
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",

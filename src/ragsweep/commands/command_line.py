@@ -19,7 +19,7 @@ from ragsweep.report.writers.terminal import show
 
 SWEEP = "a sweep: its name, its id, the id of its MLflow parent run, or a prefix of an id"
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that id"
-METRIC = "only this metric; can be repeated (default: the objective and the metrics of tables)"
+METRIC = "only this metric; can be repeated (default: the objective and the metrics shown in tables)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,15 +35,15 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path",
         default=os.environ.get("RAGSWEEP_STORE", ".ragsweep"),
-        help="folder of the ledger, and of stored answers",
+        help="folder of the ledger and the stored answers",
     )
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
     """Add ``--json`` and ``--markdown``, which select the output format."""
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for programs; tables as MLflow's log_table writes them")
-    form.add_argument("--markdown", action="store_true", help="for a comment on a change")
+    form.add_argument("--json", action="store_true", help="print JSON, with tables in the format of MLflow's log_table")
+    form.add_argument("--markdown", action="store_true", help="print Markdown, for a comment on a pull request")
 
 
 def print_document(document: Document, options: argparse.Namespace | None = None) -> None:

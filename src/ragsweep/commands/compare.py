@@ -41,10 +41,10 @@ _NUMBERS = (
     *("difference", "low", "high", "p_wilcoxon", "p_randomisation", "effect_size"),
     *("ratio", "ratio_low", "ratio_high", "corrected", "corrected_low", "corrected_high"),
 )
-_REPORT = """write comparison.html, a page with charts, time and targets, and the records of both configs,
-comparison.json and cases.jsonl"""
+_REPORT = """write to this folder comparison.html (a page with charts, times and targets), comparison.json, and
+cases.jsonl with a record of each question"""
 _ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
-interval, the results of tests, the helped and hurt questions, and the slices with a different verdict. The first RUN is
+interval, the results of tests, the questions helped and hurt, and the slices with a different verdict. The first RUN is
 the baseline. Runs on different golden sets or corpora are rejected."""
 
 
@@ -150,7 +150,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
     """Yield statements on slices with a shown difference or a note, and on slices that may be worse despite a gain.
 
-    The gain is that of the candidate over all questions.
+    A gain means that the candidate is shown or likely to be better over all questions.
     """
     metric = row["metric"]
     for part in slices:
@@ -193,7 +193,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types: ``metrics`` in the format of MLflow's log_metrics, tables in log_table's."""
+    """Return the conclusion in JSON types: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

@@ -15,7 +15,7 @@ from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
 from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
 
-_OPPOSITE = "the typical question and the mean differ in opposite directions: a few large values dominate the mean"
+_OPPOSITE = "the ratio for a typical question contradicts the change in the mean, which a few large values dominate"
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
@@ -53,7 +53,7 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
-    """Return the result in ``given`` with the same config as ``result``, else ``result``."""
+    """Return the result in ``given`` with the same config as ``result``; if there is none, return ``result``."""
     what = (result.run.signature, result.run.overrides)
     return next((one for one in given if (one.run.signature, one.run.overrides) == what), result)
 
@@ -82,13 +82,13 @@ def pair_warnings(conclusion: PairConclusion) -> list[str]:
     before, after = conclusion.results
     warnings, count = list[str](), len(conclusion.factors)
     if count > 1:
-        warnings.append(f"they differ in {count} factors: the effect of each is not identified")
+        warnings.append(f"the configs differ in {count} factors, so the effect of each one is unknown")
     if not count:
         same = before.run.signature == after.run.signature
-        kind = "both are one and the same config" if same else "the configs differ in no parameter"
+        kind = "both runs have the same config" if same else "the configs differ in no parameter"
         warnings.append(f"{kind}: a difference is due to chance, or to something that is not a parameter")
     if conclusion.redefined:
-        warnings.append(f"not measured in the same way in both: {', '.join(conclusion.redefined)}")
+        warnings.append(f"metrics not measured in the same way in both runs: {', '.join(conclusion.redefined)}")
     return warnings
 
 

@@ -1,4 +1,4 @@
-"""Reading of the documents that a command receives as a folder or a file."""
+"""Functions that read the documents given to a command as a folder or a file."""
 
 import sys
 from collections.abc import Sequence

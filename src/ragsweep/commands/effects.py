@@ -22,8 +22,8 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep
 FORMAT = "ragsweep.effects/1"
 
 _ABOUT = """Show the effect of each swept parameter on a metric, averaged over the others, and the interaction of every
-two. The intervals hold simultaneously at 95 %. For a full grid these are differences of plain averages; for any other
-sweep a model is fitted by least squares, and the output names it."""
+pair of parameters. The intervals hold simultaneously at 95 %. For a full grid, the effects are differences of plain
+averages; for any other sweep, a model is fitted by least squares. The output names the method."""
 _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
     "full grid": "full grid: differences of plain averages over its configs",
@@ -31,7 +31,7 @@ _METHODS = {
     "least squares without interactions": "not a full grid: main effects only, fitted by least squares",
 }
 _INTERACTIONS = {
-    "present": "the configs differ from these effects by more than chance: parameters interact, and each effect is an"
+    "present": "the scores deviate from these effects by more than chance: parameters interact, and each effect is an"
     " average over the evaluated configs and may differ for others; a full grid shows the interactions",
     "not shown": "no interaction is shown; the effects assume that there is none",
     "untestable": "the effects assume that no parameter changes another's effect, which these configs cannot test",
@@ -66,13 +66,13 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)
     ordered, weighted = sorted(found.effects, key=_order), weighted_note(results[0])
-    basis = [_METHODS[found.method], weighted, "ratios, of the typical question" if ratios else ""]
+    basis = [_METHODS[found.method], weighted, "ratios for a typical question" if ratios else ""]
     method = "; ".join(filter(None, basis))
     head = Statement("effects", f"{metric} of {len(results)} configs; {method}", {"configs": len(results)})
     hidden = sum(bool(effect.note) for effect in ordered)
     notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
     if hidden:
-        text = f"these configs do not distinguish {counted(hidden, 'effect')} from others"
+        text = f"with these configs, {counted(hidden, 'effect')} cannot be told apart from others"
         notes.append(Statement("note", text, {"confounded": hidden}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
     section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])

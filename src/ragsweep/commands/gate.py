@@ -28,36 +28,36 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 LOST_POWER = (
     "--sequential is valid at any look but needs more questions: with 500 hit-or-miss questions, margin .05 and equal"
-    " configs it passes in 51 % of cases, and a single-look gate in 90 %"
+    " configs, it passes in 51 % of cases, whereas the default test passes in 90 %"
 )
 CRITICAL = "critical"  # the label that marks the questions for --questions without a file
 
 _ABOUT = """Decide whether a candidate may replace the baseline. Each condition must be shown with 95 % confidence: the
-candidate is not worse in a metric by more than a margin, is better by a gain, or meets an absolute bound. pass: all are
-shown. fail: the opposite of one is shown. inconclusive: neither; there are too few questions. Runs on different golden
-sets or corpora are refused."""
+candidate is not worse in a metric by more than a margin, is better by a gain, or meets an absolute bound. pass: all
+conditions are shown. fail: the opposite of a condition is shown. inconclusive: neither, because there are too few
+questions. Runs on different golden sets or corpora are refused."""
 _HELP = {
     MARGIN: """largest acceptable loss: ndcg_at_10=.02 in the metric's unit, or ndcg_at_10=5%% of the baseline's mean;
 can be repeated, and each must hold""",
     LEAST: """lower bound to be shown: context_recall=.70 for the mean (no baseline needed), or ndcg_at_10=+.02 for the
 gain over the baseline""",
     MOST: "upper bound of the mean of a metric where lower is better: latency_mean_ms=300",
-    "slice": """also check the questions with each value of this label (category, say); can be repeated. A
+    "slice": """also check the questions with each value of this label (such as category); can be repeated. A
 slice of fewer than 20 questions can only make the gate fail""",
     "questions": f"""only these questions: ids, one per line; without FILE, those with labels.{CRITICAL} true in the
 golden set""",
     "each": """no single question may be worse by more than the margin: for a list of critical questions, which is not a
-sample, so no test is involved""",
-    "anchor": """a second baseline, such as the first release, against creep: the candidate must pass against both, so
-small losses cannot accumulate over releases""",
-    "sequential": """decide by an anytime-valid test (betting), for a suite that grows between looks: a false pass
+sample, so no statistical test is used""",
+    "anchor": """a second baseline, such as the first release: the candidate must pass against both, so that small
+losses cannot accumulate over releases""",
+    "sequential": """decide by an anytime-valid test (betting), for a golden set that grows between looks: a false pass
 occurs in at most 5 %% of cases over any number of looks. It needs more questions: with 500 hit-or-miss questions,
-margin .05 and equal configs it passes in 51 %% of cases, and the default test in 90 %%""",
+margin .05 and equal configs, it passes in 51 %% of cases, whereas the default test passes in 90 %%""",
 }
 
 
 def gate(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep gate``; return the exit status, and raise RagsweepError for bad input.
+    """Run ``ragsweep gate``; return the exit status. Raises RagsweepError for bad input.
 
     The status is 0 for pass, 1 for fail, and 3 for inconclusive or for runs that are not comparable.
     """
@@ -89,8 +89,8 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)
     parser.add_argument("--each", action="store_true", help=_HELP["each"])
     parser.add_argument("--sequential", action="store_true", help=_HELP["sequential"])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the decision for programs")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it for a comment, or a job's summary")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the decision as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the decision as Markdown")
     add_path(parser)
     options = parser.parse_args(arguments)
     typed = ((MARGIN, options.margin), (LEAST, options.at_least), (MOST, options.at_most))
@@ -127,7 +127,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
     if options.each:
         raise ConfigError("--sequential and --each: --each needs no statistical test; use one of these options")
     if options.labels:
-        fact = "labels are a sample, but bets need all questions"
+        fact = "labels cover a sample of the questions, but this test needs all"
         raise ConfigError(f"--sequential and --labels: {fact}; use only one of them")
     if options.questions is not None:
         fact = "all questions of an earlier look must be kept, which a list does not ensure"
@@ -172,11 +172,11 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
 
 
 def _listed(file: str, result: Result) -> list[str]:
-    """Return the ids in a file or, if ``file`` is "", the ids marked as critical; raises InputError without any."""
+    """Return the ids in a file or, if ``file`` is "", the critical questions; raises InputError if there are none."""
     if file:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
-        way = "list ids with --questions FILE, or mark some and run all these configs again"
+        way = "list ids with --questions FILE, or mark questions and run all these configs again"
         raise InputError(f"--questions: no question has labels.{CRITICAL} true; {way}")
     return listed
 
@@ -271,7 +271,7 @@ def _pair_notes(before: Result, after: Result, metrics: Sequence[str]) -> Iterat
     if before.run.signature == after.run.signature:
         yield "both runs have the same config"
     if redefined := comparable.redefined_metrics(before, after, metrics):
-        yield f"not measured in the same way in both: {', '.join(redefined)}"
+        yield f"metrics not measured in the same way in both runs: {', '.join(redefined)}"
 
 
 def _overall(checks: Sequence[Check]) -> Decision:
@@ -293,6 +293,6 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
     yield from (correction(check, check.judged) for check in checks if check.judged)
     if any(check.judged for check in checks) and any(check.label for check in checks):
-        yield "slices are as judged: labels correct only the checks on all questions"
+        yield "slices are not corrected: human labels correct only the checks on all questions"
     if small := sum(not check.counts for check in checks):
         yield f"ignored: {counted(small, 'slice')} of fewer than {SMALL} questions, where only a failure would count"

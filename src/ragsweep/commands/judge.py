@@ -21,7 +21,7 @@ from ragsweep.stats.human_labels import match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-FEW = 30  # with fewer labels of right, or of wrong, answers the report advises more
+FEW = 30  # below this number of labels of right or of wrong answers, the report advises more labels
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
@@ -31,7 +31,7 @@ scale. Labels must be of the answers and contexts of the run; draw the questions
 columns run (a run id, or a config's name) and answer (the text) identify the labelled answer: labels of other answers
 are ignored."""
 
-_THRESHOLD = "lowest score that passes; in a run's metric where lower is better, the lowest that fails (0.5)"
+_THRESHOLD = "lowest score that passes or, if lower is better in the run's metric, the lowest that fails (0.5)"
 
 _NOISE = """Compare two runs of one config with repeated judgements (judge.replicate=0,1): differences below those shown
 here are within the judge's noise."""
@@ -116,7 +116,7 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
     (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
     given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
     if not given:
-        raise InputError(f"{metric}: no label counts for {run}; {matched.way_out()}")
+        raise InputError(f"{metric}: no label applies to {run}; {matched.way_out()}")
     return given
 
 
@@ -132,10 +132,10 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     )
     yield _stated("kappa", "{} pass against fail, {} weighted", found.kappa, found.weighted_kappa)
     if math.isnan(found.kappa.low) or math.isnan(found.weighted_kappa.low):
-        needed = f"{RATED[0]} to {RATED[-1]:,} labels with a verdict, and neither side may give one value throughout"
+        needed = f"{RATED[0]} to {RATED[-1]:,} labels with a verdict; both labels and verdicts must vary"
         yield Statement("note", f"an interval of kappa needs {needed}")
-    yield _stated("finds", f"{{}} of {found.n_right} that people pass (sensitivity)", found.sensitivity)
-    yield _stated("refuses", f"{{}} of {found.n_wrong} that people fail (specificity)", found.specificity)
+    yield _stated("finds", f"{{}} of {found.n_right} answers that people pass (sensitivity)", found.sensitivity)
+    yield _stated("refuses", f"{{}} of {found.n_wrong} answers that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)
     if not math.isnan(found.corrected_passed.value):
         yield _stated("passes", "{} of all as judged, {} corrected for errors", found.passed, found.corrected_passed)
@@ -172,7 +172,7 @@ _REPLICATE = "judge.replicate"
 def noise_document(options: argparse.Namespace) -> Document:
     """Build the document of a judge's noise: how much the scores of a metric differ between two runs of one config.
 
-    The metrics are the chosen ones, or else all ``ragas_*`` metrics that both runs have.
+    The metrics are the chosen ones or, without a choice, all ``ragas_*`` metrics that both runs have.
 
 
     Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
@@ -200,7 +200,7 @@ def noise_document(options: argparse.Namespace) -> Document:
         differing.append("dataset")
     statements = []
     if differing:
-        text = f"the runs differ in more than chance: {', '.join(differing)}"
+        text = f"the runs differ not only by chance, but also in: {', '.join(differing)}"
         statements.append(Statement("warning", text, {"differing": differing}))
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
         same = "both have the same judge.replicate, so their stored verdicts are identical; change it in one run"

@@ -29,7 +29,7 @@ def read_run_labels(path: Path | None, results: Sequence[Result]) -> list[HumanL
 def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) -> None:
     """Raise InputError if a label is outside the bounds of its metric.
 
-    The bounds are those that the config of a result defines or, without any, those that `bounds_of_scores` infers.
+    The bounds are those that a result's config defines or, if no config does, those that `bounds_of_scores` infers.
     """
     bounds = {}
     for metric in dict.fromkeys(label.metric for label in labels):
@@ -52,7 +52,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
         fact = f"all are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
-        raise InputError(f"--labels: {fact}; label one of these, or name a labelled one in the command")
+        raise InputError(f"--labels: {fact}; label one of the compared metrics, or name a labelled one in the command")
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
@@ -101,12 +101,12 @@ def metric_range(results: Sequence[Result], metric: str) -> float:
     except ConfigError as fault:
         raise ConfigError(f"--sequential: {fault}; gate it without --sequential") from None
     if not math.isfinite(highest - lowest):
-        raise ConfigError(f"--sequential: {metric} has no bounds, which the bets require; gate it without --sequential")
+        raise ConfigError(f"--sequential: {metric} has no bounds, which this test needs; gate it without --sequential")
     return highest - lowest
 
 
 def known_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
-    """Return a metric's widest bounds; both are infinite if a config does not define it or it cannot be built."""
+    """Return a metric's widest bounds; both are infinite if a config lacks a valid definition of the metric."""
     try:
         return widest_bounds(results, metric)
     except ConfigError:

@@ -28,7 +28,7 @@ def list(arguments: Sequence[str]) -> int:
     """Run ``ragsweep list``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep list", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP}; lists its configs")
-    parser.add_argument("--all", action="store_true", help=f"all, not only the latest {MOST}")
+    parser.add_argument("--all", action="store_true", help=f"list all, not only the latest {MOST}")
     add_path(parser)
     options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)
@@ -47,7 +47,7 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     if not any(row[NAME] for row in shown[1:]):
         shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
     hidden = len(rows) + 1 - len(shown)
-    earlier = [Statement("", f"... {hidden:,} more before; --all lists all", {"hidden": hidden})] if hidden else []
+    earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists all", {"hidden": hidden})] if hidden else []
     return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
 
 

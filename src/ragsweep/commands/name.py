@@ -14,7 +14,7 @@ named sweep. In a run command, name=NAME names the sweep."""
 def name(arguments: Sequence[str]) -> int:
     """Run ``ragsweep name``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep name", description=_ABOUT, allow_abbrev=False)
-    parser.add_argument("target", nargs="?", metavar="RUN", help="a config, SWEEP#NUMBER or a run's id, or a sweep")
+    parser.add_argument("target", nargs="?", metavar="RUN", help="a config (SWEEP#NUMBER or a run id), or a sweep")
     parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")
     parser.add_argument("--drop", action="store_true", help="free the name; the named config or sweep is kept")
     add_path(parser)
@@ -24,7 +24,7 @@ def name(arguments: Sequence[str]) -> int:
         parser.error("needs RUN and NAME, or --drop and NAME")
     if options.drop:
         if not names.drop(options.name):
-            way = nearest(options.name, names.all()) or f"; {options.path} has no names: name its ledger with --path"
+            way = nearest(options.name, names.all()) or f"; {options.path} has no names; use another --path"
             raise InputError(f'no name "{options.name}"{way}')
         fact = "is free"
     else:

@@ -39,7 +39,7 @@ from ragsweep.sweep.concluding.recorded_runs import open_ledger
 PAGE = "comparison.html"
 _DECIDED = {"pass": "shown", "fail": "not reached", "inconclusive": "open"}
 _INTERVALS = """Difference: candidate minus baseline. Student: from a t distribution, as if questions were independent.
-Bootstrap: from resampled documents. Interval and verdict account for clusters and rare losses, and decide."""
+Bootstrap: from resampled documents. Only the last interval and the verdict account for clusters and rare losses."""
 
 
 def pair_document(report: PairReport) -> Document:
@@ -134,7 +134,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
         {"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.summaries.groups
     ]
     if boxes:
-        yield Charts(boxes, "The middle half of the questions in a box, the mean as a dotted line.", "By label")
+        yield Charts(boxes, "A box holds the middle half of the questions; the dotted line is the mean.", "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
         figure = time_against(report.results, quality, report.milliseconds)
         yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")

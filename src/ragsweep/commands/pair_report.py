@@ -25,7 +25,7 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics of a report: those of success, objectives, headline and targets, and metrics of answers.
+    """Return the metrics to report: the success metric, the objectives, and those of headline, targets and answers.
 
     A metric is included only if it is a mean, has a better direction, and has scores in both configs.
     """
@@ -98,7 +98,7 @@ class PairReport:
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Config name -> counts of (expected kind, found kind) in readable answers, for configs that have any."""
+        """Config name -> counts of (expected kind, found kind) in readable answers; configs without any are omitted."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))
@@ -197,7 +197,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 
 
 def stage_means(result: Result) -> dict[str, float]:
-    """Return the mean time per question in ms: "retrieval" (all stages but "generate"), "generate" if any, "all"."""
+    """Return the mean ms per question: "retrieval" (all stages but "generate"), "generate" (if measured) and "all"."""
     means = {stage: found["mean_ms"] for stage, found in result.summaries.latency.items()}
     retrieval = sum(value for stage, value in means.items() if stage != GENERATE)
     generate = {GENERATE: means[GENERATE]} if GENERATE in means else {}

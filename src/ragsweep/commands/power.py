@@ -35,11 +35,11 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_
 REPEATED = (".replicate", ".seed")
 
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
-confidence, and the number of questions that a given difference needs. Two runs measure the variance of differences over
-questions; with one run it is assumed. Among many configs a difference must be larger to be shown; their number is that
-of the sweep that the runs belong to, or is set by --configs. --repeat names further runs of the first config with
-another replicate or seed, to measure how far chance alone moves its scores. --questions plans a golden set that is not
-annotated yet, from measured variances or from those of a pilot RUN."""
+confidence, and the number of questions that a given difference needs. With two runs, the variance of differences over
+questions is measured; with one run, it is assumed. The more configs are compared, the larger a difference must be to be
+detected; their number is that of the runs' sweep, or is set by --configs. --repeat names further runs of the first
+config with another replicate or seed, to measure how much its scores vary by chance. --questions plans a golden set
+that is not annotated yet, from variances measured elsewhere or in a pilot RUN."""
 
 
 def power(arguments: Sequence[str]) -> int:
@@ -75,8 +75,12 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep power", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
-    parser.add_argument("--effect", type=float, metavar="X", help="the difference to detect (.02; 2%% of an amount)")
-    parser.add_argument("--configs", type=int, metavar="N", help="number of compared configs (default: the sweep's)")
+    parser.add_argument(
+        "--effect", type=float, metavar="X", help="difference to detect (default: .02; with a unit: 2%% of the mean)"
+    )
+    parser.add_argument(
+        "--configs", type=int, metavar="N", help="number of compared configs (default: the number in the sweep)"
+    )
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
     parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")
@@ -147,7 +151,7 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
         if not enough_clusters(matrix.clusters, matrix.weights):
             raise InputError(
                 f"{runs[0]}: fewer than {FEWEST} independent questions have a score for {metric}, too few for a pilot;"
-                " to plan from measured variances, omit the run, and give --questions N"
+                " to plan from the measured variances of other collections, omit RUN"
             )
         kind = "another config" if len(runs) == 1 else "such a change"
         effect = options.effect or worth_finding(matrix, unit)

@@ -17,8 +17,8 @@ FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents a difference that very few questions contradict is not called better: it"
-    " must be 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
+    f"below {GUARDED_BELOW} source documents, a difference that very few questions contradict is called better only if"
+    " it is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 
@@ -31,11 +31,11 @@ def power_document(
     configs: int,
     siblings: int,
 ) -> Document:
-    """Build the document of the differences that a golden set can detect, judging by the scores of one or two configs.
+    """Build the document of the differences that a golden set can detect, given the scores of one or two configs.
 
-    ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the one
-    before. ``siblings`` is the number of configs in the sweep that the runs belong to, or 0; ``configs`` is the number
-    of configs that are compared with one reference.
+    ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
+    before it. ``siblings`` is the number of configs in the sweep that the runs belong to, or 0; ``configs`` is the
+    number of configs that are compared with one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))
@@ -45,7 +45,7 @@ def power_document(
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(runs) == 1 else []
-    compared = f"the {siblings} configs of the sweep" if siblings else f"{configs} compared with one"
+    compared = f"the {siblings} configs of the sweep" if siblings else f"{configs} configs compared with one"
     cells = [_cells(row, compared if configs > 1 else "") for row in rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
     units = {row["metric"]: row["unit"] for row in rows}
@@ -57,7 +57,7 @@ def power_document(
     if not repeats:
         unknown = "not measured: name repetitions (another replicate or seed) with --repeat"
         if not (result.summaries.usage or "answer" in result.questions):
-            unknown = "none: no stage of this config is random, so it scores the same again"
+            unknown = "none: no stage of this config is random, so a repetition has the same scores"
         moved.append(Statement("noise", unknown))
     more = {"repeats": [run.run for run in repeats], "weighted": weighted}
     facts = _facts(FORMAT, runs, configs, rows) | more
@@ -78,8 +78,8 @@ def _facts(form: str, runs: Sequence[RecordedRun], configs: int, rows: Sequence[
 
 def _assumed(what: str) -> Statement:
     text = (
-        f"another config's scores spread as {what} and correlate with them at {CORRELATION}; name a second run to"
-        " measure both instead"
+        f"another config's scores vary as much as {what} and correlate with them at {CORRELATION}; name a second run"
+        " to measure both"
     )
     return Statement("assumed", text, {"correlation": CORRELATION})
 
@@ -92,7 +92,7 @@ def _cells(row: Row, compared: str) -> list[str]:
         (f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
         for key in ("detectable_alone", "detectable")
     )
-    alone = f"; between two configs alone, of {alone}"
+    alone = f"; between only two configs, {alone} or more"
     needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
     return [
@@ -133,7 +133,7 @@ def _plan_statements(runs: Sequence[RecordedRun], design: Design, price: float |
     if design.clusters < GUARDED_BELOW:
         yield Statement("note", FEW_CLUSTERS, {"clusters": design.clusters})
     if not runs:
-        text = "medians of five collections (docs/measurements.md); a pilot RUN of your own is better"
+        text = "medians of five collections (docs/measurements.md); your own pilot RUN would be better"
         yield Statement("measured", text)
         return
     yield Statement("pilot", " and ".join(map(str, runs)))
@@ -155,7 +155,7 @@ def _plan_cells(row: Row) -> list[str]:
 
 
 def _clusters_text(one: Planned, design: Design) -> str:
-    """Describe, for one metric, to how many independent questions the planned questions are equivalent."""
+    """State the number of independent questions to which the planned questions are equivalent for one metric."""
     correlation = one.variation.correlation
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"

@@ -39,7 +39,7 @@ NOTE = (
     "The best config of each sweep by its mean; bars are 95 % intervals. The best of several configs looks better"
     " than it is, and two sweeps may have been run on different documents."
 )
-CHANGED = "What differs between the best config of a sweep and that of the sweep before it, on the same questions."
+CHANGED = "What differs between the best config of a sweep and that of the previous sweep on the same questions."
 
 
 def report(arguments: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def report(arguments: Sequence[str]) -> int:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (default: the newest)")
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")
-    place = "the file (default: report-SWEEP.html or history.html; Markdown is printed)"
+    place = "output file (default: report-SWEEP.html or history.html; Markdown is printed)"
     parser.add_argument("-o", "--output", metavar="FILE", help=place)
     parser.add_argument("--format", choices=("html", "markdown"), default="html", help="page or text (default: html)")
     add_path(parser)
@@ -64,7 +64,7 @@ def report(arguments: Sequence[str]) -> int:
     sweep = sweeps[-1] if options.sweep is None else find_sweep_record(ledger, options.path, options.sweep)
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
     if not (summary.results or summary.failures):
-        raise InputError(f'no config of the sweep "{reference(sweep)}" has ended; repeat its command to resume it')
+        raise InputError(f'no config of the sweep "{reference(sweep)}" has finished; repeat its command to resume it')
     if options.format == "markdown":
         if not summary.results:
             raise InputError(f'no config of the sweep "{reference(sweep)}" was measured; --format html shows why')
@@ -121,7 +121,7 @@ def _golden_set(one: Recorded) -> tuple[str, str]:
 
 
 def _latest_first(sweeps: Sequence[Recorded], questions: Callable[[Recorded], Hashable]) -> list[list[Recorded]]:
-    """Group sweeps for which ``questions`` returns the same value, the group with the latest sweep first."""
+    """Group sweeps for which ``questions`` returns the same value; the group with the latest sweep is first."""
     asked: dict[Hashable, list[Recorded]] = {}
     for one in sweeps:
         asked.setdefault(questions(one), []).append(one)

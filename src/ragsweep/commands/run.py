@@ -13,8 +13,8 @@ from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.running.hydra_launch import call_hydra
 
 _REFUSED = {
-    "--config-path -cp": "the main config is ragsweep's own; --config-dir FOLDER adds a folder of yours to it",
-    "--config-name -cn": "the main config is ragsweep's own; a config of yours is added by +experiment=NAME, from"
+    "--config-path -cp": "the main config is part of ragsweep; --config-dir FOLDER adds your own folder of configs",
+    "--config-name -cn": "the main config is part of ragsweep; +experiment=NAME adds your own config from"
     " conf/experiment/NAME.yaml",
     "--experimental-rerun": "repeat the same overrides; stored results are reused",
 }

@@ -1,4 +1,4 @@
-"""Reading of a served model's traces, selected by version and time."""
+"""Functions that read a served model's traces, selected by version and time."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
 
 MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
-SINCE = "only traces since: 7d, 12h, 30m, or a date such as 2026-05-01"
+SINCE = "only traces since this date (2026-05-01), or not older than this (7d, 12h, 30m)"
 _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 

@@ -71,7 +71,7 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield a sentence on the verdict of the config's sweep on it; nothing without a sweep or such a verdict."""
+    """Yield a sentence with the sweep's verdict on a config; nothing for a single run or without a verdict."""
     if run.sweep is None:
         return
     ledger = open_ledger(path)

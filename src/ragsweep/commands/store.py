@@ -21,7 +21,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, contents, read_results
 
-_LIST = "show the stored stages (the default command)"
+_LIST = "show the stored results of stages (the default command)"
 _COMMANDS = {"list": _LIST, "evict": "remove the entries that meet all given conditions"}
 _CONDITION = """store evict: specify a condition: --older-than AGE, --to-size SIZE, --unreachable, --stage STAGE, \
 --quarantine, --all; entries that meet all of them are removed"""
@@ -39,12 +39,12 @@ class Listing(NamedTuple):
     entries: Sequence[Item]
     stage: str | None
     each: bool  # list single entries, not sums by stage
-    names: Mapping[str, tuple[str, ...]]  # signature of a result -> names of the sweeps that have it
-    unread: str  # why the ledger could not be read, so that there are no names
+    names: Mapping[str, tuple[str, ...]]  # signature of a result -> names of the sweeps that contain it
+    unread: str  # reason why the ledger could not be read (``names`` is then empty), or ""
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return 0. Raises RagsweepError, also if a confirmation needs a missing terminal."""
+    """Run ``ragsweep store``; return 0. Raises RagsweepError for bad input or a confirmation without a terminal."""
     options = read(arguments)
     place, origin = _find(options.path)
     try:
@@ -68,19 +68,19 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", metavar="list | evict")
     add_parser = partial(commands.add_parser, allow_abbrev=False)
     parsers = {name: add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
-    folder = "the store's folder; default: the environment's RAGSWEEP_STORE, else .ragsweep"
+    folder = "folder of the store (default: the environment variable RAGSWEEP_STORE, else .ragsweep)"
     for each in parsers.values():
         each.add_argument("--path", help=folder)
         each.add_argument("--stage", help="only this stage")
     add = parsers["list"].add_argument
     add("--entries", action="store_true", help="one line per entry instead of per stage")
-    add("--json", action="store_true", help="for programs: times in Unix seconds, sizes in bytes")
+    add("--json", action="store_true", help="print JSON, with times in Unix seconds and sizes in bytes")
     add = parsers["evict"].add_argument
-    add("--older-than", type=read_age, metavar="AGE", help="unused for at least: 12h, 30d, 8w")
-    add("--unreachable", action="store_true", help="not used by any result in the ledger")
+    add("--older-than", type=read_age, metavar="AGE", help="only entries unused for at least this time: 12h, 30d, 8w")
+    add("--unreachable", action="store_true", help="only entries that no result in the ledger uses")
     add("--quarantine", action="store_true", help="only the quarantine")
     add("--all", action="store_true", help="everything, quarantine included")
-    to_size = "the least recently used, down to this size of the store: 500MB, 2GB"
+    to_size = "the least recently used entries, until the store has this size: 500MB, 2GB"
     add("--to-size", type=read_size, metavar="SIZE", help=to_size)
     add("--yes", action="store_true", help="remove without confirmation")
     words = list(arguments)
@@ -115,7 +115,7 @@ def read_age(text: str) -> float:
 def _find(path: str | None) -> tuple[StorePlace, str]:
     """Return the store, and a phrase on the origin of its path: the option, the environment or the default."""
     given = os.environ.get("RAGSWEEP_STORE")
-    origin = "--path" if path else "the environment's RAGSWEEP_STORE" if given else "the default, in this folder"
+    origin = "--path" if path else "the environment variable RAGSWEEP_STORE" if given else "the default, in this folder"
     return StorePlace(Path(path or given or ".ragsweep").absolute()), origin
 
 
@@ -175,7 +175,7 @@ def _notes(listing: Listing) -> Iterator[Statement]:
     if gone := sum(not item.there for item in listing.contents.items):
         yield Statement("gone", f"{_count_entries(gone)} without data: recomputed when needed", {"gone": gone})
     for path in listing.place.unknown():
-        yield Statement("unknown", f"{path.relative_to(listing.place.folder)} is not the store's; skipped")
+        yield Statement("unknown", f"{path.relative_to(listing.place.folder)} does not belong to the store; skipped")
     if listing.unread:
         yield Statement("warning", f"{listing.unread}; the sweeps that used an entry are unknown")
 
@@ -277,12 +277,12 @@ def eviction_document(place: StorePlace, items: Sequence[Item], origin: str) -> 
 def removal_document(place: StorePlace, found: Contents, tried: Sequence[tuple[Item, str]], kept: str = "") -> Document:
     """Build the document of the removed items, and of those that could not be removed.
 
-    ``tried`` has each item with the reason why it was not removed; ``kept`` is why store.db keeps unused space, or "".
+    ``tried``: (item, reason why it was not removed, or "") pairs; ``kept``: why store.db keeps unused space, or "".
     """
     left = [Statement("left", f"{item.stage or item.sort} {item.name[:SHORT]}: {why}") for item, why in tried if why]
     removed = [item for item, why in tried if not why]
     done = Statement("removed", _amount(removed) or "nothing", {"removed": len(removed)})
-    text = f"{spelled(found.unused)} stay unused inside store.db until the next evict: {kept}"
+    text = f"{spelled(found.unused)} in store.db stays unused until the next evict: {kept}"
     note = [Statement("note", text)] if kept else []
     return Document("Eviction", [Section([lines(left, done, note, _disk(place, found))])])
 
@@ -292,7 +292,7 @@ def _amount(items: Sequence[Item]) -> str:
     counts = [_count_entries(entries)] if entries else []
     sorts = Counter[str](item.sort for item in items)
     counts += [f"{label}: {sorts[sort]:,}" for sort, label in LEFTOVERS.items() if sorts[sort]]
-    cost = f" · {duration(_sums(items)['seconds'])} of computing" if entries else ""
+    cost = f" · {duration(_sums(items)['seconds'])} of computation" if entries else ""
     return f"{', '.join(counts)} · {spelled(_bytes(items))}{cost}" if items else ""
 
 

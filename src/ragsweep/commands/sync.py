@@ -1,4 +1,4 @@
-"""``ragsweep sync``: send to MLflow the records of the ledger that it lacks."""
+"""``ragsweep sync``: send MLflow the records of the ledger that are missing there."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -15,17 +15,17 @@ from ragsweep.sweep.concluding.recorded_runs import open_ledger
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.session import Session
 
-_ABOUT = """Send to MLflow the ledger's records that it lacks: after an outage, or after its database was lost. Existing
-runs are not changed. Rankings (TREC run files) and traces are not in the ledger, and are not sent."""
+_ABOUT = """Send MLflow the records of the ledger that are missing there, after an outage or the loss of its database.
+Existing runs are not changed. Rankings (TREC run files) and traces are not in the ledger, so they are not sent."""
 
 
 def sync(arguments: Sequence[str]) -> int:
     """Run ``ragsweep sync``; return the exit status 0."""
     parser = Parser("ragsweep sync", description=_ABOUT)
     add_path(parser)
-    parser.add_argument("--uri", help="as tracking.uri (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")
+    parser.add_argument("--uri", help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")
     parser.add_argument("--experiment", default="ragsweep")
-    parser.add_argument("--all", action="store_true", help="also records tracked elsewhere, or with tracking=none")
+    parser.add_argument("--all", action="store_true", help="also send records tracked elsewhere or with tracking=none")
     options = parser.parse_args(arguments)
     ledger = open_ledger(options.path)
     tracker = Mlflow(options.uri, options.experiment)

@@ -23,7 +23,7 @@ _SHOWN = 160  # maximum characters of a passage in a message
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     """Return the spans of all occurrences of an anchor in a text, in order; [] if it does not occur.
 
-    With ``start``, return only an occurrence that begins there; occurrences may overlap. A blank anchor does not occur.
+    With ``start``, return only an occurrence that begins there. Occurrences may overlap. A blank anchor does not occur.
 
     A run of white space counts as one space, and white space at the ends of the anchor is ignored. The text and the
     anchor are compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If no
@@ -37,7 +37,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     if not quote:
         return []
 
-    blanks = len(anchor) - len(anchor.lstrip())  # ``start`` may be before or after them
+    blanks = len(anchor) - len(anchor.lstrip())  # ``start`` may be before or after these blanks
 
     def chosen(spans: list[Span]) -> list[Span]:
         return [span for span in spans if start is None or span[0] in (start, start + blanks)]
@@ -88,9 +88,9 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def _continued(text: str, reached: Sequence[Span], places: Sequence[Span], hiding: Sequence[int]) -> Iterator[Span]:
-    """Yield, for each place of the next word that words before it can reach, their latest start and the word's end.
+    """Yield (latest start of the words before, end of the next word) for each place where this word can follow them.
 
-    What is between them must have at most one character, have no letters, or contain a character that can hide letters.
+    The text between must have at most one character, have no letters, or contain a character that can hide letters.
     """
     ends, latest = [end for end, _ in reached], list(accumulate((start for _, start in reached), max))
     for place, end in places:

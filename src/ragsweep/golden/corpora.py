@@ -58,8 +58,8 @@ def read_folder(
     faults. Hidden files and symbolic links are skipped, and so are ids that match a pattern in ``exclude``, where ``*``
     also matches slashes. The notes are on skipped files, files without text, and pages that may have been misread.
 
-    Faults suggest ``dataset.exclude`` only if the user can set it: not if ``exclude`` is None, or if it comes from
-    another config (``configured=False``).
+    Faults suggest ``dataset.exclude`` only if the user can set this key: not if ``exclude`` is None, and not if the
+    patterns come from another config (``configured=False``).
     """
     before, unique = len(faults.found), UniqueIds("document")
     pages: dict[str, Path] = {}
@@ -96,7 +96,7 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a corpus with ``read_folder`` or ``read_corpus``; return it with notes for the user, none for a file."""
+    """Read a corpus with ``read_folder`` or ``read_corpus``; return it, with notes for the user if it is a folder."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()

@@ -101,7 +101,7 @@ def read_weight(row: Row) -> float | None:
 
 
 def read_turn(row: Row) -> Turn:
-    """Return the turn of a conversation in a row; add errors to the faults of the row."""
+    """Return the conversation turn that a row contains; add errors to the faults of the row."""
     row.check_keys(("role", "text"))
     role = row.filled_text("role")
     if role and role not in ROLES:

@@ -271,6 +271,6 @@ def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
     if unsegmented := sum(is_unsegmented(question.text) for question in questions):
         notes += [
             f"questions in a script without spaces between words (Thai, Lao, Burmese or Khmer): {unsegmented:,};"
-            " BM25 searches pairs of their characters, and metrics of words count characters"
+            " BM25 searches pairs of their characters, and word-based metrics count characters"
         ]
     return (*notes, *([f"blank questions, evaluated unchanged: {blank:,}"] if blank else []))

@@ -16,11 +16,11 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from a table or JSON lines with the fields ``question_id``, ``metric`` and that named by ``column``.
+    """Read labels from a table or JSON lines with ``question_id``, ``metric``, and the field that ``column`` names.
 
-    The fields ``run`` and ``answer`` are optional. The value in ``column`` is a number, or a text that is a number,
-    true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no rows, or if rows are
-    unusable or repeated; a single message lists the faults of all rows.
+    The fields ``run`` and ``answer`` are optional. The field that ``column`` names contains a number, or a text that is
+    a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no rows, or if
+    rows are unusable or repeated; a single message lists the faults of all rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
@@ -48,7 +48,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 
 
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise InputError for labels outside the ``bounds`` of their metric: metric -> (lowest, highest value).
+    """Raise InputError for labels outside the bounds of their metric; ``bounds``: metric -> (lowest, highest value).
 
     The message names the lines of the labels. If all labels of a metric are 0 or 1, they mean wrong and right, and the
     bounds of the metric do not apply.

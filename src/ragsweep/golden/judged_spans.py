@@ -52,7 +52,7 @@ def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corp
 
 
 def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
-    """Return whether a label covers a chunk (see the module), so that the chunk is judged."""
+    """Return whether a label covers a chunk (as the module docstring defines), so that the chunk is judged."""
     if label.place.document != chunk.document:
         return False
     shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)

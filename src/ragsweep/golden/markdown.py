@@ -17,7 +17,7 @@ _HARD_LIMIT = 1 << 20  # characters; a longer text is not parsed, because its to
 
 
 class Piece(NamedTuple):
-    """A piece of a derived text, and its span in the source, from ``start`` to before ``end``."""
+    """A piece of a derived text, and its span in the source: from ``start`` to ``end``, exclusive."""
 
     text: str
     start: int
@@ -78,7 +78,7 @@ def _parser() -> Any:
 
 
 class _Reader:
-    """Finds the positions of tokens by searching the source from beginning to end: inline tokens have no positions."""
+    """Finds the positions of tokens by searching the source from beginning to end, because inline tokens have none."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -124,7 +124,7 @@ def _is_unseen(tag: Tag) -> bool:
 
 
 def _end_where_omitted(tag: Tag) -> None:
-    """Move the content after an omitted end tag out of the element, in which html.parser nests this content."""
+    """Move content out of an element if html.parser nests it there only because the end tag is omitted."""
     if tag.name not in _ENDED_BY:
         return
     ends, container = _ENDED_BY[tag.name]
@@ -225,11 +225,11 @@ ENDINGS: Mapping[str, Callable[[Any], Page]] = {
 """Suffix of a file -> the function that reads it."""
 
 
-_CUT = "\ufffe"  # PDFium's replacement of a hyphen and line break at a line end
+_CUT = "\ufffe"  # PDFium's replacement for a hyphen and line break at a line end
 _CUT_WORD = re.compile(rf"(\w[\w-]*){_CUT}\n?(\w[\w-]*)")
 _WORD = re.compile(r"\w[\w-]*")
 _LONG_RUN = re.compile(r"(?:(?![\u0e00-\U0010ffff])[^\W\d_]){25,}")  # in a script that separates words by spaces
-_GLUED_SHARE = 0.05  # of a page's letters: at most .02 in manuals, .05 to .9 on pages extracted without spaces
+_GLUED_SHARE = 0.05  # share of letters in long runs: at most .02 in manuals, .05 to .9 on pages without spaces
 _LISTED = 10
 
 

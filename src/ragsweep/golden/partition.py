@@ -61,7 +61,7 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
         return ChosenPartition(given or ALL)
     if questions < ENOUGH:
         return ChosenPartition(
-            ALL, f"a holdout needs {ENOUGH} questions, the set has {questions:,}: the search uses all of them"
+            ALL, f"a holdout needs {ENOUGH} questions, but the set has {questions:,}; the search uses all of them"
         )
     return ChosenPartition(
         TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the others"
@@ -96,7 +96,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     division = Division(name, digest(whole.golden.questions), whole.golden.digest, tuple(sorted(digests)))
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
-        note += f"; so small a holdout (recommended: {ENOUGH}) detects only large differences"
+        note += f"; if the set has fewer than {ENOUGH} questions, its holdout detects only large differences"
     return replace(drawn or whole, golden=golden, notes=(*whole.notes, note), division=division)
 
 

@@ -123,9 +123,9 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
 def attach_evidence(questions: Sequence[Question], labels: GradedQrels, source: Path, unlabelled: str) -> RawGoldenSet:
     """Return the questions that have labels, with their labels as evidence, and the unanswerable questions.
 
-    Labels of unknown questions are unusable. The other questions are omitted and counted: with the reason NO_LABEL_LEFT
-    if they had labels with the grade None, otherwise with the reason ``unlabelled``. ``source`` is the file of the
-    labels.
+    Labels of unknown questions are unusable. Answerable questions without labels are omitted and counted: with the
+    reason NO_LABEL_LEFT if they had labels with the grade None, otherwise with the reason ``unlabelled``. ``source`` is
+    the file of the labels.
     """
     evidence: dict[str, list[Evidence]] = {question.id: [] for question in questions}
     unusable = []

@@ -200,7 +200,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the text in a field, the default if it is missing; another type is a fault and gives the default."""
+        """Return a field's text, or the default if it is missing; another type is a fault, and gives the default."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
@@ -232,7 +232,7 @@ class Row:
         return text
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return the boolean in a field, the default if it is missing.
+        """Return the boolean in a field, or the default if the field is missing.
 
         Another type is a fault, and gives the default.
         """
@@ -240,7 +240,7 @@ class Row:
         return default if value is None else bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """Return the number in a field, the default if it is missing.
+        """Return the number in a field, or the default if the field is missing.
 
         Another type, and a number below -1e9 or above 1e9, are faults, and give the default.
         """
@@ -251,7 +251,7 @@ class Row:
         return default if value is None else float(value)
 
     def position(self, name: str) -> int | None:
-        """Return the whole number in a field, None if it is missing.
+        """Return the whole number in a field, or None if the field is missing.
 
         Another type is a fault, and gives None. A negative number is a fault, but is returned.
         """
@@ -261,18 +261,18 @@ class Row:
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts in a list, none if the list is missing; omit items of other types, which are a fault."""
+        """Return the texts in a list, or () if the list is missing; omit items of other types, which are a fault."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows at the place of this row, none if the list is missing.
+        """Return the objects in a list as rows at the place of this row, or [] if the list is missing.
 
         Items of other types are omitted, and are a fault.
         """
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows, none if the list is missing; the place of each is ``file:$.data[3]``.
+        """Return the objects in a list as rows, or [] if it is missing; the place of each is like ``file:$.data[3]``.
 
         Items of other types are omitted, and are a fault.
         """
@@ -288,14 +288,14 @@ class Row:
         return [(n, item) for n, item in enumerate(items) if isinstance(item, kind)]
 
     def row(self, name: str) -> Row:
-        """Return the object in a field as a row, an empty row if it is missing.
+        """Return the object in a field as a row, or an empty row if the field is missing.
 
         Another type is a fault, and gives an empty row.
         """
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
     def only_scalars(self, what: str) -> dict[str, str]:
-        """Return the fields as ``scalars`` does; a field of another type is a fault, which calls the field ``what``."""
+        """Return the fields as ``scalars`` does; other types are faults, in which the field is called ``what``."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
@@ -303,7 +303,7 @@ class Row:
         return plain
 
     def scalars(self) -> dict[str, str]:
-        """Return a mapping of names to values, as strings, of the fields that are strings, numbers or booleans."""
+        """Return name -> value, as a string, for the fields whose values are strings, numbers or booleans."""
         plain = {name: value for name, value in self.values.items() if isinstance(value, str | bool | int | float)}
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 

@@ -43,9 +43,9 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
-    """Yield the rows of CSV, TSV or JSON lines, each with its cells by field.
+    """Yield the rows of CSV, TSV or JSON lines, with their cells under the names of fields.
 
-    The cells of a column without a field are under the name of the column. Cells are texts; an empty cell counts as
+    The cells of a column without a field are under the column's own name. Cells are texts; an empty cell counts as
     missing, and a row of empty cells is skipped. The apostrophe that an export puts before a formula is removed. In
     JSON lines, each object is a row, and a list of texts becomes a cell in which semicolons separate the texts.
 

@@ -18,7 +18,7 @@ LONGEST_LINE = 8 << 20
 """Maximum length of a line in bytes: a longer line indicates a file without line ends."""
 
 MOST_UNZIPPED = 200
-"""Maximum ratio of the unzipped to the compressed size. That of text rarely exceeds 100; zip bombs have more."""
+"""Maximum ratio of the unzipped to the compressed size. Text rarely exceeds a ratio of 100; zip bombs exceed 200."""
 
 LARGEST_WHOLE = 128 << 20
 """Maximum size in bytes, unzipped, of a file that is read as a whole (a document, or a single JSON value)."""
@@ -28,7 +28,7 @@ MOST_BLANK = 100_000
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark is its beginning
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark is a prefix of this one
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -51,7 +51,7 @@ def most_unzipped(size: int) -> int:
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in an encoding; None: the encoding is detected.
+    """Return an empty Faults for files in ``encoding``; if this is None, the encoding is detected.
 
     Raises ConfigError, whose message names the config key ``key``, if Python does not support the encoding.
     """
@@ -207,7 +207,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         if path.suffix != ".gz":
             yield file, most
             return
-        if status.st_size >= _SIZE_BYTES:  # a gzip file, even most zip bombs, ends with its true unzipped size
+        if status.st_size >= _SIZE_BYTES:  # gzip files, even most bombs, end with their true size
             file.seek(-_SIZE_BYTES, os.SEEK_END)
             if int.from_bytes(file.read(), "little") > most:
                 raise ValueError(f"is truncated (copy it again), or {BOMB}")

@@ -33,8 +33,8 @@ def _quadrant_lines(results: Sequence[Result]) -> Iterator[Statement]:
         rule = same[0].success
         success = f"its {rule.metric} is {number(rule.threshold)} or {'more' if rule.higher_is_better else 'less'}"
         always = any(pair.effect.always_abstains for pair in same)
-        note = " (without context it always abstains, which solves the unanswerable questions and no other)"
-        against = f"its effect compared with {rounded(base.name)}{note if always else ''}"
+        note = " (which always abstains, and so solves only the unanswerable questions)"
+        against = f"effect compared with {rounded(base.name)}{note if always else ''}"
         yield Statement("context", f"{against}; a question counts as solved if {success}", rule._asdict())
         yield from (Statement("", _effect(pair), pair.effect.counts) for pair in same)
     if (hidden := len(pairs) - MOST_LINES) > 0:
@@ -67,9 +67,9 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
             yield Statement("" if n else "answers", text, {**row.counts, "unknown": row.unknown})
         for points in abstention_curves(results).values():
             now, best = points[-1], risk_coverage.best(points)
-            yield Statement("abstain", f"as it is: {_point_text(now)}", now._asdict())
+            yield Statement("abstain", f"as configured: {_point_text(now)}", now._asdict())
             if best != now:
-                text = f"best in hindsight, from support {best.threshold:.3g} on: {_point_text(best)}"
+                text = f"best in hindsight, with support of {best.threshold:.3g} or more: {_point_text(best)}"
                 yield Statement("", text, best._asdict())
         yield from _search_lines(results[0].questions)
     thoughts = [text for result in results for text in result.questions.get("answer_thoughts", ())]
@@ -129,7 +129,7 @@ def distractor_statements(found: DistractorLoss | None) -> Iterator[Statement]:
         change = f"{signed(found.change)} [{signed(found.low)}, {signed(found.high)}]"
         text = (
             f"With a known distractor in the context, {found.metric} differs by {change}: {found.questions:,}"
-            " questions have one under some configs only."
+            " questions have one in the context of only some configs."
         )
         yield Statement("", text, found._asdict())
 

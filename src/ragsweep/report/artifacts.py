@@ -1,4 +1,4 @@
-"""The content of a sweep's runs in MLflow: files, the figures of the comparison, and tables of questions."""
+"""The content of a sweep's runs in MLflow: files, the numbers of the comparison, and tables of questions."""
 
 import json
 import math
@@ -95,7 +95,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return the figures of a comparison by metric name, for MLflow's list of runs; NaN and infinity are omitted.
+    """Return the numbers of a comparison by metric name, for MLflow's list of runs; NaN and infinity are omitted.
 
     The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
     """
@@ -168,8 +168,8 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
     ratios, reference = verdict.differences.ratios, verdict.matrix.configs[verdict.reference]
     legend = (
         f"{'Ratios to' if ratios else 'Differences from'} {reference}, with simultaneous 95 % intervals. P(better):"
-        f" posterior probability that the mean is better than that of {reference}. p: paired randomisation"
-        " test, corrected by Holm. May be best: shown worse than no other config."
+        f" posterior probability that the mean is better than that of {reference}. p: paired randomisation test,"
+        " corrected by Holm. May be best: no config is shown to be better."
     )
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),
@@ -182,7 +182,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
 
 
 FIRST_COLUMNS = ("question_id", "question", "reference", "answer", "context")
-"""The columns before the scores; the page shows about six columns at once."""
+"""The columns before the scores; MLflow's page shows about six columns at once."""
 LAST_COLUMNS = ("category", "first_evidence_rank", "unscored")
 LONGEST_PASSAGE, MOST_CONTEXT = 500, 1_000_000
 """Maximum number of characters of one chunk's text, and of the texts in all contexts of a config together."""

@@ -21,7 +21,7 @@ WORDS = {
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
-"""Minimum ratio of the larger of two costs to the smaller for a sentence to mention them."""
+"""Minimum ratio of the larger to the smaller of two costs that a sentence mentions."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
@@ -74,7 +74,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield a sentence per config that refuses all answerable questions; only on the choice, if it is among them.
+    """Yield a sentence per config that refuses all answerable questions, or only on the choice if it refuses them.
 
     ``refusing`` maps the rows of these configs to the number of refused questions.
     """
@@ -86,7 +86,7 @@ def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -
     for other, refused in refusing.items():
         higher = verdict.ranked[other] > verdict.ranked[row]
         mean = score(verdict, float(verdict.means[other]))
-        weigh = "set success.unanswerable to the share of unanswerable questions in use"
+        weigh = "set success.unanswerable to the share of unanswerable questions in production"
         better = f"; refusing scores {mean}, better than the choice: {weigh}" if higher else ""
         text = f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
         yield Statement("", text, {"config": verdict.matrix.configs[other], "refused": refused})
@@ -131,7 +131,7 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
         return config
     if costs.values[cost][row] == costs.values[cost].min() and any(costs.saves(cost, row, other) for other in rows):
         return f"{config}: the cheapest, with {_priced(verdict, cost, row)}"
-    if any(costs.saves(cost, other, row) for other in rows):  # such a config may not be chosen
+    if any(costs.saves(cost, other, row) for other in rows):  # a cheaper config exists, but may not be chosen
         return config
     kept = f"Keep {config}, the baseline" if row == verdict.baseline else config
     return f"{kept}: no config is shown to be cheaper"
@@ -162,9 +162,9 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
     saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
     text = (
-        f"Of those that lose less than {size(verdict, choice.loss)} on average against the best,"
-        f" {name(verdict, best.row)}, it is the cheapest that is shown to be cheaper: it loses {size(verdict, lost)},"
-        f" and takes {saving}."
+        f"Of the configs that lose less than {size(verdict, choice.loss)} on average against the best,"
+        f" {name(verdict, best.row)}, and are shown to be cheaper, it is the cheapest: it loses"
+        f" {size(verdict, lost)} and takes {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 
@@ -174,7 +174,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs in which two configs differ by `NOTABLE` or more and beyond chance, if any."""
+    """Yield a statement on the costs that differ by a factor of `NOTABLE` and beyond chance; nothing without any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):

@@ -75,8 +75,8 @@ def funnel_sentences(found: Funnel) -> Iterator[str]:
         first = found.phantoms[0]
         yield (
             f"The reranker puts {counted(len(found.phantoms), 'irrelevant chunk')} first with a score above the"
-            f" {number(first.usual)} that is usual for relevant ones; the highest, {number(first.score)}, for question"
-            f" {first.question}."
+            f" {number(first.usual)} that is usual for relevant ones; the highest is {number(first.score)}, for"
+            f" question {first.question}."
         )
 
 
@@ -84,9 +84,10 @@ def _counterfactual(one: Counterfactual) -> str:
     gain = f"{signed(one.gain)} recall@{one.cutoff}"
     count = f"{counted(one.recovered, 'piece')} of evidence"
     sentences: Mapping[tuple[str, str], str] = {
-        (stages.CHUNKING, "whole"): f"Chunks that kept the {count} whole that were split would bring at most {gain}.",
+        (stages.CHUNKING, "whole"): f"Not splitting {count} into several chunks would bring at most {gain}.",
         (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context: at most {gain}.",
-        (stages.RERANKING, "none"): f"Without the reranker, {count} would enter, and {one.dropped:,} leave: {gain}.",
+        (stages.RERANKING, "none"): f"Without the reranker, {count} would enter the context and {one.dropped:,} would"
+        f" leave it: {gain}.",
         (stages.BUDGET, "none"): f"Without the budget, {count} more would be in the context: {gain}.",
     }
     if (one.change, one.to) in sentences:
@@ -100,8 +101,8 @@ def _counterfactual(one: Counterfactual) -> str:
 
 def _demoted(one: Counterfactual) -> str:
     return (
-        f"Fusion demoted {counted(one.recovered, 'piece')} that {one.to} had in its first {one.cutoff}, and lifted"
-        f" {one.dropped:,} that it had not: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
+        f"Fusion demoted {counted(one.recovered, 'piece')} of evidence that {one.to} had in its first {one.cutoff}, and"
+        f" promoted {one.dropped:,} that it lacked: {one.to} alone would have {signed(one.gain)} recall@{one.cutoff}."
     )
 
 
@@ -116,11 +117,12 @@ def audit_sentences(audit: FusionAudit) -> Iterator[str]:
         f"The fusion is {word} its best leg, {best.leg}: {signed(best.difference)} [{signed(best.low)},"
         f" {signed(best.high)}]; better on {counted(best.wins, 'question')}, worse on {best.losses:,}."
         if not math.isnan(best.low)
-        else f"The fusion against its best leg, {best.leg}: {signed(best.difference)}, on too few questions to judge."
+        else f"The fusion differs from its best leg, {best.leg}, by {signed(best.difference)}; there are too few"
+        " questions to judge this difference."
     )
     yield (
-        f"The best leg of each question would have {number(audit.oracle)}, {signed(audit.oracle - audit.hybrid)}"
-        " against the fusion."
+        f"Choosing the best leg for each question would give {number(audit.oracle)},"
+        f" {signed(audit.oracle - audit.hybrid)} compared with the fusion."
     )
     unique = [one for one in audit.unique if one.evidences]
     if unique:

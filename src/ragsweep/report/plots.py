@@ -31,10 +31,10 @@ LONGEST_LINE, MOST_LINES = 56, 3  # characters, lines of one name
 MOST_PANELS = 12
 MOST_CONFIGS = 20
 PALETTE = (COLOUR, "#D55E00", "#009E73", "#CC79A7", "#000000")  # from the same palette
-ABSTENTION = "Token F1 by share of questions answered. Dot: the best threshold in hindsight. End: the generator's own."
+ABSTENTION = "Token F1 by share of questions answered. Dot: the best threshold in hindsight. End: no threshold applied."
 DIFFERENCES = (
-    "Bar: simultaneous 95 % interval. Full: shown worse than no other config. Hollow: shown worse than another."
-    " Diamond: the choice."
+    "Bar: simultaneous 95 % interval. Hollow: another config is shown to be better. Filled: no config is shown to be"
+    " better. Diamond: the choice."
 )
 RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
 MOST_TICKS = 8
@@ -118,9 +118,9 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
         label = f"{_label(name)}: {number(best(points).score)}"
         all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=label)
         all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
-    for axes, title in ((answered, "of what is answered"), (all_questions, "of all questions, refusals included")):
+    for axes, title in ((answered, "of answered questions"), (all_questions, "of all questions, refusals included")):
         axes.set_title(title, fontsize=10, fontweight="bold")
-        axes.set_xlabel("share of questions answered, the surest first", fontsize=8)
+        axes.set_xlabel("share of questions answered, most confident first", fontsize=8)
         axes.set_xlim(0, 1.02)
         axes.set_ylim(0, 1.02)
         _style(axes, "top", "right")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WORTH_A_LINE = 1.0
-"""Minimum duration of a finished stage, in seconds, for it to be printed."""
+"""Minimum duration in seconds of a finished stage that is printed."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
 """Seconds until a running stage is shown, and between its lines if there are no bars.
 
@@ -98,7 +98,7 @@ class StageProgress(Lines):
         super().__init__(screen)
         self._bars, self._meter, self._live = bars, meter, live
         self._running: dict[str, _Running] = {}
-        self._lock = threading.Lock()  # between the computing and the displaying thread
+        self._lock = threading.Lock()  # guards the running stages, which the computing and the displaying threads share
 
     def started(self, node: Node, rows: int) -> None:
         """Record the start of a stage."""

@@ -79,7 +79,7 @@ def dropped(results: Sequence[Result]) -> list[Result]:
 
 
 def saved(results: Sequence[Result]) -> Saved:
-    """Compute the savings of a race from the results of all its configs, of which there must be at least one."""
+    """Compute the savings of a race from the results of all its configs; at least one result is required."""
     gone, questions = dropped(results), results[0].run.dataset.questions
     rest = [(one, one.run.race["of"] / one.run.race["asked"] - 1) for one in gone if one.run.race["asked"]]
     calls = sum(_spent(one.summaries, "calls") * more for one, more in rest)

@@ -54,7 +54,7 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The width in characters: that of the widest cell, or of the header if it is wider."""
+        """The width in characters of the widest cell or, if it is wider, of the header."""
         return max(map(len, [self.header.removeprefix(">"), *self.cells]))
 
 

@@ -73,7 +73,7 @@ def partial_note(result: Result) -> str:
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
-    others = f", and {counted(len(below) - 1, 'other metric')} for too few" if len(below) > 1 else ""
+    others = f"; too few scores also for {counted(len(below) - 1, 'other metric')}" if len(below) > 1 else ""
     # with enough digits to show that the coverage is less than required
     written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))
     percent = next((one for one in written if float(one) < 100 * least), f"{100 * worst.coverage}")

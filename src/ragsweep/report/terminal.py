@@ -209,8 +209,8 @@ def _expected(plan: Plan) -> str:
     if not plan.unmeasured:
         return known
     if not plan.total.seconds:
-        return "time unknown: nothing like it has run on this machine yet"
-    return f"{known}, plus what has never run on this machine: {', '.join(plan.unmeasured)}"
+        return "time unknown: no comparable work has run on this machine yet"
+    return f"{known}, plus stages that have never run on this machine: {', '.join(plan.unmeasured)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:

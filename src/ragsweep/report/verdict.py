@@ -61,7 +61,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the selection bias of the best mean, a lower bound if the questions also guided a search.
+    """Yield a sentence on the bias of the best mean, which is a lower bound if the questions also guided a search.
 
     Yield nothing if the bias is unknown, or is too small to show.
     """
@@ -73,7 +73,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
         text = f"The {most} of {len(verdict.matrix.configs)} means is {best}, too {end} by"
         end = f"about {lucky}, because it was chosen as the {most}; expect {value} on new questions."
         if verdict.adaptive:
-            end = f"{lucky} at least: the same questions chose which settings were tried."
+            end = f"{lucky} at least, because the same questions also guided the search."
         yield Statement("", f"{text} {end}", {"optimism": bias.optimism, "expected": bias.crossfitted})
 
 

@@ -19,8 +19,8 @@ Span = tuple[int, int, int]  # index of a document, start and end (exclusive) in
 class Sentence(NamedTuple):
     """A sentence of a document, without markup.
 
-    ``document`` and ``chunk`` are the indices of its document and of the first chunk that contains it. ``start`` and
-    ``end`` are its span in the source text of the document.
+    ``document`` and ``chunk`` are the indices of its document and of the first chunk that contains the sentence.
+    ``start`` and ``end`` are its span in the source text of the document.
     """
 
     text: str

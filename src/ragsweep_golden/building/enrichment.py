@@ -102,7 +102,7 @@ def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keywords(draft: Draft) -> list[str]:
-    """Return up to KEYWORDS content words of the answer, the longest ones, in their order in the answer."""
+    """Return the longest content words of the answer, at most KEYWORDS, in the order of the answer."""
     words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
     longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
     return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))

@@ -155,8 +155,8 @@ def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidat
 def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
     """Yield a candidate for each sentence that a rule matches; only the first matching rule is used.
 
-    Questions of more than LONGEST_QUESTION characters are omitted, as are questions of the pattern "fact" about a too
-    common subject (see MOST_NAMED).
+    Questions of more than LONGEST_QUESTION characters are omitted, as are questions of the pattern "fact" about a
+    subject that is too common (see MOST_NAMED).
     """
     inside, most = words_inside(one.text for one in found), max(MOST_NAMED, MOST_NAMED_SHARE * len(found))
     for sentence in found:
@@ -180,7 +180,7 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
 
 
 def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
-    """Return a clause with its first letter as inside a sentence; ``began`` is that letter as the source has it."""
+    """Return a clause with its first letter cased as inside a sentence; ``began`` is this letter in the source."""
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 

@@ -75,7 +75,7 @@ def _traits(entry: Entry) -> dict[str, Any]:
 
 
 def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
-    """Return at most ``count`` entries, of which at most MOST_OF_A_CHUNK are about the same chunk.
+    """Return at most ``count`` entries, with at most MOST_OF_A_CHUNK of them about the same chunk.
 
     The entries are chosen one at a time, each by these preferences, the most important first: no single-fact question
     that would raise the share of such questions above MOST_SINGLE_FACTS; a hard question, while the share of such

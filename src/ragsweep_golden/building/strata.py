@@ -93,8 +93,8 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
 def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str, list[int]]:
     """Return a mapping of each language to the indices of its documents; languages without documents are omitted.
 
-    If only one language is given, documents of undetected language count as written in it. Raises ConfigError if no
-    document is in any of the languages.
+    If only one language is given, documents of undetected language count as written in this language. Raises
+    ConfigError if no document is in any of the languages.
     """
     detected = [detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
@@ -103,7 +103,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     if not any(found.values()):
         counts = ", ".join(f"{name or 'unclear'} {count}" for name, count in Counter(detected).most_common(4))
         fact = f"no document is in {' or '.join(languages)}; detected: {counts}"
-        way, note = "add such documents", " (unclear documents then count as that)" if "" in detected else ""
+        way, note = "add such documents", " (unclear documents then count as written in it)" if "" in detected else ""
         if other := [one for one in LANGUAGES if {one, ""} & {*detected}]:
             way = f"set language to {' or '.join(other)}{note}, or {way}"
         raise ConfigError(f"language: {fact}; {way}")

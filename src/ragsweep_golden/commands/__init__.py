@@ -11,9 +11,9 @@ from ragsweep.core.errors import ConfigError, nearest
 SUBCOMMANDS = {
     "add": "add a question, with evidence found by searching the corpus",
     "build": "build a golden set from a corpus, by rule or with a model",
-    "check": "list every fault of a golden file, with line and nearest passage",
+    "check": "list every fault of a golden file, with its line and the nearest passage",
     "diff": "list the questions and fields in which two golden sets differ",
-    "export": "write a golden set in the format of another tool, and count the losses",
+    "export": "write a golden set in the format of another tool, and count the lost values",
     "gates": "judge a golden set: each gate's value, threshold and verdict",
     "harvest": "add questions from production logs, with the evidence that a search proposes",
     "import": "import questions in another format as a golden file, and find their evidence",

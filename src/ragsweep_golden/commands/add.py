@@ -31,7 +31,7 @@ def add(arguments: Sequence[str]) -> int:
     words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."
     parser.add_argument("words", nargs="*", metavar="QUESTION | KEY=VALUE", help=words)
     parser.add_argument("--answer", default="", metavar="TEXT", help="the right answer")
-    parser.add_argument("--take", type=int, metavar="N", help="take the passage of this number, without asking")
+    parser.add_argument("--take", type=int, metavar="N", help="take the passage with this number, without a prompt")
     options = parser.parse_intermixed_args(arguments)
     file, who = options.file.expanduser(), user_name()
     inputs = Inputs("add", [word for word in options.words if _OVERRIDE.match(word)])
@@ -61,7 +61,7 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
     """Return a mapping of each question to add or complete to its right answer, or to "".
 
     These are the given question or, without one, the questions of the file that lack evidence. Raises ConfigError for
-    several given questions, and for an option that needs one.
+    several given questions, and for an option that needs a question.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
@@ -89,7 +89,7 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
         text = " ".join(corpus.texts[one.document][one.start : one.end].split())
         yield paragraphs(f"{number:>2}", Statement("", f"{corpus.ids[one.document]}: {text}"))
     if not found:
-        yield lines(Statement("RESULT", "no document contains a word of the question."))
+        yield lines(Statement("RESULT", "no document contains any word of the question."))
 
 
 def _ask(count: int) -> int | None:

@@ -113,9 +113,9 @@ def _advice(built: Built, results: Sequence[GateResult], settings: BuildSettings
     if not any(one["answerable"] for one in built.entries):
         yield "No answerable question was found: the rules need whole sentences in English or French."
     if len(built.entries) < settings.questions:
-        yield f"{len(built.entries):,} of {settings.questions:,} questions: no more are specific and pass the gates."
+        yield f"{len(built.entries):,} of {settings.questions:,} questions: no others are specific and pass the gates."
         if by_rule_only:
-            yield "llm=openai llm.model=NAME generates more with a model."
+            yield "llm=openai llm.model=NAME generates more questions with a model."
     failed = {one.gate for one in results if one.verdict == FAILED}
     if "G0-1" in failed and not settings.clusters:
         yield "strata.by=clusters divides documents by similarity instead of by folder."
@@ -147,7 +147,7 @@ class PhaseJudge:
         subject = self.subject(entries, has_vectors=number == len(PHASES) - 1)
         results = judging.judge_gates(subject, rules)
         write_report(self.folder / f"gates-{number}.json", gates_facts(subject, results))
-        kept = ", as before" if was_cached else ""
+        kept = ", reused" if was_cached else ""
         facts = f"{PHASES[number]}: {len(rows):,}{kept}; {_summary(results)}"
         print_blocks(lines(Statement(f"PHASE {number}", facts, {"results": len(rows)})))
 

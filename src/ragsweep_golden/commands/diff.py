@@ -9,15 +9,15 @@ from ragsweep.core.errors import Faults
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep_golden.sets.files import compare, describe_version, read_state, version_facts
 
-_ABOUT = """Compare two golden files by question id. A question with a different id and the same text is renamed."""
+_ABOUT = """Compare two golden files by question id. A question with another id but the same text counts as renamed."""
 
 
 def diff(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden diff``; return the exit status 0."""
     parser = Parser("ragsweep golden diff", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("before", metavar="A", help="a golden file")
-    parser.add_argument("after", metavar="B", help="another one, such as a later version")
-    parser.add_argument("--json", action="store_true", help="write the differences to standard output")
+    parser.add_argument("after", metavar="B", help="another golden file, such as a later version")
+    parser.add_argument("--json", action="store_true", help="write the differences to standard output as JSON")
     options = parser.parse_intermixed_args(arguments)
     faults = Faults()
     files = [Path(file).expanduser() for file in (options.before, options.after)]

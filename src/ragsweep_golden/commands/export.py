@@ -14,7 +14,7 @@ from ragsweep_golden.exchange.exporting import RECORDS, Exported, export_records
 from ragsweep_golden.sets.entries import is_rejected
 from ragsweep_golden.sets.files import write_whole
 
-_ABOUT = """Write a golden set in the format of another tool, and count the losses by field."""
+_ABOUT = """Write a golden set in the format of another tool, and count, by field, the values that this format loses."""
 
 _WORDS = """the golden file, or dataset=squad dataset.path=FILE; format=beir or trec with out=FOLDER, or squad, ragas,
 mlflow, argilla, labelstudio, csv or triplets with out=FILE; corpus=FOLDER or FILE"""

@@ -35,8 +35,8 @@ _FILE = "the golden file; KEY=VALUE as in conf/golden.yaml: corpus=FOLDER, embed
 def gates(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden gates``; return the exit status: that of the gates (see :func:`exit_status`)."""
     parser = words_parser("gates", _ABOUT, _FILE)
-    parser.add_argument("--json", action="store_true", help="write the report to standard output")
-    parser.add_argument("--report", metavar="FILE", help="where the report is written, if not in --path")
+    parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
+    parser.add_argument("--report", metavar="FILE", help="file of the report (default: gates.json in --path)")
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
     values, rules = inputs.values, read_rules(inputs.values["gates"])
@@ -70,7 +70,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that answers questions from passages with the config's llm; it caches answers in ``folder``."""
+    """Return a function that answers questions from passages with the config's llm, and caches them in ``folder``."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 
@@ -99,7 +99,7 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
         if ("highest" in rule) != (GATES[gate][1] == "in"):
             ranges = " and ".join(name for name, (_, comparison, _) in GATES.items() if comparison == "in")
             raise ConfigError(
-                f"gates.{gate}: only {ranges}, which have a range, take (and require) highest; got {rule}"
+                f"gates.{gate}: only gates with a range ({ranges}) take (and require) highest; got {rule}"
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
     return rules

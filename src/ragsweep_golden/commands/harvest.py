@@ -249,7 +249,7 @@ def _read_questions(values: Mapping[str, Any], options: argparse.Namespace) -> l
 
 
 def _traced_question(inputs: Any) -> str:
-    """Return the question of a trace; "" if its inputs cannot be read: no error, because traces cannot be corrected."""
+    """Return a trace's question; "" for unreadable inputs, which are not errors, because traces cannot be corrected."""
     try:
         return find_question(inputs)
     except ValueError:

@@ -18,7 +18,7 @@ from ragsweep_golden.sets.entries import as_entry
 from ragsweep_golden.sets.files import record_change, write_rows
 
 _ABOUT = """Convert questions in another format to a golden file, find their evidence in the corpus, and count the
-losses. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
+lost fields. Exit status: 0 every text was found, 1 some were not, 2 bad input."""
 
 _WORDS = """a table, JSON lines, JSON, Parquet, YAML or topics, or dataset=squad dataset.path=FILE (beir, trec);
 out=GOLDEN.jsonl; corpus=FOLDER or FILE; format=NAME if the format is not recognised, or the names of the fields:

@@ -203,5 +203,5 @@ class Model:
         self.executor = Executor(open_store(folder, listener.warned), listener)
 
     def prompted(self, key: str) -> BuiltPart:
-        """Return the model with the prompt that is the value of a key of the config."""
+        """Return the model with the prompt under a key of the config."""
         return self._builder.build({**self._values["llm"], "prompt": self._values[key]}, "llm")

@@ -24,8 +24,8 @@ class ItemReport(NamedTuple):
     """The item analysis of the questions of a matrix.
 
     ``scores`` (configs, questions) are from 0 to 1; higher is better. ``texts`` are the texts of the questions.
-    ``redundant`` has groups of questions, and ``mini`` the questions of the mini set, all as indices. ``estimate`` is
-    how well mini sets chosen in this way rank configs.
+    ``redundant`` has groups of questions, and ``mini`` the questions of the mini set, all as indices. ``estimate``
+    states how well mini sets chosen in this way rank configs.
     """
 
     matrix: Matrix
@@ -48,10 +48,10 @@ def items_document(report: ItemReport, target: Path | None) -> Document:
         lines(Statement("items", f"{report.matrix.metric} of {configs}, {questions}", count)),
         notes(Statement("note", note) for note in report.notes),
         lines(_listed(report, "none", "no config scores above 0 (too hard, or a wrong label)", none)),
-        lines(_listed(report, "all", "every config has the full score (no help in a ranking)", every)),
+        lines(_listed(report, "all", "every config has the full score (so it does not help to rank them)", every)),
     ]
     if report.items is None:
-        few = Statement("note", f"fewer than {FEWEST} distinct configs, over which correlations would be due to chance")
+        few = Statement("note", f"with fewer than {FEWEST} distinct configs, correlations would be due to chance")
         blocks.append(lines(few))
     else:
         blocks += [*_best(report, report.items), *_suspects(report, report.items), lines(_redundant(report))]
@@ -90,7 +90,7 @@ def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:
     suspects, names = report.suspects, report.matrix.questions
     by_chance = math.ceil(0.025 * int((~np.isnan(items.discrimination)).sum()))
     what = "with a label to check: the best configs fail, or better configs do worse"
-    text = f"{counted(len(suspects), 'question')} {what} (expected by chance: about {by_chance} reversed)"
+    text = f"{counted(len(suspects), 'question')} {what} (by chance, about {by_chance} would be reversed)"
     yield lines(Statement("check", text, {"suspects": len(suspects), "by_chance": by_chance}))
     rows = []
     for one in suspects[:MOST]:
@@ -124,7 +124,7 @@ def _mini(report: ItemReport, found: Estimate, target: Path | None) -> Iterator[
         yield Statement("", text, of._asdict())
     text = f"(means over divisions of the configs; [5 %, 95 %] of random sets; the file is chosen on all {configs})"
     yield Statement("", text)
-    text = "a mini set keeps the ranking, not the size of differences: they are larger than on all questions"
+    text = "a mini set preserves the ranking of configs, but their differences are larger than on all questions"
     yield Statement("note", text)
 
 

@@ -53,12 +53,12 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep, as ragsweep list names it")
     parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")
-    parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="write the most informative questions there")
+    parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="file for the most informative questions")
     share = f"share of the questions, for --mini; default: {_SHARE}"
     parser.add_argument("--share", type=float, default=_SHARE, help=share)
-    critical = f"ids of questions that are always in the mini set, one per line (those with labels.{CRITICAL} true)"
+    critical = f"ids of questions to keep in the mini set, one per line (default: those with labels.{CRITICAL} true)"
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
-    parser.add_argument("--json", action="store_true", help="write all questions to standard output, for programs")
+    parser.add_argument("--json", action="store_true", help="write all questions to standard output as JSON")
     add_path(parser)
     options = parser.parse_args(arguments)
     if options.mini and not options.golden:
@@ -146,7 +146,7 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     lines = dict(read_lines(golden, faults.apart()))
     places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}
     for name in sorted(chosen - places.keys()):
-        faults.add(str(golden), f'no line has the id "{name}", as the sweeps do; --golden must be their golden set')
+        faults.add(str(golden), f'no line has the id "{name}" of the sweeps; --golden must be their golden set')
     faults.raise_any()
     if not lines.keys() >= set(places.values()):
         made = next_step("verify", golden, "corpus=FOLDER", "out=NEW.jsonl")

@@ -45,8 +45,8 @@ class Hole(NamedTuple):
 
     ``question`` is the id of the question. ``place`` is the sentence that a judgement adds to the evidence, and
     ``chunk`` is a retrieved chunk that contains this sentence. ``ranks`` maps each config that retrieved the sentence
-    to the rank, from 1, of the first chunk with it. ``impact`` is how much a judgement could change the difference
-    between two configs (see :func:`find_holes`).
+    to the rank, from 1, of the first chunk with it. ``impact`` is the amount by which a judgement could change the
+    difference between two configs (see :func:`find_holes`).
     """
 
     question: str
@@ -119,9 +119,9 @@ SHOWN = 10  # maximum number of passages listed in the terminal
 MOST_CONFIGS = 3  # maximum number of configs named for a passage
 LONGEST = 60  # maximum number of characters of a question in the list
 
-_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by how much a judgement could
-change the ranking of the configs: the largest change of the difference between two configs' nDCG for the question, if
-the chunk were relevant. ragsweep golden review reads the file."""
+_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by impact: the largest
+change in the nDCG difference between two configs on the question, if the chunk were judged relevant. The file is the
+input of ragsweep golden review."""
 _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
 
 
@@ -215,7 +215,7 @@ def _blocks(
     yield lines(Statement("pool", text, {"passages": passages, "questions": questions}))
     if pooled.holes:
         review = next_step("review", values["golden"], f"pool={values['out']}")
-        yield Statements([Statement(review, "judge them")], "commands")
+        yield Statements([Statement(review, "judge the passages")], "commands")
 
 
 def _rows(holes: Sequence[Hole], texts: Mapping[str, str]) -> Iterator[list[str]]:

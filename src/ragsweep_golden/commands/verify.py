@@ -24,7 +24,7 @@ which the labels were written (needed for short anchors and whole documents); ou
 def verify(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden verify``; return the exit status: 0 if no label needs a person, else 1."""
     parser = words_parser("verify", _ABOUT, _WORDS)
-    parser.add_argument("--json", action="store_true", help="write the report to standard output")
+    parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     options, inputs = read_inputs(parser, arguments)
     corpus, values, given = inputs.corpus, inputs.values, inputs.read_set()
     old = read_documents(values["old"]) if values["old"] else given.own_corpus

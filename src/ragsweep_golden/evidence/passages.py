@@ -54,7 +54,7 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
     """Count the words directly before and after an anchor that are equal in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
-    difference, and ``_REACH`` characters from the anchor. An edge of both documents counts as an equal word.
+    difference or ``_REACH`` characters from the anchor. An edge of both documents counts as an equal word.
     """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (
@@ -118,7 +118,7 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
 def numbers(text: str) -> set[str]:
     """Return the distinct numbers in a text as they are written, such as "3.5".
 
-    They are compared separately, because word overlap and embeddings are unreliable for numbers.
+    Numbers are compared separately, because word overlap and embeddings are unreliable for them.
     """
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 

@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields that have right answers and evidence in a question set, but answers and retrieved texts in system results."""
+"""Fields that hold the right answer or passages in a question set, but those of a system in its results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -58,7 +58,7 @@ def place_of(name: str) -> str:
 
 
 def fields_of_system(names: Collection[str]) -> list[str]:
-    """Return the fields that have answers or retrieved texts of a system, given the field names of all records.
+    """Return the fields that contain a system's answers or retrieved texts, given the field names of all records.
 
     The fields ``answer`` and ``answers`` are a system's if another field has the right answer (see RIGHT). The fields
     ``passage``, ``context`` and ``contexts`` are retrieved texts if any field has an output of a system, or if another
@@ -158,8 +158,8 @@ def _listed(value: Any) -> list[Any]:
 def read_turns(value: Any) -> dict[str, Any]:
     """Return the field ``question`` of an entry for a text, and also ``history`` for a list of messages.
 
-    The question is the last message of the user, and the history has the messages before it. Returns an empty dict for
-    messages without one of the user. Raises ValueError for any other structure.
+    The question is the last message of the user, and the history has the messages before it. Returns an empty dict if
+    no message is from the user. Raises ValueError for any other structure.
     """
     if not isinstance(value, list):
         return {"question": plain_text(value)}

@@ -100,7 +100,7 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten an example of LangSmith.
 
-    An output becomes the reference if it is the only one, or if its name is one of a right answer. Raises ValueError if
+    An output becomes the reference if it is the only one, or if its name denotes a right answer. Raises ValueError if
     the outputs are filled but are not an object.
     """
     outputs = as_mapping(record["outputs"])
@@ -194,7 +194,7 @@ LAYOUTS = {
 
 
 def recognise(path: Path, columns: Iterable[str]) -> str:
-    """Return the first format whose layout fits the fields of the records in a file; raises InputError without one."""
+    """Return the first format whose layout fits the fields of the records in a file; raises InputError if none fits."""
     seen = list(columns)
     for name, layout in LAYOUTS.items():
         if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
@@ -220,7 +220,7 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
     Raises ConfigError if no field has the role of the question.
     """
     if "question" not in columns:
-        raise ConfigError("golden import: named fields must include that of the question; add question=FIELD")
+        raise ConfigError("golden import: the named fields must include the question; add question=FIELD")
     needs = tuple(tuple(dict.fromkeys((path, path.partition(".")[0]))) for path in columns.values())
     return Layout(needs, partial(_of_columns, columns))
 

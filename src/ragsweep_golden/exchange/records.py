@@ -61,7 +61,7 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or the parts of a single text, which semicolons or else commas separate.
+    """Return the texts of a list, or the parts of a single text, split at semicolons or, if it has none, at commas.
 
     Raises ValueError for other structures.
     """
@@ -112,7 +112,7 @@ def _pair(item: Any) -> list[Any]:
 
 
 def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the sentence that each (title, number) fact refers to, once. Raises ValueError for a fact without one."""
+    """Yield the sentences that (title, number) facts refer to, each once; raises ValueError if one is missing."""
     paragraphs = {title: plain_texts(sentences) for title, sentences in titled}
     for title, number in dict.fromkeys(facts):
         sentences = paragraphs.get(title, [])

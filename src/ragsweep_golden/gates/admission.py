@@ -80,7 +80,7 @@ def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
     """Return a mapping of the id of each answerable question to chunks that do not overlap its evidence.
 
-    They are the best such chunks by BM25, at most RETRIEVED per question.
+    The chunks are the best ones by BM25, at most RETRIEVED per question.
     """
     found: dict[str, tuple[Passage, ...]] = {}
     pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))

@@ -47,7 +47,8 @@ def _strata(subject: Subject) -> Measured:
     named = named or (set() if subject.kept else set(subject.strata.values()))
     if not named:
         raise NotMeasured(
-            "no entry has classification.stratum, or evidence in the corpus; add it, or evidence and corpus=FOLDER"
+            "no entry has classification.stratum or evidence in the corpus; add this field, or evidence and"
+            " corpus=FOLDER"
         )
     return Measured(len(named), ", ".join(sorted(map(str, named))[:8]))
 

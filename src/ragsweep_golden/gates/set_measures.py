@@ -62,7 +62,7 @@ def language_of(entry: Entry) -> str:
 def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
     """Return (entry, share) for each answerable entry with a passage.
 
-    The share is that of the question's content words that the passage contains.
+    The share is the part of the question's content words that the passage contains.
     """
     return [
         (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
@@ -108,7 +108,7 @@ def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
 
     Only entries with an answer, with evidence that is found, and with content words in the question are returned. The
     chunk is the first one that does not overlap the evidence, contains every line of the answer, and contains at least
-    the share COPIED of the question's content words. It is given as its document and its first words.
+    the share COPIED of the question's content words. A chunk is given as its document and its first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}
@@ -183,12 +183,12 @@ SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G1-5": ("questions of 10 characters or more", ">=", _short_questions),
     "G1-6": ("answers of 6 characters or more", ">=", _short_answers),
     "G3-3": ("questions whose fields agree", ">=", _coherence),
-    "G6-1": ("questions worded as their evidence", "<=", _copied),
+    "G6-1": ("questions worded like their evidence", "<=", _copied),
     "G6-2": ("repeated questions", "<=", _repeated),
     "G6-3": ("questions that another chunk answers too", "<=", _ambiguous),
     "G6-4": ("questions that contain their answer", "<=", _given_away),
     "G6-5": ("independent questions", ">=", _independent),
-    "G6-6": ("questions of the most asked document", "<=", _largest_document),
+    "G6-6": ("questions about the most frequent document", "<=", _largest_document),
     "G6-7": ("questions of the largest category", "<=", _largest_category),
 }
 """Gate -> its title, the operator that compares its value with its threshold, and its measure."""

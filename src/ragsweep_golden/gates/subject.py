@@ -30,8 +30,8 @@ class Subject:
     """A golden set, and the data to check it against.
 
     ``spans`` are the chunks of the corpus. ``questions``, ``answers`` and ``passages`` are arrays of unit vectors, one
-    row per kept entry. A row is NaN if the entry has no such text. In ``passages``, only answerable entries have one.
-    A property that needs the corpus or its chunks raises NotMeasured without them, except ``evidence_texts``.
+    row per kept entry. A row is NaN if the entry has no such text; in ``passages``, only answerable entries have a
+    vector. A property that needs the corpus or its chunks raises NotMeasured without them, except ``evidence_texts``.
     """
 
     entries: Sequence[Entry]
@@ -143,7 +143,8 @@ class Fault(NamedTuple):
 class Measured:
     """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
 
-    ``each``, for a gate whose threshold applies to single questions, has each question's value and its possible fault.
+    ``each``, for a gate whose threshold applies to single questions, has each question's value, and the fault that the
+    question has if this value does not meet the threshold.
     """
 
     value: float

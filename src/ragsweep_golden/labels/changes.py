@@ -22,7 +22,7 @@ from ragsweep_golden.sets.entries import as_label, value
 MOVED, EDITED, DELETED, AMBIGUOUS = "moved", "edited", "deleted", "ambiguous"
 KINDS = (MOVED, EDITED, DELETED, AMBIGUOUS)
 
-NEAR = 0.6  # minimum similarity (see ``similarity``) of two passages of which one is an edited form of the other
+NEAR = 0.6  # minimum similarity (see ``similarity``) of a passage and its edited form
 
 
 class LabelChange(NamedTuple):
@@ -118,7 +118,7 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
-        """Return the change of a label, found only by its anchor: it is repaired if the anchor has a single place.
+        """Return the change of a label found only by its anchor; the label is repaired if the anchor has only one place.
 
         ``here`` are the places in the label's document. Places in other documents count only if ``here`` is empty. An
         anchor of fewer than FEWEST_WORDS words may be in another passage by chance. Its label is therefore not repaired
@@ -198,7 +198,7 @@ class _Verifier:
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
         """Return the change of a label whose passage is not found: EDITED or DELETED.
 
-        It is EDITED if the label's document, or one of its successors, has a passage similar to ``passage``.
+        The change is EDITED if the label's document, or one of its successors, has a passage similar to ``passage``.
         """
         own = [label.document] if label.document in self.corpora.new.position else []
         for name in [*own, *self.corpora.successors(label.document)]:
@@ -207,7 +207,11 @@ class _Verifier:
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
                 return LabelChange(EDITED, label, note=f'now{place} at {near[0]}: "{near[1]}"')
-        fact = f'"{anchor}" is no longer in it' if own else f'document "{label.document}" and the anchor are gone'
+        fact = (
+            f'"{anchor}" is no longer in the document'
+            if own
+            else f'document "{label.document}" and the anchor are gone'
+        )
         return LabelChange(DELETED, label, note=fact)
 
 
@@ -217,7 +221,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that starts at the label's offset if this was counted in another encoding; None without one."""
+    """Return the span that starts at the label's offset if this offset was counted in another encoding; else None."""
     if label.start is None:
         return None
     if before is not None:
@@ -242,8 +246,8 @@ def repair(
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
     The repair of a label is recorded in ``audit.reviews``, except a start that differs only because the text was
-    re-encoded. The digest of an entry that has one is replaced, unless a person must still decide about one of its
-    labels.
+    re-encoded. The corpus digest of an entry, if it has one, is replaced, unless a person must still decide about one
+    of its labels.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}
@@ -274,7 +278,7 @@ def repair(
 def _follow(
     entry: dict[str, Any], old: Evidence, new: dict[str, Any], corpus: Corpus, renamed: Mapping[str, str]
 ) -> None:
-    """Update the provenance of an entry after a repair of a label, if it names the document of the old label.
+    """Update an entry's provenance after a repair of a label, if the provenance names the old label's document.
 
     The provenance gets the document of the new label; ``start`` and ``end`` become the span of the entry's passage
     there, or null unless the passage occurs there exactly once. ``chunk_id`` gets the new name of a renamed document,

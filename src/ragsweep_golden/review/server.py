@@ -49,7 +49,8 @@ class ReviewServer(ThreadingHTTPServer):
     def undo(self, _: Reply) -> Reply:
         """Undo the last judgement; return its task, and the judgement of this task that is then in effect.
 
-        The judgement is None if there is none. Both the task "" and None are returned if there is nothing to undo.
+        The judgement is None if no judgement of the task is left. If there is nothing to undo, the task is "" and the
+        judgement is None.
         """
         undone = self.review.undo()
         task = undone["task"] if undone else ""

@@ -73,7 +73,7 @@ def value(entry: Entry, group: str, name: str) -> Any:
 
 
 def is_rejected(entry: Entry) -> bool:
-    """Return whether the validation status of an entry is "rejected", as a build or a reviewer sets it."""
+    """Return whether the validation status of an entry is "rejected", which a build or a reviewer sets."""
     return bool(value(entry, "validation", "status") == REJECTED)
 
 

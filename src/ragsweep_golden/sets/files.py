@@ -105,10 +105,10 @@ def read_changes(golden: Path) -> list[Change]:
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
     """Record the changes that the ``with`` block makes to a golden file in the changelog of the file.
 
-    Nothing is recorded if the block raises an exception, or if the file has faults after it. If the block changes no
-    question, this is recorded only if the digest of the file differs from the last digest in the changelog. ``source``
-    is the golden file from which ``golden`` is derived: the changes are relative to ``source``, and its changelog is
-    copied and continued. Raises InputError for faults of the existing changelog, before the block runs.
+    Nothing is recorded if the block raises an exception, or if the file then has faults. If the block changes no
+    question, an entry is added only if the digest of the file differs from the last digest in the changelog.
+    ``source`` is the golden file from which ``golden`` is derived: the changes are relative to ``source``, and its
+    changelog is copied and continued. Raises InputError for faults of the existing changelog, before the block runs.
     """
     origin = source or golden
     before, changes = read_state(origin, Faults()), read_changes(origin)
@@ -142,7 +142,7 @@ def version_facts(golden: Path, digest: str) -> dict[str, Any]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return the facts that ``version_facts`` returns as one line of text."""
+    """Format the facts that ``version_facts`` returns as one line of text."""
     digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
     if recorded is None:
         return f"digest {digest}, no changes recorded"

@@ -57,7 +57,7 @@ PACKAGES = [
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
 chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
-if the gate passes against the version that has it now."""
+if the gate passes against the version that now has the alias."""
 
 
 def ship(arguments: Sequence[str]) -> int:
@@ -105,7 +105,7 @@ def ship(arguments: Sequence[str]) -> int:
         uri = registry.connection.uri
         env = f"MLFLOW_TRACKING_URI={shlex.quote(mask_uri(uri))} " if uri != Mlflow().uri else ""
         serve = f"{env}mlflow models serve -m {shlex.quote(f'models:/{options.name}@{options.alias}')}"
-        print_blocks(lines(Statement("alias", f"{options.alias} points to it: {serve}")))
+        print_blocks(lines(Statement("alias", f"{options.alias} points to this version; serve it with {serve}")))
     return 0
 
 
@@ -142,7 +142,7 @@ def _files(
     result, (reference, path) = found.result, at
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
-        raise InputError(f"{found}: is an external system, which serves itself; ship a config with system=pipeline")
+        raise InputError(f"{found}: is an external system, which cannot be shipped; ship a config with system=pipeline")
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:
@@ -185,7 +185,7 @@ def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> Con
     """Build the graph of a recorded config.
 
     Raises InputError, with the key, for a value that is masked in the ledger, and for a part that differs from the
-    evaluated part. Other RagsweepErrors are those of `build_graph`.
+    evaluated part. Raises other RagsweepErrors as `build_graph` does.
     """
     config, fault, proved = found.result.run.config, None, set()
     try:

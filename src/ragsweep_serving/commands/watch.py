@@ -35,9 +35,10 @@ of questions, refusals, failures, latencies, tokens and money. A drift is report
 lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
 any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
 requests to decide."""
-_TOLERANCE = """what counts as no drift: share=.05 (difference of two shares), score=.1 (distance from one half of the
-probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
-_LOOKS = """number of calls that share the 5 %%: with 30, 95 %% of months of daily calls have no false alarm"""
+_TOLERANCE = """largest difference that is no drift: share=.05 (difference of two shares), score=.1 (distance from one
+half of the probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
+_LOOKS = """number of calls that share the 5 %% risk of a false alarm: with 30, 95 %% of months with daily calls have no
+false alarm"""
 
 
 def watch(arguments: Sequence[str]) -> int:
@@ -59,10 +60,12 @@ def watch(arguments: Sequence[str]) -> int:
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
-    parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE} (7d)")
-    parser.add_argument("--uri", help="MLflow database or server (MLFLOW_TRACKING_URI, or sqlite:///mlflow.db)")
-    parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (all)")
-    corpus = "today's documents, to count the requests that new, changed or removed ones affect"
+    parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE}; default: 7d")
+    parser.add_argument(
+        "--uri", help="MLflow database or server (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)"
+    )
+    parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (default: all)")
+    corpus = "today's documents, to count the requests that new, changed or removed documents affect"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
     most = "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; can be repeated"
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)
@@ -72,7 +75,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--looks", type=int, default=1, metavar="N", help=_LOOKS)
     numbers = "print every number that a threshold can name, with its 95 %% interval"
     parser.add_argument("--numbers", action="store_true", help=numbers)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything for programs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all findings as JSON")
     parser.add_argument("--prometheus", type=Path, metavar="FILE", help="write the numbers in Prometheus' text format")
     options = parser.parse_args(arguments)
     if options.looks < 1:

@@ -96,7 +96,7 @@ def write_prometheus(found: Watch, path: Path) -> None:
     gauge("requests", "Traced requests that were compared").labels(**labels).set(len(found.requests.traces))
     gauge("decision", "Exit status: 0 fine, 1 alarm, 3 too few").labels(**labels).set(EXIT_STATUS[found.decision])
     value = gauge("value", "A number of the requests", "number")
-    bound = gauge("bound", "An end of its 95 % interval", "number", "end")
+    bound = gauge("bound", "An end of the number's 95 % interval", "number", "end")
     before = gauge("evaluation", "The same number in the evaluation", "number")
     for name, one in found.measures.items():
         value.labels(**labels, number=name).set(one.value)

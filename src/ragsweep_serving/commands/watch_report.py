@@ -22,10 +22,10 @@ from ragsweep_serving.watching import Measure, is_alarm
 FORMAT = "ragsweep.watch/1"
 _OF_QUESTIONS = (watching.LANGUAGE, watching.FORM, watching.UNKNOWN_WORDS, watching.TOP_SCORE, watching.GAP)
 LEGEND = (
-    "Scores and times are medians. A pair is a request and an evaluated question; 50 % of pairs is no change. In"
+    "Scores and times are medians. A pair is a request and an evaluated question; 50 % of pairs means no change. In"
     " brackets: 95 % intervals, simultaneous over all quantities and --looks; requests with the same words are one"
-    " cluster. DRIFT: the interval lies beyond the tolerance; same: within it; less: a decrease beyond it, which is no"
-    " alarm; unclear: too few questions."
+    " cluster. DRIFT: the interval lies beyond the tolerance; same: within the tolerance; less: a decrease beyond"
+    " the tolerance, which is no alarm; unclear: too few questions."
 )
 
 
@@ -87,7 +87,7 @@ def _times(found: Watch) -> Iterator[Block]:
     paid = {name: found.measures[name].value for name in (watching.TOKENS, watching.MONEY) if name in found.measures}
     if any(paid.values()):
         amounts = " and ".join(f"{number(value, '_')} {name}" for name, value in paid.items())
-        yield lines(Statement("spent", f"{amounts} a request", paid))
+        yield lines(Statement("spent", f"{amounts} per request", paid))
 
 
 def _row(drift: Drift) -> list[str]:
@@ -143,8 +143,8 @@ def results(found: Watch) -> Iterator[Statement]:
         yield Statement(
             "",
             "There is no trace. The served process sends traces if its MLFLOW_TRACKING_URI names this database or"
-            " server and the model was not shipped with --trace-sample 0; they arrive within seconds. An earlier"
-            " --since includes older ones.",
+            " server and the model was not shipped with --trace-sample 0; traces arrive within seconds. An earlier"
+            " --since includes older traces.",
         )
         return
     for drift in found.alarms:
@@ -203,7 +203,7 @@ def _sentence(drift: Drift, found: Watch) -> str:
         watching.EMPTY: f"More empty results: {size}.",
         watching.FAILED: f"More failures: {size}.",
         watching.REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
-        watching.STALE: f"Stale index: {found.changes}; they concern {size}.",
+        watching.STALE: f"Stale index: {found.changes}; these changes affect {size}.",
         watching.LATENCY: f"Slower {rest}: {before} in the evaluation, {_difference(drift)}.",
     }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
@@ -217,7 +217,7 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
         typed += [f"traces={mask_uri(options.uri)}"] if options.uri else []
         typed += [f"experiment={options.experiment}"] if options.experiment else []
         command = f"ragsweep golden harvest golden.jsonl corpus=FOLDER {shlex.join(typed)}"
-        yield Statement(command, "take these questions into the golden set, to be labelled")
+        yield Statement(command, "add these questions to the golden set for labelling")
     if watching.STALE in names:
         command = "ragsweep run ... && ragsweep ship RUN ..."
         yield Statement(command, "evaluate and ship the config with today's documents")

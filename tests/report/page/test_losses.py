@@ -49,7 +49,7 @@ def test_each_evidence_is_counted_once_at_the_stage_that_lost_it() -> None:
 
 def test_changes_of_stages_and_phantom_hits_are_named() -> None:
     _, _, changes, phantoms = section(document(), "losses")
-    assert "Fusion demoted 9 pieces that b had in its first 2" in changes["rows"][0][1]
+    assert "Fusion demoted 9 pieces of evidence that b had in its first 2" in changes["rows"][0][1]
     assert {row[0][:2] for row in phantoms["rows"]} == {"#1", "#2"}
     assert {row[3] for row in phantoms["rows"]} == {"2.0"}  # above the usual score of relevant first chunks
 

@@ -27,13 +27,13 @@ from ragsweep.stats.comparable import factor_values
 RECALL = "context_recall"
 UNKNOWN = "unknown"
 INDEX = (
-    "Configs that differ in this number only. ann_recall: share of the nearest chunks that the index finds, 1 is all."
-    " Search: median milliseconds of one question in the index. Build: seconds, once."
+    "These configs differ only in this number. ann_recall: the share of the nearest chunks that the index finds."
+    " Search: median milliseconds per question. Build: seconds to build the index, once."
 )
 EMBEDDER = (
-    "Configs that differ in the embedder only. Bars are 95 % intervals. Question: median milliseconds to embed one"
-    " question and to search for it, added up. Build: seconds to embed the corpus, once; for vectors from the store, as"
-    " measured when they were made."
+    "These configs differ only in the embedder. Bars are 95 % intervals. Question: the sum of the median milliseconds"
+    " to embed a question and to search. Build: seconds to embed the corpus, once; for stored vectors, the time"
+    " measured when they were computed."
 )
 
 

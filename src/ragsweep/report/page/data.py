@@ -148,8 +148,8 @@ def _differences(view: PageView) -> Iterator[Block]:
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
     yield notes(Statement("", text, {"configs": kept}))
     note = (
-        "Bars are simultaneous 95 % intervals. Filled points may be the best config; hollow ones are shown"
-        " worse than another."
+        "Bars are simultaneous 95 % intervals. Filled points may be the best config; for hollow points,"
+        " another config is shown to be better."
     )
     yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)
 
@@ -166,7 +166,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     yield Charts(
         [{"label": label, "figure": charts.slices(shown, label, view.metric)} for label in labels],
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
-        " Small slices show large differences only.",
+        " Small slices can only show large differences.",
     )
     few = [one for one in view.chosen[:MOST_BOXES] if all(label in one.questions for label in labels)]
     if few and view.metric in few[0].questions:
@@ -187,8 +187,8 @@ def _history(view: PageView) -> Iterator[Block]:
     if len(past) < 2:
         return
     note = (
-        f"The best config of each sweep on these questions, by its mean {view.metric}; bars are 95 % intervals. The"
-        " corpus and everything else may have changed, and the best of several configs looks better than it is."
+        f"The best config of each sweep on these questions, by its mean {view.metric}; bars are 95 % intervals."
+        " Everything but the questions may have changed, and the best of several configs looks better than it is."
     )
     yield Charts([{"label": "", "figure": charts.history(past, view.metric)}], note)
     header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]

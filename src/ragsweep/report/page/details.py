@@ -28,7 +28,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
     for target in judged[0].summaries.targets:
         found = [next((t for t in one.summaries.targets if t.metric == target.metric), None) for one in judged]
         rows.append([target.metric, *(_target(one) if one else NOT_MEASURED for one in found)])
-    note = "Behind each value: whether it meets the target, and whether it reaches the ideal, where there is one."
+    note = "After each value: whether it meets the target and, if there is an ideal, whether it reaches the ideal."
     yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
 
 
@@ -45,7 +45,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
     ]
     if rows:
         header = ["metric", ">configs", ">scored", ">skipped", ">failed", "why not scored"]
-        yield Table(header, rows, "Questions by metric.", "Coverage")
+        yield Table(header, rows, "Number of questions by metric.", "Coverage")
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Block]:
@@ -57,7 +57,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
     ]
     if rows:
         busy = busy_sentence(chosen, "Latency")
-        note = f"Milliseconds of one warm question at a time.{f' {busy}.' if busy else ''}"
+        note = f"Milliseconds per question, one at a time, after a warm-up.{f' {busy}.' if busy else ''}"
         yield Table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 
@@ -94,10 +94,10 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
 
     A config that gets the same number of results for every question has no histogram of these numbers.
     """
-    note = "Questions without evidence should have low scores; where they do, min_score can cut them off."
+    note = "Questions without evidence should have low scores; if so, min_score can remove their chunks."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
-    note = "On the scale of the retriever or reranker; a min_score cuts off all to its left."
+    note = "Scores are on the scale of the retriever or reranker; min_score removes all chunks to its left."
     yield from _charts(chosen, ("context_scores",), scores_of_context, note, "Scores of all chunks of the context")
     note = "The length of the ranking: how many results each question got."
     varied = [one for one in chosen if len(set(_finite(one.questions, "retrieved").tolist())) > 1]
@@ -156,7 +156,7 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
 
 
 def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Plot groups as stacked bars of width ``width``; if it is 0, the width is chosen to make about `BARS` bars."""
+    """Plot groups as stacked bars of width ``width``; a width of 0 means one that makes about `BARS` bars."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -114,13 +114,13 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves.Curve | None:
-    """Return the curve of a parameter through the best config that has such a curve; None if no config has."""
+    """Return the curve of a parameter through the best config that has such a curve; None if none has."""
     found = (next(iter(curves.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
 
 def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group the configs that differ only in ``key``, the group with the best config first.
+    """Group the configs that differ only in ``key``; the group with the best config comes first.
 
     Configs whose value of ``key`` is not a number, and groups with fewer than three values, are left out.
     """
@@ -198,7 +198,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
         hover.append(lines(f"{found.name} {value}", f"{metric} {number(mean, unit)}{ends}", best))
     points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text"}
     points |= {"marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}
-    if found.numbers is None:  # downwards: names may be long
+    if found.numbers is None:  # one row per value, because names may be long
         bars: Figure = {"type": "data", "symmetric": False, "color": MUTED, "thickness": 1.5}
         bars |= {"array": as_list(found.high - found.mean), "arrayminus": as_list(found.mean - found.low)}
         layout |= {"xaxis": layout["yaxis"], "height": FRAME + ROW * len(x)}

@@ -15,8 +15,8 @@ from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
 
 CURVE = (
-    "The mean of all configs with a value; the band or bar is its 95 % interval. Points in colour, and all values in"
-    " the grey region, may be the best; grey points are worse, by more than chance."
+    "Each point is the mean of all configs with this value; the band or bar is its 95 % interval. Points in colour, and"
+    " all values in the grey region, may be the best; grey points are worse, by more than chance."
 )
 CLOUD = "Each point is a config; the other settings vary, too."
 
@@ -76,7 +76,7 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):
         often = f"Cross-validation chooses {one.chosen:g} in {percentage(chosen.chosen)} of the folds"
-        unseen = f"{often}; what it chooses has {number(one.held_out)} on unseen questions."
+        unseen = f"{often}; the chosen values score {number(one.held_out)} on unseen questions."
     through = one.points[0].config.partition(" ")[0]
     where = f" (of the curve through {through})" if len(one.points) < len(view.best_first) else ""
     yield f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}. {unseen}"

@@ -52,7 +52,7 @@ def finite(value: float) -> float | None:
 
 
 def axis_type(values: Sequence[float]) -> Figure:
-    """Return a logarithmic axis type if all numbers are positive and their range is `WIDE`, else an empty dict."""
+    """Return a logarithmic axis type if all numbers are positive and span a factor of `WIDE` or more, else {}."""
     return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
 
 

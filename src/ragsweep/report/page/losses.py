@@ -34,12 +34,12 @@ MOST_PHANTOMS = 10
 """Maximum number of listed phantom hits per config."""
 
 FUNNEL = (
-    "Each bar is all evidence of the questions. A piece of evidence that is not in the context is counted at the first"
+    "Each bar represents all evidence. A piece of evidence that is not in the context is counted at the first"
     " stage that lost it."
 )
 AUDIT = (
     "The fused ranking against each of its legs alone, at the same top_k and before any reranking. Where a grey symbol"
-    " is right of the diamond, that leg alone has more."
+    " is right of the diamond, that leg alone scores higher."
 )
 UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the fused ranking keeps there."
 
@@ -59,10 +59,10 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
         header.append(">solved, of the questions with all evidence")
         for row, one in zip(rows, funnels, strict=True):
             row.append(f"{one.solved:,} of {one.solved + one.unsolved:,}")
-    yield Table(header, rows, "Evidence left after each stage, and in brackets how much of it that stage lost.")
+    yield Table(header, rows, "Evidence left after each stage and, in brackets, evidence lost by this stage.")
     changes = [Statement(one.config, " ".join(funnel_sentences(one))) for one in funnels]
     if changes := [one for one in changes if one.text]:
-        yield Statements(changes, title="What a change of one stage would do, by the stored rankings")
+        yield Statements(changes, title="Effects of changing one stage, computed from the stored rankings")
     phantoms = [
         [one.config, hit.question, hit.chunk, number(hit.score), number(hit.usual)]
         for one in funnels
@@ -95,10 +95,10 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
-        "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain and lose: questions that the"
-        " fused ranking scores better and worse than the leg. Slices with too few questions to judge are left out."
+        "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain, lose: questions on which the"
+        " fused ranking scores higher or lower than the leg. Slices with too few questions to judge are left out."
         " Open: the interval contains 0, no exact test confirms the difference, or a rare loss could undo it. Configs"
-        " with the same fused ranking stand together."
+        " with the same fused ranking share their rows."
     )
     yield Table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]
