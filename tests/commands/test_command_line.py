@@ -35,7 +35,13 @@ def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:
     assert find_run(str(tmp_path), second[:3]).run == second
     assert find_run(str(tmp_path), second).result.name == "other"
     record_sweep(tmp_path, PARENT, ONE)
-    for run, said in (("", "has a result"), ("zz", "has a result"), ("feed", "is a sweep"), (f"{first}0", "has a result")):
+    none = "has a result"
+    for run, said in (("", none), ("zz", none), ("feed", "is a sweep"), (f"{first}0", none)):
+        ("", "has a result"),
+        ("zz", "has a result"),
+        ("feed", "is a sweep"),
+        (f"{first}0", "has a result"),
+    ):
         with pytest.raises(InputError, match=said):
             find_run(str(tmp_path), run)
 

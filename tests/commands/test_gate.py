@@ -104,6 +104,22 @@ def test_a_small_slice_that_tells_nothing_has_no_say(tmp_path: Path) -> None:
     assert "ignored: 1 slice of fewer than 20 questions, where only a failure would count" in found["notes"]
 
 
+@pytest.mark.parametrize("empty", [15, 25])
+def test_a_slice_whose_baseline_has_a_mean_of_0_has_no_relative_margin(tmp_path: Path, empty: int) -> None:
+    """The mean of all questions is above 0, so the gate goes on; all questions with a mean of 0 are refused."""
+    values = [0.0] * empty + drawn(300.0, 40 - empty, 9.0)
+    labels = {"category": ["unanswerable"] * empty + ["how-to"] * (40 - empty)}
+    pair = [scored({"latency_ms": [one * share for one in values]}, labels) for share in (1.0, 0.9)]
+    options = [*named(tmp_path, *pair), "--margin", "latency_ms=10%"]
+    status, _, checks = decided(tmp_path, *options, "--slice", "category")
+    assert status == (0 if empty < 20 else 3)
+    (check,) = (check for check in checks if check["value"] == "unanswerable")
+    assert (check["decision"], check["counts"], check["margin"]) == ("inconclusive", empty >= 20, None)
+    assert check["note"].startswith("10% of the baseline's mean is no margin, because the mean is 0")
+    nothing = named(tmp_path / "all", *(scored({"latency_ms": [0.0] * 39 + [last]}) for last in (0.0, 1.0)))
+    refuse(gate, {"because the mean is 0": [*nothing, "--margin", "latency_ms=10%"]})
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

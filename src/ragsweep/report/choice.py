@@ -174,7 +174,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs that differ by a factor of `NOTABLE` and beyond chance; nothing without any."""
+    """Yield a statement on the costs of two configs that differ by the factor `NOTABLE` and beyond chance, if any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):

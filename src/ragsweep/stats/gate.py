@@ -21,6 +21,7 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
+from ragsweep.stats.inference.estimates import LEVEL
 from ragsweep.stats.inference.matrix import FilledCandidate, Matrix, score_matrix
 from ragsweep.stats.inference.noninferiority import correct_gate
 from ragsweep.stats.inference.power import estimate_power, questions_needed
@@ -160,7 +161,8 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
 
     Raises:
         InputError: The scope has human labels of the metric, but a config has none that counts; or a test of
-        ``noninferiority`` raises it, for example for a margin that is a share of a mean of 0.
+        ``noninferiority`` raises it, for example for a margin that is a share of a mean of 0. A slice with such a mean
+        is inconclusive instead.
     """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
@@ -177,7 +179,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
             parts.append((label, value, part, []))
     same = condition.kind == MARGIN and before.run.signature == filled.result.run.signature
     for label, value, part, lost in parts:
-        found, labels, judged = _decide(condition, part, scope.spread), 0, None
+        found, labels, judged = _decide(condition, part, scope.spread, sliced=bool(label)), 0, None
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, results, filled.worst, scope.people)
@@ -194,11 +196,20 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         yield Check(condition, unit, label, value, found, *numbers, variance=shares, judged=judged, labels=labels)
 
 
-def _decide(condition: Condition, matrix: Matrix, spread: float | None) -> noninferiority.Gate:
-    """Decide a condition by a test for a single look or, with a ``spread``, by the sequential test."""
+def _decide(condition: Condition, matrix: Matrix, spread: float | None, *, sliced: bool) -> noninferiority.Gate:
+    """Decide a condition by a test for a single look or, with a ``spread``, by the sequential test.
+
+    If the questions are a slice (``sliced``) whose mean allows no relative margin, the condition is inconclusive.
+    """
     if spread is None:
         if condition.kind == MARGIN:
-            return noninferiority.gate(matrix, condition.size, relative=condition.relative)
+            try:
+                return noninferiority.gate(matrix, condition.size, relative=condition.relative)
+            except InputError as fault:
+                if not sliced:
+                    raise
+                reason = str(fault).removeprefix(f"{matrix.metric}: ")
+                return noninferiority.undecided(matrix, math.nan, LEVEL, reason)
         test = noninferiority.superior if condition.kind == GAIN else noninferiority.reaches
         return test(matrix, condition.size)
     if condition.paired:

@@ -118,7 +118,7 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
-        """Return the change of a label found only by its anchor; the label is repaired if the anchor has only one place.
+        """Return the change of a label found only by its anchor; the label is repaired if the anchor has one place.
 
         ``here`` are the places in the label's document. Places in other documents count only if ``here`` is empty. An
         anchor of fewer than FEWEST_WORDS words may be in another passage by chance. Its label is therefore not repaired

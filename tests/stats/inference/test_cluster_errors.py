@@ -16,7 +16,7 @@ from ragsweep.stats.inference.cluster_errors import (
     intraclass_correlation,
     unequal_clusters,
 )
-from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
+from ragsweep.stats.inference.resampling import bound, cluster_scores, cluster_sums
 
 LAYOUTS = {
     "falling": [15, 12, 7, 5, 4, 3, 2, *[1] * 28],
@@ -203,3 +203,40 @@ def test_errors_and_degrees_are_those_of_adjustment_matrices(name: str) -> None:
     assert found.errors[0] == pytest.approx(bell_mccaffrey(values[0], sizes, correlation)[0], rel=1e-9)
     independent = bell_mccaffrey(values[0], sizes, 0.0)[1]
     assert unequal_clusters(np.array(sizes, dtype=float), 0.0).degrees == pytest.approx(independent, rel=1e-9)
+
+
+def test_gains_and_losses_that_cancel_in_a_cluster_have_the_error_of_independent_questions() -> None:
+    """Of 24 questions in 12 clusters two differ, by +1 and -1, in one cluster: every cluster's sum is 0."""
+    row, clusters = np.zeros((1, 24)), of_size([2] * 12)
+    row[0, :2] = 1.0, -1.0
+    data = cluster_scores(row, clusters)
+    assert data.errors[0] == pytest.approx(math.sqrt((1 + 1) / 23 / 24))
+    assert data.degrees == 11
+    found = bound(data)
+    half = stats.t.ppf(0.975, 11) * data.errors[0]
+    assert (found.low[0], found.high[0]) == (pytest.approx(-half, rel=0.01), pytest.approx(half, rel=0.01))
+    assert bound(data, largest=0.0).high == found.high  # of all pairs of two configs, no sum varies either
+    both = bound(cluster_scores(np.concatenate([row, -row]), clusters))
+    assert both.critical == pytest.approx(stats.t.ppf(1 - 0.025 / 2, 11), rel=0.01)
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_only_equal_scores_have_no_error_and_only_cancelled_sums_that_of_questions(
+    seed: int, cancels: bool, weighted: bool
+) -> None:
+    generator, clusters = np.random.default_rng(seed), of_size([2] * 12)
+    rows = generator.integers(-1, 2, (3, 24)).astype(float)
+    rows[0] = rows[0, 0]
+    rows[1:, 1::2] = -rows[1:, ::2] if cancels else rows[1:, 1::2]
+    weights = np.repeat(generator.uniform(0.5, 2, 12), 2) if weighted else None
+    weights = weights / weights.mean() if weights is not None else None
+    scaled = rows if weights is None else rows * weights
+    data, alone = cluster_scores(scaled, clusters, weights), cluster_scores(scaled, np.arange(24), weights)
+    apart = cluster_sums(scaled - scaled.mean(axis=1, keepdims=True) * (1 if weights is None else weights), clusters)
+    robust = np.sqrt(np.square(apart) @ data.factors) / 24
+    varies = robust > 1e-9
+    assert ((data.errors > 0) == (np.ptp(rows, axis=1) > 0)).all()
+    assert data.errors[varies] == pytest.approx(robust[varies], rel=1e-12)
+    assert data.errors[~varies].tolist() == alone.errors[~varies].tolist()
+    found = bound(data, resamples=200)
+    assert ((found.high > found.low) == (data.errors > 0)).all()

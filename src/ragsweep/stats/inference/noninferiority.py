@@ -97,7 +97,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
             f" {abs(margin):g}"
         )
     if not matrix.values.shape[1]:
-        return _undecided(matrix, margin, level, "no question was scored in both")
+        return undecided(matrix, margin, level, "no question was scored in both")
     sign = 1.0 if matrix.higher_is_better else -1.0
     differences = sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
@@ -183,14 +183,14 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 
 def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
     if not matrix.values.shape[1]:
-        return _undecided(matrix, margin, level, "no question was scored in both")
+        return undecided(matrix, margin, level, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
         share = f"{100 * margin:g}% of the baseline's mean is no margin, because the mean is {baseline:g}"
         raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
-        return _undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
+        return undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
     each = _slack(matrix, margin, relative)
     slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
     decision = decide(slack, low, high, allowed)
@@ -254,7 +254,8 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
     return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
 
 
-def _undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
+def undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
+    """Return an inconclusive gate without an interval, for the reason given as its ``note``."""
     baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     ends, questions = (math.nan, math.nan, math.nan), matrix.values.shape[1]
     return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)

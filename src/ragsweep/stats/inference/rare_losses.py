@@ -50,7 +50,7 @@ def rare_losses(
     share = float(betaincinv(counted + 1, effective - counted, level)) if counted < effective else 1.0
     if losses_are_seen(gains, clusters):
         low = studentised_low(gains, clusters, weights, level)
-        survives = bool(gains.mean() > 0 if math.isnan(low) else low > 0)  # NaN: all gains are equal
+        survives = bool(gains.mean() > 0 if math.isnan(low) else low > 0)  # NaN: the clusters do not vary
     else:
         survives = chance_of_no_gain(gains, clusters, largest) < 1 - level
     return RareLosses(survives, largest, share, seen, round(effective))
@@ -140,11 +140,11 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
-    losses were not drawn. ``values`` are multiplied by ``weights``, if any. Return NaN if the values do not vary.
+    losses were not drawn. ``values`` are multiplied by ``weights``, if any. Return NaN if the clusters do not vary.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])
-    if error == 0:
+    if not sums.any():
         return math.nan
     columns = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(np.float32)
     total, size, squares, products, of_sizes = (_counts(len(sizes)) @ columns).T.astype(np.float64)

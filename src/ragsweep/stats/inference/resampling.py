@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,8 @@ class ClusteredScores:
     ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
     the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
     without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A spread that
-    is only rounding error is set to 0.
+    is only rounding error is set to 0. If a row's ``sums`` are all 0 although its scores vary, the error is that of
+    independent questions.
     """
 
     means: Doubles
@@ -51,8 +53,8 @@ class ClusteredScores:
 
     @property
     def standardised(self) -> Doubles:
-        """The sums of rows with a spread, scaled so that their resampled deviations have a variance of 1."""
-        varied = self.sums[self.errors > 0]
+        """The sums of rows whose clusters vary, scaled so that their resampled deviations have a variance of 1."""
+        varied = self.sums[self.sums.any(axis=1)]
         return np.asarray(varied / np.sqrt(np.square(varied).sum(axis=1, keepdims=True)))
 
 
@@ -83,7 +85,11 @@ def cluster_scores(
     factors, degrees = unequal_clusters(sizes, correlation, squares)
     errors = np.sqrt(np.square(sums) @ factors) / questions
     errors[errors <= NEGLIGIBLE * np.abs(rows).max(axis=1)] = 0.0
-    return ClusteredScores(means, np.where((errors > 0)[:, None], sums, 0.0), sizes, errors, factors, degrees)
+    sums = np.where((errors > 0)[:, None], sums, 0.0)
+    cancelled = (errors == 0) & apart.any(axis=1)
+    if cancelled.any() and len(sizes) < questions:  # deviations that cancel in every cluster are no sign of precision
+        errors[cancelled] = cluster_scores(rows[cancelled], np.arange(questions), weights).errors
+    return ClusteredScores(means, sums, sizes, errors, factors, degrees)
 
 
 def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
@@ -171,9 +177,12 @@ def bound(
     and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
     resample with equal scores has none. The quantile is then converted from the normal distribution to Student's t
     (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; None computes the
-    quantile of the rows alone.
+    quantile of the rows alone. Rows that vary only within clusters cannot be resampled by cluster; the quantile is then
+    at least the normal one, corrected for the number of these rows (Bonferroni).
     """
     furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
+    if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):
+        furthest = max(furthest, NormalDist().inv_cdf(1 - (1 - level) / 2 / within))
     critical = critical_value(furthest, data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return SimultaneousIntervals(
