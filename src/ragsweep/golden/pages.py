@@ -86,7 +86,8 @@ def _plain(text: str) -> Page:
 
 def _html(text: str) -> Page:
     soup = _soup(text)
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    titles = (title for title in soup("title") if not title.find_parent("svg"))  # in a drawing, it is a tooltip
+    title = next((title.get_text(" ", strip=True) for title in titles), "")
     return Page(title or _heading(soup), _visible(soup))
 
 

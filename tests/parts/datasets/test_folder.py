@@ -8,7 +8,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
-from ragsweep.golden.pages import doubts
+from ragsweep.golden.pages import ENDINGS, doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 from support.inputs.pdf_files import pdf, printed
@@ -77,6 +77,12 @@ PAGES = {
 def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
     content, expected = PAGES[name]
     assert texts(folder(tmp_path, {name: content}).load()) == {name: expected}
+
+
+def test_title_of_a_drawing_is_not_that_of_the_page() -> None:
+    drawing = "<svg><title>Menu icon</title></svg>"
+    assert ENDINGS[".html"](f"{drawing}<h1>Expenses</h1>")[:2] == ("Expenses", "Expenses")
+    assert ENDINGS[".html"](f"{drawing}<title>Page</title><h1>Expenses</h1>").title == "Page"
 
 
 WIDE_SPACE = f"/FirstChar 32 /LastChar 126 /Widths [600 {'500 ' * 94}]"  # the space as glyph; the text moves instead
