@@ -169,6 +169,37 @@ def test_ligatures_and_soft_hyphens_match_in_both_directions(text: str, quote: s
         assert resolve(f"The {source}.", anchor) == [(4, 4 + len(source))]
 
 
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("foo \u00ad bar", "foo bar"),
+        ("foo\u00a0\u00ad\u00ad \u00ad\n bar", "foo bar"),
+        ("foo\u00ad \u00adbar", "foo bar"),
+        ("cafe\u00ad\u0301", "caf\u00e9"),  # the accent combines across the hyphen
+        ("\u314b\u3160", "\ud050"),  # compatibility letters combine as well
+    ],
+)
+def test_soft_hyphens_separate_neither_white_space_nor_what_combines(text: str, quote: str) -> None:
+    for source, anchor in ((text, quote), (quote, text), (text, text)):
+        assert resolve(f"The {source}.", anchor) == [(4, 4 + len(source))]
+
+
+IGNORABLE = "ae \n\t\u00a0\u00ad\u200b\u200c\u200d\u2060\ufeff\u0301\u0327\u1100\u1161\u11a8\u314b\u3160\ufb01*`"
+
+
+@settings(deadline=None)
+@given(st.text(IGNORABLE, max_size=12))
+def test_a_text_is_found_in_itself(middle: str) -> None:
+    text = f"x{middle}y"
+    assert resolve(text, text) == [(0, len(text))]
+    assert resolve(f"\u00ad {text}", f"\u00ad {text}", start=0) == [(2, 2 + len(text))]
+
+
+def test_time_is_linear_in_a_run_of_soft_hyphens() -> None:
+    text = f"e\u0301 {'a' + 200_000 * chr(0xAD)}b"
+    assert resolve(text, "ab") == [(3, len(text))]
+
+
 def test_nearest_passage_is_searched_for_with_the_first_words_of_a_long_anchor() -> None:
     strange = " ".join(f"zz{n}" for n in range(MOST_WORDS))
     assert nearest_passage("The alder measures ten metres.", f"{strange} alder measures") is None

@@ -13,6 +13,7 @@ from ragsweep.golden.markdown import Derived, Piece, derive, render
 Span = tuple[int, int]
 
 _LONG_RUN = r"\s\s+"
+_IGNORED_FIRST = re.compile(r"\A[\s\u00ad]+")
 _MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without markup needs no rendering
 _LONGEST_MARKUP = 500  # maximum characters of markup, such as the targets of links, between the words of a passage
 _HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup that can hide words
@@ -37,7 +38,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     if not quote:
         return []
 
-    blanks = len(anchor) - len(anchor.lstrip())  # ``start`` may be before or after these blanks
+    blanks = len(anchor) - len(_IGNORED_FIRST.sub("", anchor))  # ``start`` may be before or after these blanks
 
     def chosen(spans: list[Span]) -> list[Span]:
         return [span for span in spans if start is None or span[0] in (start, start + blanks)]
@@ -196,24 +197,30 @@ def _pieces(text: str) -> Iterator[Piece]:
     for match in re.finditer(_changing(text), text):
         yield Piece(text[end : match.start()], end, match.start())
         run, end = match[0], match.end()
-        yield Piece(" " if run.isspace() else composed(run), match.start(), end)
+        plain = composed(run)
+        yield Piece(" " if plain.isspace() else plain, match.start(), end)
     yield Piece(text[end:], end, len(text))
 
 
 def _changing(text: str) -> str:
     """Return a regular expression that matches the parts of a text that normalisation changes.
 
-    Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character.
+    Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character. Soft
+    hyphens do not separate these, nor the characters of a run of white space.
     """
     if composed(text) == text:
         return _LONG_RUN
     signs = set(text)
-    marks = {sign for sign in signs if unicodedata.category(sign)[0] == "M" or "\u1160" <= sign <= "\u11ff"}
+    hangul = {sign for sign in signs if "\u1160" <= _plain_letters(sign) < "\u1200"}
+    marks = hangul | {sign for sign in signs if unicodedata.category(sign)[0] == "M"}
     single = {sign for sign in signs - marks if composed(sign) != sign}
-    patterns = [SOFT_HYPHEN.pattern, _LONG_RUN] if "\u00ad" in signs else [_LONG_RUN]
+    patterns, hyphens = [_LONG_RUN], ""
+    if "\u00ad" in signs:
+        hyphens = f"(?:{SOFT_HYPHEN.pattern})*"
+        patterns = [f"(?:{SOFT_HYPHEN.pattern})+", r"\s[\s\u00ad]+"]  # whole runs, so that each is scanned once
     if marks:
         either = "".join(map(re.escape, sorted(marks)))
-        patterns.insert(0, f"[^{either}]?[{either}]+")
+        patterns.insert(0, f"[^{either}\u00ad]?(?:{hyphens}[{either}])+")
     if single:
         patterns.append(f"[{''.join(map(re.escape, sorted(single)))}]")
     return "|".join(patterns)

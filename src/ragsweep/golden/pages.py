@@ -41,7 +41,9 @@ _VOID = frozenset(
 )
 _DEEPEST = 3_000  # nested elements; parsing time is quadratic in the depth
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)^---\s*?$", re.DOTALL | re.MULTILINE)
-_FRONT_TITLE = re.compile(r"""^title:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
+_FRONT_LINE = re.compile(r"\w[\w.-]*(?: [\w.-]+){0,2}\s*:(?:\s|$)|-(?:\s|$)|[\s#}\]]|$")
+_FRONT_TITLE = re.compile(r"""^title:[^\S\n]*["']?(.*?)["']?\s*$""", re.MULTILINE)
+_LONGEST_FRONT = 1 << 16  # characters that are parsed as YAML, at about 0.1 MiB a second
 _DOCUTILS = {
     "file_insertion_enabled": False,  # a page must not include other files
     "report_level": 5,
@@ -86,7 +88,8 @@ def _plain(text: str) -> Page:
 
 def _html(text: str) -> Page:
     soup = _soup(text)
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    titles = (title for title in soup("title") if not title.find_parent("svg"))  # in a drawing, it is a tooltip
+    title = next((title.get_text(" ", strip=True) for title in titles), "")
     return Page(title or _heading(soup), _visible(soup))
 
 
@@ -98,9 +101,35 @@ def _markdown(text: str) -> Page:
     from markdown_it import MarkdownIt
 
     front = _FRONT_MATTER.match(text)
-    title = _FRONT_TITLE.search(front[1]) if front else None
-    body = text[front.end() :].lstrip("\r\n") if front else text
-    return Page(title[1] if title else _heading(_soup(MarkdownIt("commonmark").render(body))), body)
+    title = _front_title(front[1]) if front else None
+    body = text if front is None or title is None else text[front.end() :].lstrip("\r\n")
+    return Page(title or _heading(_soup(MarkdownIt("commonmark").render(body))), body)
+
+
+def _front_title(block: str) -> str | None:
+    """Return the title in a block between two lines "---", which may be ""; None if the block is not front matter.
+
+    Front matter is blank or a YAML mapping. Because much of it is not quite YAML (an unquoted colon in a title), a
+    block that cannot be parsed, or is very long, is front matter if its lines look like the lines of a mapping.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        if len(block) > _LONGEST_FRONT:
+            raise ValueError
+        root = yaml.compose(block, yaml.SafeLoader)  # nodes are not expanded, and keep the source of dates and numbers
+    except Exception:  # besides YAMLError, errors of deep nesting and of escapes beyond Unicode
+        lines = block.lstrip("\r\n").split("\n")
+        if lines[0][:1].isalnum() and all(map(_FRONT_LINE.match, lines)):
+            title = _FRONT_TITLE.search(block)
+            return title[1] if title else ""
+        return None
+    if not isinstance(root, yaml.MappingNode):
+        return None if block.strip() else ""
+    titles = [value for key, value in root.value if isinstance(key, yaml.ScalarNode) and key.value == "title"]
+    if titles and isinstance(titles[0], yaml.ScalarNode) and titles[0].tag != "tag:yaml.org,2002:null":
+        return " ".join(titles[0].value.splitlines()).strip()
+    return ""
 
 
 def _soup(text: str) -> BeautifulSoup:

@@ -8,7 +8,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
-from ragsweep.golden.pages import doubts
+from ragsweep.golden.pages import ENDINGS, doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
 from support.inputs.pdf_files import pdf, printed
@@ -77,6 +77,52 @@ PAGES = {
 def test_page_becomes_its_text(tmp_path: Path, name: str) -> None:
     content, expected = PAGES[name]
     assert texts(folder(tmp_path, {name: content}).load()) == {name: expected}
+
+
+FRONT = {  # a block -> the title, where the page's heading is "Head"
+    "title:\nauthor: Jane Doe": "Head",
+    "title: >\n  A long\n  folded title": "A long folded title",
+    "title: 'It''s'": "It's",
+    "title: Foo # comment": "Foo",
+    "title: 2024-01-02": "2024-01-02",
+    "title: 1e3": "1e3",
+    "title: null": "Head",
+    "title: [a, b]": "Head",
+    "": "Head",
+    "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\ntitle: Foo": "Foo",
+    "title: Foo: bar\ntags:\n- a\n\n# more\ndate created: x: y": "Foo: bar",  # not YAML from here on
+    "title:\t[Draft] Foo\r": "[Draft] Foo",
+    "title:\ntext: a: b": "Head",
+    f"title: Foo\ntext: {'[' * 10_000}": "Foo",
+    "a: b\n" * 20_000 + "title: Foo": "Foo",
+}
+
+
+@pytest.mark.parametrize(("block", "title"), FRONT.items(), ids=map(str, range(len(FRONT))))
+def test_front_matter_is_no_text_and_its_title_is_that_of_yaml(block: str, title: str) -> None:
+    assert ENDINGS[".md"](f"---\n{block}\n--- \n\n\n# Head\n\n---\n\nbody\n")[:2] == (title, "# Head\n\n---\n\nbody\n")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "# Head\n\nHotels cost up to 120 euros.\n",
+        "# Head",
+        "Some text:\n\n# Head\n\nAt 9: breakfast: included.\n\nHotels cost less.\n",
+        "- one\n- two\n\n# Head\n",
+        f"# Head\n\n{'words ' * 20_000}",
+        "title: Foo\n...\n\n# Head\n\nText\n",
+    ],
+)
+def test_text_between_thematic_breaks_is_not_front_matter(block: str) -> None:
+    page = f"---\n{block}\n---\n\nbody\n"
+    assert ENDINGS[".md"](page)[:2] == ("Head", page)
+
+
+def test_title_of_a_drawing_is_not_that_of_the_page() -> None:
+    drawing = "<svg><title>Menu icon</title></svg>"
+    assert ENDINGS[".html"](f"{drawing}<h1>Expenses</h1>")[:2] == ("Expenses", "Expenses")
+    assert ENDINGS[".html"](f"{drawing}<title>Page</title><h1>Expenses</h1>").title == "Page"
 
 
 WIDE_SPACE = f"/FirstChar 32 /LastChar 126 /Widths [600 {'500 ' * 94}]"  # the space as glyph; the text moves instead
