@@ -132,10 +132,11 @@ class Space:
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
-        """Yield each parameter, with its probes, once for each combination of ancestors' values with which it exists.
+        """Yield each parameter and its probes, once for each combination of its ancestors' values for which it exists.
 
-        There is a probe for each choice, or for each end of a range. ``others`` maps other parameters to values; a
-        parameter that is absent from ``others`` has its first value.
+        An ancestor of a parameter is one on whose value the parameter's existence depends. There is a probe for each
+        choice, or for each end of a range. ``others`` maps the remaining parameters to values; those that are absent
+        have their first value.
         """
         for parameter in self.parameters:
             for parents in self._parent_values(parameter):

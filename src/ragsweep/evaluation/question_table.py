@@ -100,7 +100,7 @@ class QuestionTable:
 
     @cached_property
     def wordings(self) -> tuple[QuestionKey, ...]:
-        """The wording keys of all questions, which contain only text and history."""
+        """A key for each question, made only from its text and history."""
         return tuple(QuestionKey(question.text, question.history) for question in self.questions)
 
     @cached_property

@@ -30,11 +30,11 @@ _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_ali
 
 
 def decoded(value: Any) -> Any:
-    """Return the list or the object that a text spells out; return every other value unchanged.
+    """Return the list or object that a string contains in JSON or Python syntax; return any other value unchanged.
 
     Sets, and tuples that contain a text or a structure, become lists. Raises ValueError for lists and objects nested
-    deeper than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed: it is cut off,
-    is a numpy array, or has two string literals without a comma between them, which Python would join.
+    deeper than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed, for example
+    because it is cut off, is a numpy array, or has two string literals without a comma between them, which Python would join.
     """
     found = _decoded(value)
     if is_deep(found):

@@ -48,7 +48,7 @@ class Picture(NamedTuple):
     svg: bytes
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Return both files as file name -> content, under ``name`` with the suffix ``.png`` or ``.svg``."""
+        """Return both files, as a mapping of the file names ``NAME.png`` and ``NAME.svg`` to contents."""
         return {f"{name}.png": self.png, f"{name}.svg": self.svg}
 
 

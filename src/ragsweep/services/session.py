@@ -40,7 +40,10 @@ class HostState:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """Wait until the circuit breaker admits the call of the block; raise EndpointFailed if the service is down."""
+        """Wait until the circuit breaker admits the call made in the ``with`` block.
+
+        Raises EndpointFailed if the service is down.
+        """
         while wait := self.breaker.delay(time.monotonic()):
             await asyncio.sleep(wait)
         self.breaker.in_flight += 1

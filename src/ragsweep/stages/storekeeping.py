@@ -146,7 +146,7 @@ class Contents:
 
     @cached_property
     def entries(self) -> list[Item]:
-        """The whole values and rows whose data exists."""
+        """The items of the sorts ``whole`` and ``rows`` whose data exists."""
         return [item for item in self.items if item.sort in ("whole", "rows") and item.there]
 
     @cached_property

@@ -167,9 +167,9 @@ class _Verifier:
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
         """Return how many words around an anchor are equal at a place in the new corpus and at ``origin`` in the old.
 
-        Return NOTHING if these words and the anchor are together too few to identify the passage. Exceptions are places
-        in the label's document that begin at the label's start and have an equal word beside the anchor, or that are in
-        a similar sentence.
+        Return NOTHING if these words and those of the anchor are too few to identify the passage, unless the place is
+        in the label's document and either begins at the label's start, with at least one equal word beside the anchor,
+        or lies in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all

@@ -51,7 +51,7 @@ class Csv:
     conversation: Sequence[str] | None = None
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
+        """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = Path(self.questions).expanduser()

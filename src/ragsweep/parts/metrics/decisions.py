@@ -121,10 +121,10 @@ class SuccessRate(AnswerMetric):
 
 
 class AnswerFate(SuccessRate):
-    """Whether the outcome is the cell of the confusion matrix after which the metric is named: 1 or 0.
+    """1 if the outcome falls in the cell of the confusion matrix that gives the metric its name, else 0.
 
-    Only the questions of the cell's row are scored: answerable questions with a right answer, or unanswerable
-    questions.
+    Only the questions of the cell's row are scored: answerable questions with a reference answer or keywords, or
+    unanswerable questions.
     """
 
     TRAITS = PartTraits(version="4")

@@ -1,4 +1,4 @@
-"""The base class of metrics that an LLM judge decides, and the cache of the judge's replies.
+"""The base class of LLM-judged metrics, and the cache of the judge's replies.
 
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
 not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged: a
@@ -83,7 +83,7 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of metrics that an LLM judge decides; a score is the mean of the samples that ``_sample`` returns.
+    """Base class of LLM-judged metrics; a score is the mean of the samples that ``_sample`` returns.
 
     If one sample fails, the judgement fails. If the metric uses the answer and ``TRAITS.skips_abstained`` is true,
     abstentions are not scored.

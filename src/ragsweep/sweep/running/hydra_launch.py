@@ -149,7 +149,7 @@ def _join_cluster(launcher: DictConfig) -> None:
 
 @cache
 def _session(folder: Path, stages: bool, remote: str | None) -> Session:
-    """Return this worker's session, whose loaded models its jobs share."""
+    """Return the session of this worker process, cached so that all its jobs share the loaded models."""
     store = {"path": str(folder), "stages": stages, "remote": remote}
     return open_session({"store": store}, Terminal.current(plain=True))
 

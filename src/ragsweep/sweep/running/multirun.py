@@ -211,7 +211,7 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs, and describe the first fault; return "its process ended" if there is none.
+        """Launch jobs, and return why a job may have no record: the first exception raised, or "its process ended".
 
         A failed job does not stop the others.
         """
