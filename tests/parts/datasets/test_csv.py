@@ -116,6 +116,10 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
     ]
 
 
+def test_a_fault_that_is_found_several_times_is_reported_once(tmp_path: Path) -> None:
+    assert refused(tmp_path, "id,question,document\nq1,what,a\n,who,b\n") == ['questions.csv:3: has no "id"']
+
+
 def test_rows_of_one_question_agree_in_their_labels(tmp_path: Path) -> None:
     rows = "id,question,document,team,meta\nq1,what,a,{},[1]\nq1,,b,{},[2]\nq2,who,a,x,\n"
     agree = "rows with the same id must agree"
