@@ -131,6 +131,19 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
     assert lines[-1] == "golden.jsonl: 33 questions, 33 labels, 34 faults"
 
 
+def test_check_refuses_labels_that_a_run_refuses(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = ("context_ndcg", "success_rate", "category", "weight", "team")
+    write_lines(place / "golden.jsonl", [{"id": one, "question": "Why?", "labels": {one: "x"}} for one in taken])
+    assert golden(["check", "golden.jsonl", "corpus=old.jsonl"]) == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    named = [*["a metric"] * 2, *["a column of the table of questions"] * 2]
+    assert lines[:4] == [
+        f'fault golden.jsonl:{n}: the label "{label}" has the same name as {what}; rename it'
+        for n, label, what in zip(range(1, 5), taken, named, strict=False)
+    ]
+    assert lines[4] == "read golden.jsonl: 5 questions, 0 labels, 4 faults"
+
+
 @pytest.mark.nightly
 def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["How tall is an alder tree?", "corpus=old.jsonl"]

@@ -279,11 +279,13 @@ def test_a_correction_by_people_wins_over_what_the_system_said(tmp_path: Path) -
 
 def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> None:
     row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "answer": "3 metres", "document": "alder"}
-    found = table(tmp_path, [row])
+    found = table(tmp_path, [row, row | {"answer": "4 metres", "document": "yew"}])
     (entry,) = found.entries
     assert entry["reference"] == "10 metres"
     assert "labels" not in entry
-    assert found.left == {"answer": 1}
+    assert found.left == {"answer": 2}
+    with pytest.raises(InputError, match='question "q1" has another "team" in'):
+        table(tmp_path, [row | {"team": "docs"}, row | {"team": "ops", "document": "yew"}])
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.types import Corpus, Dataset, GoldenSet, Question, weights_of
 from ragsweep.golden.clusters import clusters
-from ragsweep.golden.golden_set import weigh_unanswerable
+from ragsweep.golden.golden_format import read_questions
+from ragsweep.golden.golden_set import find_faults, weigh_unanswerable
 from ragsweep.golden.partition import holdout
 from ragsweep.parts.datasets import Beir, Csv, Jsonl, Squad
 
@@ -91,6 +92,17 @@ def test_a_bad_weight_is_one_fault_with_its_place_and_value(read: Any, weight: A
 def test_no_number_is_no_weight(read: Any, fact: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=fact):
         read(tmp_path, [1, float("nan")])
+
+
+@pytest.mark.parametrize("weight", [0, "often", 1e12])
+@pytest.mark.parametrize("others", [[None, None], [2, 3]])
+def test_a_bad_weight_is_no_reason_to_miss_another(weight: Any, others: list[Any], tmp_path: Path) -> None:
+    faults = Faults()
+    rows = [{"id": f"q{n}", "question": "what?", "weight": one} for n, one in enumerate([weight, *others])]
+    raw = read_questions(Path(write(tmp_path / "golden.jsonl", rows)), "", faults)
+    find_faults(raw.questions, Corpus([], [], []), faults)
+    assert len(faults.found) == 1
+    assert faults.found[0].startswith(f'{tmp_path / "golden.jsonl"}:1: "weight" ')
 
 
 def questions(weights: Sequence[float | None]) -> tuple[Question, ...]:

@@ -89,9 +89,10 @@ class Faults:
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError that lists the first ``SHOWN`` faults and counts the rest, if there are any."""
-        shown = self.found[:SHOWN]
-        if more := len(self.found) - len(shown):
+        """Raise one InputError that lists the first ``SHOWN`` distinct faults and counts the rest, if there are any."""
+        distinct = [*dict.fromkeys(self.found)]
+        shown = distinct[:SHOWN]
+        if more := len(distinct) - len(shown):
             shown.append(f"(and {more} more fault{'s' if more > 1 else ''})")
         if shown:
             raise InputError("\n".join(shown))

@@ -221,15 +221,13 @@ def beginning(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most].rstrip()} ..."
 
 
-def check_labels(table: QuestionTable, metrics: Collection[str]) -> None:
-    """Raise InputError if labels have the same name as a metric or as a fixed column of the table of results."""
-    faults = Faults()
-    first = {label: question.where for question in reversed(table.questions) for label in question.labels}
+def check_labels(questions: Sequence[Question], metrics: Collection[str], faults: Faults) -> None:
+    """Add a fault for each label with the same name as a metric or as a fixed column of the table of results."""
+    first = {label: question.where for question in reversed(questions) for label in question.labels}
     for label, where in first.items():
         if label in COLUMNS or label in metrics:
             what = "a metric" if label in metrics else "a column of the table of questions"
             faults.add(where, f'the label "{label}" has the same name as {what}; rename it')
-    faults.raise_any()
 
 
 def tabulate_results(

@@ -1,5 +1,6 @@
 """Read golden files in ragsweep's own format, with one question per line (see docs/datasets.md)."""
 
+import math
 from pathlib import Path
 
 from ragsweep.core.errors import Faults, nearest
@@ -93,8 +94,11 @@ def read_question(row: Row) -> Question:
 
 
 def read_weight(row: Row) -> float | None:
-    """Return the weight of the question in a row, None if it has none; a weight that is not above 0 is a fault."""
-    weight = row.number("weight", 1.0)
+    """Return the weight of the question in a row, None if it has none.
+
+    A weight of another type, and one that is not above 0, are faults; the returned weight is then at most 0, or NaN.
+    """
+    weight = row.number("weight", math.nan)
     if weight <= 0:
         row.fault(f'"weight" is {weight:g}; use a number above 0, or remove the question')
     return weight if "weight" in row else None

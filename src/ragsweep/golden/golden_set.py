@@ -142,9 +142,9 @@ def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
 
 
 def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
-    """Add a fault for each question without a weight if others have one: any default weight would be arbitrary."""
+    """Add a fault for each question without a weight if others have a valid one: any default would be arbitrary."""
     without = [question for question in questions if question.weight is None]
-    weighted = len(questions) - len(without)
+    weighted = sum(question.weight is not None and question.weight > 0 for question in questions)
     for one in without if weighted else ():
         fact = f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions have one'
         faults.add(one.where, f"{fact}; give all questions a weight, or none")

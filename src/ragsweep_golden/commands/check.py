@@ -8,18 +8,23 @@ from typing import Any
 from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
+from ragsweep.core.secrets import Secrets
+from ragsweep.evaluation.question_table import check_labels
 from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.report.document import Statement, lines
+from ragsweep.sweep.composing.compose import Composer
+from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep_golden.commands.inputs import read_inputs, words_parser
 from ragsweep_golden.gates.mix import compare_mix, read_quotas
 from ragsweep_golden.sets.entries import as_entry
 from ragsweep_golden.sets.files import describe_changes, describe_version, read_changes, read_state, version_facts
 
-_ABOUT = """List, in file order, all faults for which an evaluation rejects a golden file, and evidence without text.
-For an anchor that is not found, show the nearest passage. For a file without faults, print its version, its digest and
-its last changes. With quotas=, print the number of questions that each category has and should have. Exit status: 0 no
-fault, 1 a fault or a quota that is not met, 2 a file that cannot be read."""
+_ABOUT = """List, in file order, all faults for which an evaluation with the default metrics rejects a golden file, and
+evidence without text. For an anchor that is not found, show the nearest passage. For a file without faults, print its
+version, its digest and its last changes. With quotas=, print the number of questions that each category has and should
+have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 a file that cannot be read."""
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -30,6 +35,7 @@ def check(arguments: Sequence[str]) -> int:
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
+    check_labels(raw.questions, _default_metrics(), faults)
     if not raw.questions and not faults.found:
         reason = next((f"{why}: {count:,}" for why, count in raw.left_out.items() if count), "the file has none")
         faults.add(f"{file}:1", f"no questions to evaluate ({reason}); add some")
@@ -51,6 +57,12 @@ def check(arguments: Sequence[str]) -> int:
         )
     )
     return 1 if found or not all(row.is_met for row in mix) else 0
+
+
+def _default_metrics() -> Mapping[str, Any]:
+    """Return the default metrics of a run with an llm, which include those of a run without."""
+    metrics: Mapping[str, Any] = compose(Composer(None, ConfigPolicy(Secrets())), ["llm=extractive"]).values["metrics"]
+    return metrics
 
 
 def _version(file: Path, digest: str | None) -> Iterator[Statement]:

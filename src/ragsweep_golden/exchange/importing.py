@@ -104,10 +104,10 @@ def _import_table(path: Path, columns: Sequence[str], found: Imported, count: in
         way = "specify them, with question=FIELD reference=answer passages=contexts, or remove them"
         raise InputError(f"{path}:1: {fault}; {way}") from None
     ranked = [name for group in RANKED["reference"] for name in group if name in columns]
-    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults)
-    faults.raise_any()
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
+    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults, lost)
+    faults.raise_any()
     found.left.update(dict.fromkeys(lost, count))
     entries = [as_entry(one) for one in raw.questions]
     for entry in entries:

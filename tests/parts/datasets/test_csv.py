@@ -116,6 +116,22 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
     ]
 
 
+def test_a_fault_that_is_found_several_times_is_reported_once(tmp_path: Path) -> None:
+    assert refused(tmp_path, "id,question,document\nq1,what,a\n,who,b\n") == ['questions.csv:3: has no "id"']
+
+
+def test_rows_of_one_question_agree_in_their_labels(tmp_path: Path) -> None:
+    rows = "id,question,document,team,meta\nq1,what,a,{},[1]\nq1,,b,{},[2]\nq2,who,a,x,\n"
+    agree = "rows with the same id must agree"
+    for first, second in (("", "ops"), ("docs", "ops")):
+        assert refused(tmp_path, rows.format(first, second)) == [
+            f'questions.csv:3: question "q1" has another "team" in questions.csv:2; {agree}'
+        ]
+    for second in ("", "docs"):
+        dataset = csv(tmp_path, rows.format("docs", second)).load()
+        assert [one.labels for one in dataset.golden.questions] == [{"team": "docs"}, {"team": "x"}]
+
+
 def test_documents_may_be_a_folder_of_pages(tmp_path: Path) -> None:
     (tmp_path / "pages" / "in").mkdir(parents=True)
     (tmp_path / "pages" / "in" / "a.md").write_text("# Apples\n\nAn **apple** a day.\n")

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,27 +75,30 @@ class Csv:
 
 
 def read_question_table(
-    file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults
+    file: Path, columns: Mapping[str, str], grades: Grades, faults: Faults, dropped: Collection[str] = ()
 ) -> tuple[RawGoldenSet, Sequence[Row]]:
     """Read a table of questions; return the golden set, whose labels are not yet checked, and the rows of the table.
 
     Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
     ``columns`` omits is read from the column with the same name as the field.
+    The caller drops the labels ``dropped``, in which the rows of a question may differ.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
-    questions = _read_questions(rows)
+    questions = _read_questions(rows, dropped)
     labels = grades.apply([label for row in rows for label in _labels(row)], faults)
     return _attach_evidence(questions, labels, str(file)), rows
 
 
-def _read_questions(rows: Sequence[Row]) -> list[Question]:
+def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Question]:
     first: dict[str, Row] = {}
     for row in rows:
         identifier = row.identifier("id")
         earlier = first.setdefault(identifier, row)
-        for name in QUESTION_COLUMNS:
-            if name != "id" and name in row and row.text(name) != earlier.text(name):
+        labels = [name for name in row.values if name not in _COLUMNS and name not in dropped]
+        for name in (*QUESTION_COLUMNS[1:], *labels):
+            differs = name in row and row.text(name) != earlier.text(name)
+            if differs and (name in QUESTION_COLUMNS or not is_structure(row.text(name))):
                 row.fault(
                     f'question "{identifier}" has another "{name}" in {earlier.where}; rows with the same id must agree'
                 )

@@ -6,12 +6,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import METRIC_NAME, Dataset, Metric
-from ragsweep.evaluation.question_table import check_labels, has_evidence, tabulate
+from ragsweep.evaluation.question_table import check_labels, has_evidence
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
 from ragsweep.stats.choice import COSTS
@@ -180,7 +180,8 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
     check_constraints(plain["constraints"] or {}, metrics)
-    check_labels(tabulate(dataset.golden.questions), metrics)
+    check_labels(dataset.golden.questions, metrics, faults := Faults())
+    faults.raise_any()
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
         raise ConfigError(
