@@ -24,7 +24,7 @@ class TrialConfig(Protocol):
 
     @property
     def written(self) -> Mapping[str, Any]:
-        """The config with its interpolations."""
+        """The config as plain values, with unresolved interpolations and without the node ``hydra``."""
 
     @property
     def choices(self) -> Mapping[str, str]:

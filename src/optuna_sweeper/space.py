@@ -290,4 +290,4 @@ def _check_condition(
     unknown = [value for value in condition.values if value not in values]
     if unknown and not narrowed:
         listed = ", ".join([*values[:9], *(["..."] if len(values) > 9 else [])])
-        raise HydraException(f"{where}: {condition.parent} is never {unknown[0]}; it is one of {listed}")
+        raise HydraException(f"{where}: {condition.parent} has no value {unknown[0]}; its values are {listed}")

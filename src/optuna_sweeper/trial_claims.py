@@ -30,8 +30,9 @@ class TrialClaims(Liveness[Any]):
     def release(self, work: Any, lost: bool = False) -> None:
         """Re-enqueue a running trial, then mark it as failed.
 
-        If ``lost``, the trial's process died, so the attempt counts towards the maximum number of attempts. This order prevents the loss of a trial if the process dies between the two steps; a later call then marks the
-        old trial as failed. A trial that was sampled but never claimed is only marked as failed.
+        If ``lost``, the trial's process died, so the attempt counts towards the maximum number of
+        attempts. This order prevents the loss of a trial if the process dies between the two steps; a later call then
+        marks the old trial as failed. A trial that was sampled but never claimed is only marked as failed.
         """
         from optuna.trial import TrialState
 

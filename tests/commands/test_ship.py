@@ -100,7 +100,9 @@ def test_what_cannot_be_shipped_is_refused() -> None:
 
 def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"id": "cats", "text": "another text"}\n')
-    with pytest.raises(InputError, match="its corpus is missing or has changed since the evaluation"):
+    with pytest.raises(
+        InputError, match="its dataset cannot be loaded, or its corpus has changed since the evaluation"
+    ):
         ship([f"{swept}#1", "--name", "handbook"])
 
 

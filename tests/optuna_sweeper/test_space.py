@@ -114,7 +114,7 @@ def test_parents_come_before_their_children_however_they_are_written() -> None:
         ({"a": {"over": "1,2", "when": "kimd=x"}, "kind": "x,y"}, 'no parameter "kimd"; did you mean "kind"'),
         ({"a": {"over": "1,2", "when": "b=1"}, "b": {"over": "1,2", "when": "a=1"}}, "depend on each other"),
         ({"a": {"over": "1,2", "when": "a=1"}}, "depend on each other"),
-        ({"a": {"over": "1,2", "when": "kind=z"}, "kind": "x,y"}, "kind is never z; it is one of x, y"),
+        ({"a": {"over": "1,2", "when": "kind=z"}, "kind": "x,y"}, "kind has no value z; its values are x, y"),
         ({"a": {"over": "1,2", "when": "b=1"}, "b": "interval(0,1)"}, "b is a continuous or logarithmic interval"),
         ({"a": {"over": "1,2", "whenn": "b=1"}, "b": "1,2"}, "must be a sweep, or"),
         ({"a": {"over": "interval(0", "1)": None, "when": "b=1"}, "b": "1,2"}, "quote a sweep"),

@@ -31,11 +31,11 @@ def power_document(
     configs: int,
     siblings: int,
 ) -> Document:
-    """Build the document of the differences that a golden set can detect, given the scores of one or two configs.
+    """Build the report on the differences that a golden set can detect, given the scores of one or two configs.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
-    before it. ``siblings`` is the number of configs in the sweep that the runs belong to, or 0; ``configs`` is the
-    number of configs that are compared with one reference.
+    before it. ``siblings`` is the number of configs in the sweep to which all runs belong; it is 0 without such a
+    sweep, or with ``--configs``. ``configs`` is the number of configs that are compared with one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))

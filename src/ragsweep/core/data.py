@@ -157,7 +157,7 @@ def describe_weights(weights: Sequence[float]) -> str:
 
 
 class Division(NamedTuple):
-    """The side of a partition to which the questions of a golden set belong."""
+    """The side of a divided golden set (tune or holdout) from which a dataset's questions come."""
 
     name: str  # "tune" or "holdout"
     digest: str  # identifies the partition, that is, the side of every question
@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vectors of chunks (chunks, dimension), their numbers of tokens, and the numbers of tokens read (chunks,)."""
+    """The vectors of chunks (chunks, dimension), their numbers of tokens, and how many of these the embedder read."""
 
     vectors: Floats
     tokens: Integers

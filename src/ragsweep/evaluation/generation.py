@@ -81,7 +81,7 @@ LACKING = {"answer": NOTHING_SAID, "contexts": NOTHING_RETRIEVED, "reference": N
 
 
 class Context(NamedTuple):
-    """The nodes of the corpus, of its chunks and of the context, in their order among the inputs of other nodes."""
+    """The nodes of the corpus, the chunks and the context, in the order in which other nodes take them as inputs."""
 
     corpus: Node
     chunks: Node

@@ -234,7 +234,7 @@ def _pdf(data: bytes) -> Page:
 def _spaced(text: str) -> str:
     """Return a text without white space at the ends of lines and without blank lines at its beginning and end.
 
-    Every other run of blank lines becomes a single blank line.
+    Each remaining run of blank lines becomes a single blank line.
     """
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(line for n, line in enumerate(lines) if line or (n and lines[n - 1])).strip("\n")

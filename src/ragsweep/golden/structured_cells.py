@@ -34,7 +34,8 @@ def decoded(value: Any) -> Any:
 
     Sets, and tuples that contain a text or a structure, become lists. Raises ValueError for lists and objects nested
     deeper than DEEPEST levels, and for a text that looks like a list or an object but cannot be parsed, for example
-    because it is cut off, is a numpy array, or has two string literals without a comma between them, which Python would join.
+    because it is cut off, is a numpy array, or has two string literals without a comma between them, which Python
+    would join.
     """
     found = _decoded(value)
     if is_deep(found):

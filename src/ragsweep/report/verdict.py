@@ -106,7 +106,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 def slices(verdict: SweepComparison) -> Iterator[Statement]:
     """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
 
-    A reversal is a config that is better than the reference on average, but worse in a slice.
+    A reversal is a slice in which a config that is better than the reference on average is, or may be, worse.
     """
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))

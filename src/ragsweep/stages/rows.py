@@ -179,7 +179,7 @@ class Computation:
         return spent * (made + recalled) / made if made else spent
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of an input; the time that this takes does not count as time of this node."""
+        """Return the value of an input; the time taken is not counted towards this node."""
         assert any(node is source for source in self.node.inputs), f"this is not an input of {self.node.stage}"
         begin = time.perf_counter()
         try:

@@ -124,9 +124,9 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
     refused only if it is 100 % or more, higher is better, and no value is below 0.
     """
     low, high = bounds
-    metric, size, known = condition.metric, condition.written_size, f"{condition.metric} is within {low:g} to {high:g}"
+    size, known = condition.written_size, f"{condition.metric} ranges from {low:g} to {high:g}"
     if condition.relative:
-        if condition.size >= 1 and low >= 0 and result.summaries.metrics[metric].higher_is_better:
+        if condition.size >= 1 and low >= 0 and result.summaries.metrics[condition.metric].higher_is_better:
             raise ConfigError(f"--margin: {known}; a share of a mean must be smaller than 100%, got {size}")
     elif condition.kind == MARGIN and condition.size >= high - low:
         raise ConfigError(

@@ -146,7 +146,7 @@ def _files(
     session = open_session(config, Terminal.current())
     dataset = session.recorded_dataset(result)
     if dataset is None:
-        fact = "its corpus is missing or has changed since the evaluation"
+        fact = "its dataset cannot be loaded, or its corpus has changed since the evaluation"
         raise InputError(f"{found}: {fact}; restore it, or run the config again and ship that run")
     if dataset.excluded:
         fact = "it was evaluated without the queries' own documents, which a served model would find"

@@ -17,7 +17,7 @@ from ragsweep.parts.ranking import empty_rankings
 
 
 class FaissIndex(ABC):
-    """Base class of indexes that find candidates with faiss and, as ``Flat`` does, score them by the original vectors."""
+    """Base class of indexes that find candidates with faiss and, like ``Flat``, score them by the original vectors."""
 
     _opened: tuple[tuple[NDArray[Any], ...], Any] | None = None
 

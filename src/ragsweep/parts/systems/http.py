@@ -82,8 +82,8 @@ class Http(ServiceSettings):
         for name, _ in parse_qsl(self.query, keep_blank_values=True):
             if is_secret(name) or name.lower() in SIGNED:
                 raise ConfigError(
-                    f'system.url: the query contains the secret "{name}"; put its value in an environment variable,'
-                    " the variable's name in system.key_env, and the name of its header in system.key_header"
+                    f'system.url: the query parameter "{name}" looks like a secret; put its value in an environment'
+                    " variable, the variable's name in system.key_env, and the name of its header in system.key_header"
                 )
         if not self.answers and self.contexts is None and self.ids is None:
             raise ConfigError("system.answer, system.contexts and system.ids are null; set at least one to a path")
