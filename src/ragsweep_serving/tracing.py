@@ -68,7 +68,17 @@ class TraceQueue:
             if self._process != os.getpid():  # a server may fork after loading the model
                 self._process = os.getpid()
                 threading.Thread(target=self._work, daemon=True, name="ragsweep traces").start()
-                atexit.register(self.flush, EXIT_SECONDS)
+                threading.Thread(target=self._wait_at_exit, daemon=False, name="ragsweep traces at exit").start()
+
+    def _wait_at_exit(self) -> None:
+        """Wait for pending traces when the main thread ends, before any exit handler runs.
+
+        MLflow registers the exit handler of its own queue when the first trace is sent. An exit handler registered
+        here earlier would run after it, and a handler that is registered during the exit does not run at all.
+        """
+        threading.main_thread().join()
+        if self.flush(EXIT_SECONDS):  # else the exit has waited long enough
+            atexit.register(self.flush, EXIT_SECONDS)  # for requests to threads that outlive the main thread
 
     def _work(self) -> None:
         while True:

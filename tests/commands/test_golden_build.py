@@ -109,6 +109,11 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
                if one["answerable"])  # fmt: skip
 
 
+def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden(["build", *WORDS, "+mixes.1={procedural: 1}", "mix=1"])
+    assert "of 21, wanted 21" in capsys.readouterr().out  # of 30 questions, 9 are unanswerable
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

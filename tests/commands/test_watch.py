@@ -1,6 +1,8 @@
 """`ragsweep watch`: a served model's traces beside its evaluation, from shipping to the sentences that name a drift."""
 
 import json
+import subprocess
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +19,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
-from support.commands import RUN, call
+from support.commands import RUN, call, user_environment
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +108,17 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert harvest([str(tmp_path / "golden.jsonl"), "corpus=corpus.jsonl", "--model", "handbook@champion"]) == 0
     added = [json.loads(line) for line in (tmp_path / "golden.jsonl").read_text().splitlines()[20:]]
     assert sorted(one["question"] for one in added) == sorted(FRENCH)
+
+
+def test_traces_are_stored_although_the_process_exits_at_once(served: SimpleNamespace) -> None:
+    ask = f"model.predict([{{'question': {QUESTIONS[0]!r}}}])"
+    code = f"import mlflow\nmodel = mlflow.pyfunc.load_model('models:/handbook@champion')\nfor _ in range(5): {ask}"
+    place = {"MLFLOW_TRACKING_URI": mlflow.get_tracking_uri(), "MLFLOW_EXPERIMENT_NAME": "leaving"}
+    command, environment = [sys.executable, "-c", code], user_environment(**place)
+    done = subprocess.run(command, cwd=served.folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    experiment = mlflow.get_experiment_by_name("leaving")
+    assert len(mlflow.search_traces(locations=[experiment.experiment_id], return_type="list")) == 5
 
 
 @pytest.mark.nightly

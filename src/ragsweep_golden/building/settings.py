@@ -68,7 +68,7 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
         patterns=strata["patterns"],
         priorities=strata["priorities"],
         quotas=Quotas(tuple(strata["shares"]), strata["fewest"], strata["cap"]),
-        mix=values["mixes"][mix],
+        mix=values["mixes"][str(mix)],
         minimums=values["minimums"],
         independent=values["gates"]["G5-2"]["threshold"],
     )

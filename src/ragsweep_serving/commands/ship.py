@@ -78,7 +78,8 @@ def ship(arguments: Sequence[str]) -> int:
     if options.unless_worse and not options.alias:
         raise ConfigError("--unless-worse: guards an alias, but none is given; add --alias NAME")
     if not re.fullmatch(r"[\w .-]+", options.name):
-        raise ConfigError(f'--name: "{options.name}" is not a valid model name; use letters, digits, "-", "_" and "."')
+        way = 'use letters, digits, spaces, "-", "_" and "."'
+        raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
