@@ -390,7 +390,7 @@ def test_a_value_that_no_candidate_can_miss_or_reach_is_bad_input(
         assert gate([*options, f"--{option}", f"{metric}={value}"]) in (0, 1, 3)
     for typed in refused:
         option, value = typed.split()
-        with pytest.raises(ConfigError, match=rf"--{option}: {metric} is within 0 to .*, got {re.escape(value)}$"):
+        with pytest.raises(ConfigError, match=rf"--{option}: {metric} ranges from 0 to .*, got {re.escape(value)}$"):
             gate([*options, f"--{option}", f"{metric}={value}"])
 
 
