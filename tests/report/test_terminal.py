@@ -111,6 +111,23 @@ def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.S
     assert stream.getvalue().split()[3:] == rows[0][1].split()
 
 
+@pytest.mark.parametrize("columns", [1, 80, 160])
+def test_no_cell_of_a_table_is_cropped_on_a_narrow_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    stream, wide = io.StringIO(), [".97 [.92, 1.00]", "1,234", "17"] * 5
+    terminal = Terminal(stream, bars=True)
+    assert terminal.width == columns
+    header, row = ["category", *(f">metric_{n}" for n in range(15))], ["unanswerable", *wide]
+    terminal.table(header, [row])
+    terminal.table(["id", "what", ">n"], [["427a8aba", "#4 bm25 top_k=3 late_interaction: context_ndcg .96", "18"]])
+    lines = [line.split("   ") for line in re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()]
+    assert [text.strip() for text in lines[0] if text.strip()] == [name.removeprefix(">") for name in header]
+    assert [text.strip() for text in lines[1] if text.strip()] == row
+    whole = "427a8aba   #4 bm25 top_k=3 late_interaction: context_ndcg .96   18"
+    assert "   ".join(lines[3]) == whole
+
+
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
     dataset = replace(measured.run.dataset, notes=("4 links not followed", "3 stand-ins"))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MARGIN = 10
 """Width of a label column, in characters."""
+_NARROWEST = 12
+"""Width to which a left-aligned column of a table can be wrapped, in characters."""
 LOG_WIDTH = 120
 """Line width if the output is not a terminal, in characters."""
 
@@ -164,24 +166,30 @@ class Terminal:
         """Print rows below a header; columns named >NAME are right-aligned and never wrapped.
 
         ``width`` is the maximum width in characters, also in logs; None is the width of the terminal, and no limit in
-        logs.
+        logs. A table that cannot be so narrow is printed as wide as its texts, in lines that the terminal wraps.
         """
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-        for n, name in enumerate(header):
-            right = name.startswith(">")
+        right, names = [name.startswith(">") for name in header], [name.removeprefix(">") for name in header]
+        widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
+        least = [most if fixed else min(_NARROWEST, most) for most, fixed in zip(widths, right, strict=True)]
+        gaps = gap * (len(header) - 1)
+        # Rich crops the cells of a table that is too wide.
+        too_wide = sum(least) + gaps > (width or self.console.width)
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), width=sum(widths) + gaps if too_wide else None)
+        for name, fixed, narrowest in zip(names, right, least, strict=True):
             table.add_column(
-                Text(name.removeprefix(">")),
-                justify="right" if right else "left",
-                no_wrap=right,
+                Text(name),
+                justify="right" if fixed else "left",
+                no_wrap=fixed,
                 overflow="fold",
-                min_width=None if right else min(12, max((len(row[n]) for row in rows), default=0)),
+                min_width=narrowest,
             )
         for row in rows:
             table.add_row(*map(Text, row))
-        self.console.print(table, width=width)
+        self.console.print(table, width=width, crop=False)
 
     def aligned(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows without a header or a label, each column as wide as its widest text."""
