@@ -128,6 +128,17 @@ def test_no_cell_of_a_table_is_cropped_on_a_narrow_terminal(columns: int, monkey
     assert "   ".join(lines[3]) == whole
 
 
+@pytest.mark.parametrize("columns", ["abc", "0", "-5", "²", ""])
+@pytest.mark.parametrize("bars", [True, False])
+def test_a_width_that_is_no_number_above_0_is_the_usual_one(
+    columns: str, bars: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    usual = Terminal(io.StringIO(), bars=bars).width
+    monkeypatch.setenv("COLUMNS", columns)
+    assert Terminal(io.StringIO(), bars=bars).width == usual > 0
+
+
 def test_notes_on_the_dataset_stand_below_it(terminal: Terminal, stream: io.StringIO) -> None:
     measured = result("a")
     dataset = replace(measured.run.dataset, notes=("4 links not followed", "3 stand-ins"))

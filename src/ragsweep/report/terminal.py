@@ -56,7 +56,13 @@ class Terminal:
         self.bars = bars
         file = getattr(stream, "styled", stream)
         # Wide in a log: tables are unreadable at 80 columns.
-        self.console: Console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=None if bars else 1000)
+        self.console: Console = QuietConsole(
+            file=file,
+            highlight=False,
+            soft_wrap=False,
+            width=None if bars else 1000,
+            _environ={**os.environ, "COLUMNS": str(_columns() or "")},
+        )
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:
@@ -132,7 +138,7 @@ class Terminal:
     @property
     def width(self) -> int:
         """The width of tables and sentences, in characters; in a log, the variable COLUMNS or else ``LOG_WIDTH``."""
-        return self.console.width if self.bars else int(os.environ.get("COLUMNS") or LOG_WIDTH)
+        return self.console.width if self.bars else _columns() or LOG_WIDTH
 
     def spent(self, meter: UsageMeter) -> None:
         """Print the cost of this process's calls, and the reasons for failed calls; nothing without calls."""
@@ -208,6 +214,12 @@ class Terminal:
 def discard_output(stream: TextIO) -> None:
     """Redirect a stream without a reader to the null device, so that neither later output nor Python's exit fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _columns() -> int:
+    """Return the variable COLUMNS; 0 if it is not a whole number."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _expected(plan: Plan) -> str:
