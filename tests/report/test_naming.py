@@ -1,5 +1,6 @@
 """Names of configs: what varies among them, short, and never the same for two."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,19 @@ def test_fractions_have_three_digits_and_nothing_else_changes() -> None:
         "k1=1.99 a=0.3 size=1000 v1.2.3 lr=2.35e-05"
     )
     assert rounded("cost=1234.56") == "cost=1235"
+    assert rounded("x=-1234567.5 weights=[0.33333,0.66667] 2.71828") == "x=-1.23e+06 weights=[0.333,0.667] 2.72"
+
+
+@pytest.mark.parametrize(
+    "name", ["docs-2024.10", "model=gpt-4.10", "release=1.10", "x=1.2345_b", "llama3:8.1234", "top_p=1.0", "v=1.2345.6"]
+)
+def test_names_and_versions_are_not_rounded(name: str) -> None:
+    assert rounded(name) == name
+
+
+def test_versions_that_are_one_number_differ() -> None:
+    found = number_configs({0: "model=gpt-4.10", 1: "model=gpt-4.1", 2: "version=1.10", 3: "version=1.1"})
+    assert list(found.values()) == ["#1 model=gpt-4.10", "#2 model=gpt-4.1", "#3 version=1.10", "#4 version=1.1"]
 
 
 @given(st.lists(st.floats(0.001, 1000).map(lambda value: f"alpha={value!r}"), unique=True, min_size=2, max_size=5))

@@ -5,7 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
+_DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
+"""A decimal number that is a whole value: the number of a version, such as gpt-4.10, is a part of a word."""
 _NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60
@@ -78,12 +79,18 @@ def _last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round decimal numbers in a name to ``digits`` significant digits; below a million, keep all integer digits."""
-    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.{max(digits, _whole_digits(number[0]))}g}", name)
+    """Round decimal values in a name to ``digits`` significant digits; below a million, keep all integer digits.
+
+    Values with fewer digits, and numbers within words, such as gpt-4.10, stay as they are.
+    """
+    return _DECIMAL.sub(lambda found: _rounded(found, digits), name)
 
 
-def _whole_digits(number: str) -> int:
-    return len(str(int(abs(float(number))))) if abs(float(number)) < 1e6 else 0
+def _rounded(found: re.Match[str], digits: int) -> str:
+    value = float(found[0])
+    most = max(digits, len(str(int(abs(value))))) if abs(value) < 1e6 else digits
+    # A short number stays as it is written: 1.10 may be a version.
+    return f"{value:.{most}g}" if len(found[1].replace(".", "").lstrip("0")) > most else found[0]
 
 
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
