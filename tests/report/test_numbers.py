@@ -87,6 +87,11 @@ def test_zero_has_no_sign_and_any_other_number_has_its_own(unit: str, value: flo
     assert text.startswith("-") == (value < 0 and digits)
 
 
+def test_a_share_has_two_decimals_and_no_zero_before_them() -> None:
+    shares = (0.9949, 0.995, 0.9951, -0.995, -0.9951, 0.9999999, 1.0)  # the float 0.995 is a little below 0.995
+    assert [number(share) for share in shares] == [".99", ".99", "1.00", "-.99", "-1.00", "1.00", "1.00"]
+
+
 def test_missing_numbers_are_a_dash() -> None:
     assert [number(math.nan), number(math.nan, "ms"), number(-0.0), number(-0.001)] == [NOT_MEASURED] * 2 + [".00"] * 2
     assert [duration(math.nan), spelled(math.inf), ago(math.nan), about(math.nan)] == ["-", "-", "-", "time unknown"]

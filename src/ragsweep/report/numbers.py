@@ -32,7 +32,7 @@ def number(value: float, unit: str = "") -> str:
     if math.isnan(value):
         return NOT_MEASURED
     if not unit and abs(value) <= 1:
-        return f"{value:z.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+        return f"{value:z.2f}".replace("0.", ".", 1)
     value += 0.0
     limits = ((10, ",.0f"), (1, ".1f"), (0.1, ".2f"), (0, ".2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
