@@ -1,5 +1,6 @@
 """`ragsweep list` and `ragsweep show`: sweeps and configs found again by number."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,16 @@ def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys:
     printed = capsys.readouterr().out
     assert "5 of 40 scored questions have ndcg 0" in printed
     assert [f"q{n}:" in printed.replace(" (how-to)", "") for n in range(6)] == [True] * 5 + [False]
+
+
+def test_a_missed_question_has_a_whole_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ranks = {"first_evidence_rank": [2.0, 12.0, 0.0, float("nan"), 1.0]}
+    (run,) = record(tmp_path, scored({"ndcg": [0.0] * 4 + [1.0]}, ranks, name="bm25"))
+    assert show([run, "--missed", "--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"evidence: (.*)", printed) == [
+        "first at rank 2", "first at rank 12", "not retrieved", "not measured"
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None:

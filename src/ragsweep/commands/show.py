@@ -14,7 +14,7 @@ from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, paragraphs
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, funnel_rows, funnel_sentences
-from ragsweep.report.numbers import cell, number
+from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
@@ -131,7 +131,7 @@ def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] |
     rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)
-    where = f"first at rank {number(rank, '-')}" if is_measured and rank > 0 else "not retrieved"
+    where = f"first at rank {rank:,.0f}" if is_measured and rank > 0 else "not retrieved"
     yield f"{counted(evidence, 'piece')} of evidence: {where if is_measured else 'not measured'}"
     chunks = questions.get("context", [[]] * (n + 1))[n] or []
     if chunks:

@@ -8,7 +8,7 @@ from ragsweep.core.plurals import percentage
 from ragsweep.core.results import DROPPED, Result, Summaries
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import number
+from ragsweep.report.numbers import amount
 
 MOST_NAMED = 12
 
@@ -40,7 +40,7 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
         return
     for result in gone[:MOST_NAMED]:
         asked, of, ahead = (result.run.race[key] for key in ("asked", "of", "ahead"))
-        behind = f"; the best is ahead by at least {number(ahead)}" if math.isfinite(ahead) else ""
+        behind = f"; the best is ahead by at least {amount(ahead)}" if math.isfinite(ahead) else ""
         yield Statement(
             "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.run.race
         )

@@ -11,6 +11,7 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, curve_of_best, effects
+from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
@@ -311,6 +312,13 @@ def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
     report = source([grid(GAINS)[0], *dropped])
     assert dict(section(pages.page(report), "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
     assert sweep_document(report, 120).statements[0].text == "k = 3, 5, 10 × b = 1, 2"
+
+
+def test_a_small_lead_in_a_race_is_not_zero() -> None:
+    race = {"asked": 20, "of": 40, "ahead": 0.0004, "rule": "r", "guarantee": "g"}
+    results = [*grid(GAINS)[:2], changed(grid(GAINS)[2], state="DROPPED", race=race)]
+    text = f"{results[2].name}: after 20 of 40 questions; the best is ahead by at least .0004"
+    assert next(race_lines(results)).text == text
 
 
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
