@@ -14,6 +14,7 @@ from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _he
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
+from ragsweep.report.tables import moment
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
@@ -311,6 +312,15 @@ def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
     report = source([grid(GAINS)[0], *dropped])
     assert dict(section(pages.page(report), "asked")[0]["rows"])["Swept"] == "k = 3, 5, 10 × b = 1, 2"
     assert sweep_document(report, 120).statements[0].text == "k = 3, 5, 10 × b = 1, 2"
+
+
+def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_of_the_sweep() -> None:
+    own = [changed(one, started=1_700_000_000.0, ended=1_700_000_012.0) for one in grid(GAINS)]
+    before = changed(config(-0.1, 400, k="1"), name="ffea9bd0#3 k=1", started=1_600_000_000.0, ended=1_700_009_999.0)
+    document = pages.page(source(own, baselines=[before]))
+    assert dict(section(document, "asked")[0]["rows"])["Run"] == moment(1_700_000_000.0)
+    facts = next(one for one in section(document, "details") if one.get("title") == "Environment")
+    assert dict(facts["rows"])["Sweep took"] == "12 s"
 
 
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
