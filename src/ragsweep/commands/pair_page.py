@@ -167,15 +167,14 @@ def _slices(report: PairReport) -> Iterator[Block]:
 
 
 def _history(report: PairReport) -> Iterator[Block]:
-    names = [result.name for result in report.results]
-    names = [name.partition(" ")[2] if name.startswith("#") else name for name in names]
+    signatures = [result.run.signature for result in report.results]
     metric, facts, ledger = report.rows[0]["metric"], report.results[0].run.dataset, open_ledger(report.path)
     found = ledger.summaries(facts.undivided, facts.partition, metric)
     runs: list[tuple[float, list[Summary]]] = []
     for sweep in ledger.sweeps():
-        by_name = dict(found.get(sweep.id, {}).values())
-        if all(name in by_name for name in names):
-            runs.append((sweep.created, [by_name[name] for name in names]))
+        known = {signature: summary for _, summary, signature in found.get(sweep.id, {}).values()}
+        if all(signature in known for signature in signatures):
+            runs.append((sweep.created, [known[signature] for signature in signatures]))
     if len(runs) > 1:
         figure = over_time(metric, [result.name for result in report.results], runs)
         yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")

@@ -170,7 +170,7 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
         if known:
             best = max(known, key=lambda job: goodness(known[job][1]))
-            name = number_configs({job: label for job, (label, _) in known.items()})[best]
+            name = number_configs({job: label for job, (label, *_) in known.items()})[best]
             title, value = sweep_title(sweep), known[best][1]
             past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
         if sweep.id == until:
