@@ -113,6 +113,7 @@ def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:
     assert (metric, "fail" in before, "pass" in after, ideal) == ("solved", True, True, "fail (.90)")
     assert (minimal.split(":")[0], far.split(":")[0]) == ("shown", "not reached")
     assert [item["title"] for item in items["charts"]] == ["Means", "By label", "Response time against quality"]
+    assert items["charts"][1]["note"].endswith("the dotted line is the mean.")
     assert items["cost"][0]["rows"][2][1:3] == ["10.0", "40.0"]
 
 

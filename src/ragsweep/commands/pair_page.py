@@ -134,7 +134,9 @@ def _charts(report: PairReport) -> Iterator[Block]:
         {"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.summaries.groups
     ]
     if boxes:
-        yield Charts(boxes, "A box holds the middle half of the questions; the dotted line is the mean.", "By label")
+        mean = charts.mean_in_boxes(report.results)
+        note = f"A box holds the middle half of the questions; the dotted line is the {mean}."
+        yield Charts(boxes, note, "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
         figure = time_against(report.results, quality, report.milliseconds)
         yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")

@@ -314,6 +314,22 @@ def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
     assert sweep_document(report, 120).statements[0].text == "k = 3, 5, 10 × b = 1, 2"
 
 
+def test_the_mean_in_a_box_plot_is_called_unweighted_if_questions_have_weights() -> None:
+    """The heatmap next to it shows weighted means."""
+    weights = [2.0, 1.0] * (COUNT // 2)
+
+    def weighted(one: Result) -> Result:
+        means = {
+            name: replace(known, value=float(np.average(one.questions[name], weights=weights)))
+            for name, known in one.summaries.metrics.items()
+        }
+        return changed(one, metrics=means, questions=changed_table(one, {"weight": weights}))
+
+    for configs, mean in ((grid(GAINS), "mean"), ([*map(weighted, grid(GAINS))], "unweighted mean")):
+        *_, boxes = section(pages.page(source(configs)), "slices")
+        assert boxes["note"].endswith(f"Dashed: the {mean}.")
+
+
 def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_of_the_sweep() -> None:
     own = [changed(one, started=1_700_000_000.0, ended=1_700_000_012.0) for one in grid(GAINS)]
     before = changed(config(-0.1, 400, k="1"), name="ffea9bd0#3 k=1", started=1_600_000_000.0, ended=1_700_009_999.0)

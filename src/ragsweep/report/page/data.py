@@ -172,7 +172,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     if few and view.metric in few[0].questions:
         yield Charts(
             [{"label": label, "figure": charts.boxes(few, label, view.metric)} for label in labels],
-            f"The spread of {view.metric} over the questions. Dashed: the mean.",
+            f"The spread of {view.metric} over the questions. Dashed: the {charts.mean_in_boxes(few)}.",
         )
 
 
