@@ -140,6 +140,23 @@ def test_history_has_the_sweeps_with_configs_of_the_same_signatures(tmp_path: Pa
     assert [trace["y"] for trace in block.options[0]["figure"]["data"]] == [[0.25, 0.75]] * 2
 
 
+def test_charts_of_quality_show_no_cost(tmp_path: Path) -> None:
+    """Tokens have more distinct values than successes, but less of them is better."""
+    made = scored({"solved": [0.0, 1.0] * 20, "context_tokens": drawn(500)}, {"category": CATEGORY})
+    tokens = replace(made.summaries.metrics["context_tokens"], unit="tokens", higher_is_better=False)
+    steps = [json.dumps({"retrieve": {"ms": 5.0}})] * 40
+    made = changed(made, metrics={**made.summaries.metrics, "context_tokens": tokens},
+                   questions=changed_table(made, {"steps": steps}))  # fmt: skip
+    results = changed(made, name="a"), changed(made, name="b")
+    record(tmp_path, *results)
+    names = ["context_tokens", "solved"]
+    report = PairReport(conclude_pair(results, names, Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    (section,) = [one for one in pair_document(report).sections if one.key == "charts"]
+    shown = {block.title: block.options for block in section.blocks if isinstance(block, Charts)}
+    for title in ("By label", "Response time against quality"):
+        assert [one["figure"]["layout"]["yaxis"]["title"]["text"] for one in shown[title]] == ["solved"]
+
+
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:
     counts = Counter({("tls", "tls"): 3, ("tls", ""): 1, ("", "acl"): 2})
     [trace] = confusion(counts)["data"]
