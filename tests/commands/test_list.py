@@ -14,6 +14,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run
+from ragsweep.sweep.concluding.summarise import recorded_sweeps
 from support.results import a_result, changed, drawn, record, record_sweep, refuse, scored
 
 PARENT = "feed" * 8
@@ -39,6 +40,22 @@ def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys:
     assert "top_k" in sweep
     assert "#2 top_k=5: ndcg .60" in sweep
     assert "bm25" in printed
+
+
+def test_the_best_of_configs_with_different_objectives_is_by_the_metric_that_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mean of .97 is of a metric that only the second config has, by which the sweep cannot decide."""
+    plain = scored({"ndcg": drawn(0.6)}, name="llm=none")
+    answering = scored({"success_rate": drawn(0.97), "ndcg": drawn(0.5)}, name="llm=on", config={"headline": ["ndcg"]})
+    for parent, results in (("a" * 32, (plain, answering)), ("b" * 32, (answering, plain))):
+        record_sweep(tmp_path, parent, *results)
+    assert list_runs(["--path", str(tmp_path)]) == 0
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert "#1 llm=none: ndcg .60" in first
+    assert "#2 llm=none: ndcg .60" in second
+    past = [one for one, _ in recorded_sweeps(Ledger(tmp_path))]
+    assert [(one.best, one.summary.name) for one in past] == [("#1 llm=none", "ndcg"), ("#2 llm=none", "ndcg")]
 
 
 def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,14 +11,15 @@ import pytest
 from scipy import stats
 
 from ragsweep.commands.compare import compare
-from ragsweep.commands.pair_page import confusion
+from ragsweep.commands.pair_page import confusion, pair_document
 from ragsweep.commands.pair_report import PairReport
 from ragsweep.core.results import TargetResult
+from ragsweep.report.document import Charts
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.intervals import bootstrap_interval, student_interval
-from support.results import changed, changed_table, drawn, record, scored
+from support.results import changed, changed_table, drawn, record, record_sweep, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
 BEFORE = [min(max(one, 0), 1) for one in drawn(0.4)]
@@ -112,7 +113,48 @@ def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:
     assert (metric, "fail" in before, "pass" in after, ideal) == ("solved", True, True, "fail (.90)")
     assert (minimal.split(":")[0], far.split(":")[0]) == ("shown", "not reached")
     assert [item["title"] for item in items["charts"]] == ["Means", "By label", "Response time against quality"]
+    assert items["charts"][1]["note"].endswith("the dotted line is the mean.")
     assert items["cost"][0]["rows"][2][1:3] == ["10.0", "40.0"]
+
+
+def test_history_has_the_sweeps_with_configs_of_the_same_signatures(tmp_path: Path) -> None:
+    """A config of the same name can have other settings; one with another name can be the same config."""
+
+    def sweep(parent: str, names: tuple[str, str], signatures: str, value: float) -> list[Any]:
+        made = [
+            scored({"ndcg": [value, value]}, name=name, signature=signature)
+            for name, signature in zip(names, signatures, strict=True)
+        ]
+        record_sweep(tmp_path, parent * 32, *made)
+        return made
+
+    sweep("a", ("bm25", "vector"), "12", 0.25)
+    sweep("b", ("bm25", "vector"), "34", 0.5)
+    results = sweep("c", ("k=1 bm25", "k=1 vector"), "12", 0.75)
+    results = [changed(one, name=f"#{n} {one.name}") for n, one in enumerate(results, 1)]
+    family = Family(results)
+    report = PairReport(conclude_pair(results, ["ndcg"], family, RunLabels((), ("", ""))), str(tmp_path))
+    (history,) = [one for one in pair_document(report).sections if one.key == "history"]
+    (block,) = history.blocks
+    assert isinstance(block, Charts)
+    assert [trace["y"] for trace in block.options[0]["figure"]["data"]] == [[0.25, 0.75]] * 2
+
+
+def test_charts_of_quality_show_no_cost(tmp_path: Path) -> None:
+    """Tokens have more distinct values than successes, but less of them is better."""
+    made = scored({"solved": [0.0, 1.0] * 20, "context_tokens": drawn(500)}, {"category": CATEGORY})
+    tokens = replace(made.summaries.metrics["context_tokens"], unit="tokens", higher_is_better=False)
+    steps = [json.dumps({"retrieve": {"ms": 5.0}})] * 40
+    made = changed(made, metrics={**made.summaries.metrics, "context_tokens": tokens},
+                   questions=changed_table(made, {"steps": steps}))  # fmt: skip
+    results = changed(made, name="a"), changed(made, name="b")
+    record(tmp_path, *results)
+    names = ["context_tokens", "solved"]
+    report = PairReport(conclude_pair(results, names, Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    (section,) = [one for one in pair_document(report).sections if one.key == "charts"]
+    shown = {block.title: block.options for block in section.blocks if isinstance(block, Charts)}
+    for title in ("By label", "Response time against quality"):
+        assert [one["figure"]["layout"]["yaxis"]["title"]["text"] for one in shown[title]] == ["solved"]
 
 
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:

@@ -107,6 +107,20 @@ def test_page_sorts_by_the_numbers_behind_the_cells_or_else_by_their_text() -> N
     assert valued["marked"] == [True, False, False]
 
 
+def test_page_sorts_dates_by_time_and_puts_p_values_below_a_bound_first() -> None:
+    rows = [
+        ("2026-11-29 09:35", "2026-W48", "p .500"),
+        ("2026-02-01 23:59", "2026-W05", "p < .001"),
+        ("2025-12-31 00:00", "2026-W01", "p 1.000"),
+        ("-", "", "p -"),
+    ]
+    (table,) = items(Table(("when", "week", "Wilcoxon"), rows))
+    when, week, p = (list(column) for column in zip(*table["keys"], strict=True))
+    assert when == ["2026-11-29 09:35", "2026-02-01 23:59", "2025-12-31 00:00", None]
+    assert week == ["2026-w48", "2026-w05", "2026-w01", None]
+    assert p == [0.5, 0.0, 1.0, None]
+
+
 def test_page_leaves_out_empty_blocks_and_sections_and_masks_secrets() -> None:
     assert items(lines(), notes([]), Charts([{"label": "", "figure": {}}]), Widget({"kind": "browser"})) == [
         {"kind": "charts", "title": "", "note": "", "options": [{"label": "", "figure": {}}]},

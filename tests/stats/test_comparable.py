@@ -45,6 +45,17 @@ def test_a_part_without_an_option_of_its_own_is_named_by_its_class() -> None:
     assert (factor.name, factor.before, factor.after) == ("retriever.index", "Flat", "Hnsw")
 
 
+def test_a_list_of_options_with_the_values_of_one_option_is_no_factor() -> None:
+    """`metrics=[retrieval,answers]` is no parameter, but has the same metrics as `metrics=retrieval` with an LLM."""
+    one, other = config(metrics="retrieval"), config()
+    found = {"mrr": {"_target_": "x.Mrr"}, "f1": {"_target_": "x.F1"}}
+    both = [changed(result, config={**result.run.config, "metrics": found}) for result in (one, other)]
+    assert factors(*both) == ()
+    assert factor_values(both) == [{}, {}]
+    fewer = changed(other, config={**other.run.config, "metrics": {"mrr": {"_target_": "x.Mrr"}}})
+    assert [str(factor) for factor in factors(both[0], fewer)] == ["metrics retrieval -> -"]
+
+
 def test_what_cannot_change_a_score_is_no_factor() -> None:
     assert factors(config(), config(store__path="elsewhere", objective="mrr", plan="false")) == ()
     assert [one.name for one in factors(config(planner="a"), config(planner="b"))] == ["planner"]  # begins like plan

@@ -33,7 +33,7 @@ from ragsweep.parts.retrievers import HybridRrf, Vector
 from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.context_effect import Success
-from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
+from ragsweep.stats.funnel import INDEX, RERANKING, Counterfactual, Funnel, funnel
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, padded
 from support.results import changed, changed_table
 
@@ -227,3 +227,18 @@ def test_the_highest_scores_of_irrelevant_first_chunks_are_listed() -> None:
     assert [(one.question, one.chunk, one.usual) for one in found.phantoms] == [("b", "y", 0.6)]
     assert any("1 irrelevant chunk first" in sentence for sentence in funnel_sentences(found))
     assert json.dumps(asdict(found))
+
+
+def test_sentences_state_the_evidence_that_would_leave_because_the_gain_is_net_of_it() -> None:
+    """9 of 159 pieces are a recall of .057, but 4 leave: 5 of 159 are .031."""
+
+    def sentence(change: str, to: str, dropped: int) -> str:
+        found = Counterfactual(change, to, 5, 9, dropped, 0.9, (9 - dropped) / 159)
+        return next(iter(funnel_sentences(Funnel("a", 5, 53, 159, 0.8, (), {}, {}, 0, counterfactuals=(found,)))))
+
+    perfect = "A perfect reranker would bring 9 pieces of evidence into the context"
+    assert sentence(RERANKING, "perfect", 4) == f"{perfect}, and 4 would leave it: at most +.031 recall@5."
+    assert sentence(RERANKING, "perfect", 0) == f"{perfect}: at most +.057 recall@5."
+    exact = "Exact search would bring 9 pieces of evidence into the first 5 of the retriever"
+    assert sentence(INDEX, "", 4) == f"{exact}, and 4 would leave them: +.031 recall@5."
+    assert sentence(INDEX, "", 0) == f"{exact}: +.057 recall@5."

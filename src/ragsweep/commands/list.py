@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
-from ragsweep.core.results import COMPLETE, Failure, Result, objectives
+from ragsweep.core.results import COMPLETE, Failure, Result, Summary, objectives
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import number
@@ -68,7 +68,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         questions = counts_range(one.run.dataset.questions for one in results) if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
-        best = f"{found[0]}: {_value(found[1])}" if (found := best_of(records)) else ""
+        best = f"{found[0]}: {_value(found[2])}" if (found := best_of(records)) else ""
         yield sweep.created, [*named, configs, questions, best, sweep.status.lower()]
 
 
@@ -80,7 +80,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
             started = outcome.started
         else:
             started = outcome.run.started
-            questions, value = f"{outcome.run.dataset.questions:,}", _value(outcome)
+            questions, value = f"{outcome.run.dataset.questions:,}", _first_value(outcome)
             status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
         name = _named(names, f"record {record.id}")
         yield started, [(record.run or "-")[:8], name, moment(started), outcome.name, "1", questions, value, status]
@@ -92,7 +92,11 @@ def _named(names: Mapping[str, str], target: str) -> str:
     return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
 
 
-def _value(result: Result) -> str:
+def _first_value(result: Result) -> str:
     measured = result.summaries.metrics
     summary = next((measured[name] for name in objectives(result.run.config) if name in measured), None)
-    return f"{summary.name} {number(summary.value, summary.unit)}" if summary and math.isfinite(summary.value) else ""
+    return _value(summary) if summary else ""
+
+
+def _value(summary: Summary) -> str:
+    return f"{summary.name} {number(summary.value, summary.unit)}" if math.isfinite(summary.value) else ""

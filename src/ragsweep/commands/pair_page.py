@@ -134,7 +134,9 @@ def _charts(report: PairReport) -> Iterator[Block]:
         {"label": label, "figure": charts.boxes(report.results, label, quality)} for label in before.summaries.groups
     ]
     if boxes:
-        yield Charts(boxes, "A box holds the middle half of the questions; the dotted line is the mean.", "By label")
+        mean = charts.mean_in_boxes(report.results)
+        note = f"A box holds the middle half of the questions; the dotted line is the {mean}."
+        yield Charts(boxes, note, "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
         figure = time_against(report.results, quality, report.milliseconds)
         yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")
@@ -146,9 +148,11 @@ def _charts(report: PairReport) -> Iterator[Block]:
 def _quality(report: PairReport) -> str:
     """Return the metric in which the candidate has the most distinct scores, because it makes the clearest chart.
 
-    Metrics named ``answer_*`` or ``latency_*`` are ignored; if there is no other metric, return the first.
+    Metrics named ``answer_*``, and costs (metrics with a unit, or of which less is better) are ignored; if there is no
+    other metric, return the first.
     """
-    names: list[str] = [row["metric"] for row in report.rows if not row["metric"].startswith(("answer_", "latency_"))]
+    rows = (row for row in report.rows if row["higher_is_better"] and not row["unit"])
+    names: list[str] = [row["metric"] for row in rows if not row["metric"].startswith("answer_")]
     different = report.results[1].questions
     return max(names, key=lambda name: len(set(different[name])), default=str(report.rows[0]["metric"]))
 
@@ -167,15 +171,14 @@ def _slices(report: PairReport) -> Iterator[Block]:
 
 
 def _history(report: PairReport) -> Iterator[Block]:
-    names = [result.name for result in report.results]
-    names = [name.partition(" ")[2] if name.startswith("#") else name for name in names]
+    signatures = [result.run.signature for result in report.results]
     metric, facts, ledger = report.rows[0]["metric"], report.results[0].run.dataset, open_ledger(report.path)
     found = ledger.summaries(facts.undivided, facts.partition, metric)
     runs: list[tuple[float, list[Summary]]] = []
     for sweep in ledger.sweeps():
-        by_name = dict(found.get(sweep.id, {}).values())
-        if all(name in by_name for name in names):
-            runs.append((sweep.created, [by_name[name] for name in names]))
+        known = {signature: summary for _, summary, signature in found.get(sweep.id, {}).values()}
+        if all(signature in known for signature in signatures):
+            runs.append((sweep.created, [known[signature] for signature in signatures]))
     if len(runs) > 1:
         figure = over_time(metric, [result.name for result in report.results], runs)
         yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")

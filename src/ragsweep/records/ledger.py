@@ -184,9 +184,9 @@ class Ledger:
         """Return the records of finished results on the tune questions of the golden set with this digest."""
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
-    def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary]]]:
-        """Return the summaries of a metric in finished configs on a golden set: sweep -> job -> name and summary."""
-        found: dict[str, dict[int, tuple[str, Summary]]] = {}
+    def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
+        """Return a metric's summaries in finished configs on a golden set: sweep -> job -> name, summary, signature."""
+        found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
             for (sweep,) in connection.execute(query, (golden, partition)).fetchall():
@@ -194,7 +194,7 @@ class Ledger:
                     of = (row["golden"], row["partition"], row["kind"], row["status"])
                     if of == (golden, partition, CONFIG, "finished"):
                         known = decode_summary(read_encoded(connection, row).text, metric)
-                        found.setdefault(sweep, {}).update({row["job"]: known} if known else {})
+                        found.setdefault(sweep, {}).update({row["job"]: (*known, row["signature"])} if known else {})
         return found
 
     def mark_tracked(self, record: int, run: str) -> None:

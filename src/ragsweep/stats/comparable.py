@@ -77,7 +77,15 @@ def computed_otherwise(one: Run, other: Run) -> bool:
 def differing_parameters(one: Run, other: Run) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
     names = filter(changes_scores, sorted({*one.parameters, *other.parameters}))
-    return [name for name in names if one.parameters.get(name) != other.parameters.get(name)]
+    return [name for name in names if _differs((one, other), name)]
+
+
+def _differs(runs: Sequence[Run], name: str) -> bool:
+    """Return whether a parameter differs; a list of options is no parameter, but may be equal to a single option."""
+    texts = {run.parameters.get(name) for run in runs}
+    first, *others = (_node(run.config, name) for run in runs)
+    same = first is not None and all(one == first for one in others)
+    return len(texts - {None}) > 1 or (len(texts) > 1 and not same)
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -110,7 +118,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 def _varying(results: Sequence[Result]) -> list[str]:
     """List the parameters and parts that differ between configs, each part before its own parameters."""
     names = dict.fromkeys(name for result in results for name in result.run.parameters if changes_scores(name))
-    varying = {name for name in names if len({result.run.parameters.get(name) for result in results}) > 1}
+    varying = {name for name in names if _differs([result.run for result in results], name)}
     parts = {part for name in varying for part in _parents(name)}
     varying |= {part for part in parts if len({_kind(result.run.config, part) for result in results}) > 1}
     order = {name: n for n, name in enumerate(names)}
@@ -124,10 +132,16 @@ def _parents(name: str) -> list[str]:
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
     """Return the class that a config node names; "" if it names none, None if it is absent or not a mapping."""
+    node = _node(config, path)
+    return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
+
+
+def _node(config: Mapping[str, Any], path: str) -> Any:
+    """Return the value of a config's key; None if it is absent."""
     node: Any = config
     for word in path.split("."):
         node = node.get(word) if isinstance(node, Mapping) else None
-    return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
+    return node
 
 
 def _factor_value(run: Run, part: str) -> str:

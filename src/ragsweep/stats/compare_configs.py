@@ -132,12 +132,10 @@ def compare_configs(
     results = [result for result in results if result.run.state in (COMPLETE, PARTIAL)]
     if reason := _reason_incomparable(results, left_out):
         return NoComparison(reason)
-    config = results[0].run.config
-    names = dict.fromkeys([*shown_metrics(config), *judged_metrics(results[0])])
-    measured = [name for name in names if name and all(name in result.summaries.metrics for result in results)]
+    measured = _measured_in_all(results)
     skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
     usable = [name for name in measured if name not in skipped]
-    for objective in objectives(config):
+    for objective in objectives(results[0].run.config):
         if objective not in measured:
             skipped[objective] = "it was not measured for every config"
     if not usable:
@@ -160,6 +158,20 @@ def compare_configs(
         return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
     except InputError as fault:
         return NoComparison(str(fault))
+
+
+def deciding_metric(results: Sequence[Result]) -> str:
+    """Return the metric by which a sweep decides: without a comparable one, the first objective, or "" if none is."""
+    results = [result for result in results if result.run.state in (COMPLETE, PARTIAL)]
+    if not results:
+        return ""
+    usable = (name for name in _measured_in_all(results) if not _reason_not_compared(results, name))
+    return next(usable, next(iter(objectives(results[0].run.config)), ""))
+
+
+def _measured_in_all(results: Sequence[Result]) -> list[str]:
+    names = dict.fromkeys([*shown_metrics(results[0].run.config), *judged_metrics(results[0])])
+    return [name for name in names if name and all(name in result.summaries.metrics for result in results)]
 
 
 def _compare(

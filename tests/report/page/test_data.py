@@ -15,6 +15,7 @@ from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
+from ragsweep.report.tables import moment
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
@@ -319,6 +320,31 @@ def test_a_small_lead_in_a_race_is_not_zero() -> None:
     results = [*grid(GAINS)[:2], changed(grid(GAINS)[2], state="DROPPED", race=race)]
     text = f"{results[2].name}: after 20 of 40 questions; the best is ahead by at least .0004"
     assert next(race_lines(results)).text == text
+
+
+def test_the_mean_in_a_box_plot_is_called_unweighted_if_questions_have_weights() -> None:
+    """The heatmap next to it shows weighted means."""
+    weights = [2.0, 1.0] * (COUNT // 2)
+
+    def weighted(one: Result) -> Result:
+        means = {
+            name: replace(known, value=float(np.average(one.questions[name], weights=weights)))
+            for name, known in one.summaries.metrics.items()
+        }
+        return changed(one, metrics=means, questions=changed_table(one, {"weight": weights}))
+
+    for configs, mean in ((grid(GAINS), "mean"), ([*map(weighted, grid(GAINS))], "unweighted mean")):
+        *_, boxes = section(pages.page(source(configs)), "slices")
+        assert boxes["note"].endswith(f"Dashed: the {mean}.")
+
+
+def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_of_the_sweep() -> None:
+    own = [changed(one, started=1_700_000_000.0, ended=1_700_000_012.0) for one in grid(GAINS)]
+    before = changed(config(-0.1, 400, k="1"), name="ffea9bd0#3 k=1", started=1_600_000_000.0, ended=1_700_009_999.0)
+    document = pages.page(source(own, baselines=[before]))
+    assert dict(section(document, "asked")[0]["rows"])["Run"] == moment(1_700_000_000.0)
+    facts = next(one for one in section(document, "details") if one.get("title") == "Environment")
+    assert dict(facts["rows"])["Sweep took"] == "12 s"
 
 
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:

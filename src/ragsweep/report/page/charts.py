@@ -31,7 +31,7 @@ from ragsweep.report.page.figures import (
     with_unit,
 )
 from ragsweep.report.sweep_report import PastSweep
-from ragsweep.report.tables import count_scored, goodness
+from ragsweep.report.tables import count_scored, goodness, weighted_note
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 
@@ -203,6 +203,11 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": {"title": {"text": title}}, "height": 400}
     layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
     return {"data": traces, "layout": layout}
+
+
+def mean_in_boxes(results: Sequence[Result]) -> str:
+    """Name the mean that `boxes` draws: plotly computes it without the weights of the questions."""
+    return "unweighted mean" if weighted_note(results[0]) else "mean"
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:

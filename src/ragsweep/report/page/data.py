@@ -79,7 +79,7 @@ def _asked(view: PageView) -> Iterator[Block]:
     limits = {name: limit for name, limit in given.items() if limit is not None}
     facts += [("Constraints", ", ".join(f"{name} {limit:g}" for name, limit in limits.items()))] if limits else []
     facts += [("Search", f"{view.report.sampler}, {len(view.report.results):,} configs")] if view.report.sampler else []
-    started = min(one.run.started for one in view.results)
+    started = min((one.run.started for one in view.report.shown), default=0.0)
     if started:
         facts.append(("Run", moment(started)))
     yield lines(starmap(Statement, facts))
@@ -172,7 +172,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     if few and view.metric in few[0].questions:
         yield Charts(
             [{"label": label, "figure": charts.boxes(few, label, view.metric)} for label in labels],
-            f"The spread of {view.metric} over the questions. Dashed: the mean.",
+            f"The spread of {view.metric} over the questions. Dashed: the {charts.mean_in_boxes(few)}.",
         )
 
 
@@ -208,4 +208,4 @@ def _details(view: PageView) -> Iterator[Block]:
     if view.compared and view.compared.left_out:
         yield Table(["config", "why"], list(view.compared.left_out), "", "Not compared")
     yield from details.latency(view.chosen)
-    yield from details.environment(view.results)
+    yield from details.environment(view.report.shown)

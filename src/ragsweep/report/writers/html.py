@@ -3,6 +3,7 @@
 import base64
 import gzip
 import html
+import math
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -11,12 +12,13 @@ from typing import Any
 
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Statements, Table, Widget, texts
-from ragsweep.report.numbers import NOT_MEASURED
+from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import to_json
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters in JSON that could end a script element, or a line of a script."""
-_AMOUNT = re.compile(r"^(?:x )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.])")
+_AMOUNT = re.compile(r"^(?:x |p )?(< )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.]|-\d\d-|-W)")
+"""Matches an amount, a ratio or a p-value, but neither a date nor a week, which sort by their text."""
 
 Item = dict[str, Any]
 
@@ -65,10 +67,13 @@ def _table(table: Table) -> Item:
 
 
 def _sort_key(text: str) -> float | str | None:
-    """Return the sort key of a cell: its leading number, else its case-folded text; None if empty or unmeasured."""
+    """Return the sort key of a cell: its leading number, else its case-folded text; None if empty or unmeasured.
+
+    The key of a p-value below a bound is 0, which is less than that of any other p-value.
+    """
     if amount := _AMOUNT.match(text):
-        return float(amount[1].replace(",", ""))
-    return None if text in ("", NOT_MEASURED) else text.casefold()
+        return 0.0 if amount[1] else float(amount[2].replace(",", ""))
+    return None if text in ("", NOT_MEASURED, chance(math.nan)) else text.casefold()
 
 
 def _statements(block: Statements) -> Item:

@@ -16,6 +16,7 @@ from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import number_configs
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import goodness
+from ragsweep.stats.compare_configs import deciding_metric
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
@@ -169,7 +170,7 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
         if known:
             best = max(known, key=lambda job: goodness(known[job][1]))
-            name = number_configs({job: label for job, (label, _) in known.items()})[best]
+            name = number_configs({job: label for job, (label, *_) in known.items()})[best]
             title, value = sweep_title(sweep), known[best][1]
             past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
         if sweep.id == until:
@@ -178,17 +179,17 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 
 
 def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
-    """Return a sweep's best config by its first objective: the numbered name, the result and the objective's summary.
+    """Return a sweep's best config by its deciding metric: the numbered name, the result and the metric's summary.
 
-    Configs that are not completely evaluated, or have no value of the objective, are ignored. Configs that refuse every
+    Configs that are not completely evaluated, or have no value of the metric, are ignored. Configs that refuse every
     answerable question are ignored too, unless all the remaining configs do. Return None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
+    metric = deciding_metric([record.outcome for record in records if isinstance(record.outcome, Result)])
     valued = [
         (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
         for record in records
         if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
-        for metric in objectives(record.outcome.run.config)[:1]
         if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
     ]
     answering = [one for one in valued if not refuses_all(one[1])]
