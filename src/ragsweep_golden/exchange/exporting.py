@@ -88,7 +88,7 @@ def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     labels = relevant_evidence(entry)
     record = {
-        "user_input": entry["question"],
+        "user_input": entry["question"] or " ",  # an import takes an empty text as no question
         "reference": entry.get("reference"),
         "reference_contexts": [context(label, corpus) for label in labels],
         "reference_context_ids": [label["document"] for label in labels],
