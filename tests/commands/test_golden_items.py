@@ -129,6 +129,21 @@ def test_critical_questions_are_in_the_mini_set_in_any_case(folder: Path, capsys
     assert {f"q{n}" for n in dull} <= set(chosen)
 
 
+def test_decomposed_ids_are_those_of_the_sweeps(tmp_path: Path) -> None:
+    """``e`` and a combining accent in the files of the user, one letter in the sweeps."""
+    golden, mini, listed = (tmp_path / name for name in ("golden.jsonl", "mini.jsonl", "ids.txt"))
+    composed = {"question_id": [f"\u00e9{n}" for n in range(40)]}
+    made = [changed(one, questions=one.questions.with_columns(composed)) for one in configs()]
+    record_sweep(tmp_path, "aaaa" * 8, *made)
+    golden.write_text(golden_lines(40).replace('"id": "q', '"id": "e\u0301'), "utf-8")
+    listed.write_text("e\u03017\n", "utf-8")
+    options = ["aaaa", "--golden", str(golden), "--mini", str(mini), "--critical", str(listed)]
+    assert items([*options, "--share", ".1", "--path", str(tmp_path)]) == 0
+    lines = mini.read_text("utf-8").splitlines(keepends=True)
+    assert len(lines) == 4
+    assert golden.read_text("utf-8").splitlines(keepends=True)[7] in lines
+
+
 def test_weighted_questions_choose_the_mini_set_by_their_weights(tmp_path: Path) -> None:
     weights = [100.0 if n == 7 else 1.0 for n in range(40)]
     made = []

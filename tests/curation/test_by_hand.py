@@ -56,6 +56,14 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
 
 
+def test_an_edited_question_is_not_added_again(tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
+    path.write_text(json.dumps(entry | {"question": "Of what height is it?"}))
+    with pytest.raises(InputError, match=r"golden.jsonl:1: already has this question"):
+        add_entry(path, entry)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_adding_to_a_file_that_is_not_plain_json_lines_is_refused(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "golden.jsonl"

@@ -122,6 +122,22 @@ def test_a_table_keeps_its_columns(given: list[dict[str, Any]]) -> None:
     assert exported.lost["references"] == sum("references" in entry for entry in given)
 
 
+def test_a_table_in_which_all_starts_or_grades_are_0_keeps_them(tmp_path: Path) -> None:
+    label = {"document": "a yew", "anchor": "The yew", "start": 0, "grade": 0}
+    exported = export_table([{"id": "q1", "question": "How?", "evidence": [label]}])
+    assert exported.files[""].splitlines() == ["id,question,document,anchor,start,grade", "q1,How?,a yew,The yew,0,0"]
+    (entry,) = import_file(write(tmp_path, exported, "set.csv"), "csv", None).entries
+    assert entry["evidence"] == [label]
+
+
+@pytest.mark.parametrize("name", ["csv", "ragas"])
+def test_an_empty_question_is_imported_again(name: str, tmp_path: Path) -> None:
+    given = [{"id": "q1", "question": "", "answerable": False}, {"id": "q2", "question": "Why?"}]
+    exported = export_table(given) if name == "csv" else export_records(name, given, None, lines=True)
+    found = import_file(write(tmp_path, exported, f"set.{'csv' if name == 'csv' else 'jsonl'}"), "auto", None)
+    assert [read(entry).text for entry in found.entries] == ["", "Why?"]
+
+
 def without(labels: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: label for name, label in labels.items() if name not in names}
 

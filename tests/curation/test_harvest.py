@@ -59,6 +59,11 @@ def test_equal_words_are_one_question_and_the_set_has_its_own() -> None:
     assert found == ([Asked("how tall is it", 4), Asked("Is it pale?", 2)], 3, 1, 0)
 
 
+def test_an_edited_question_is_not_added_again() -> None:
+    (entry,) = as_entries([Asked("zebra?", 1)], CHUNKS, False)
+    assert choose(["Zebra"], [entry | {"question": "Which zebra?"}], None) == ([], 1, 1, 0)
+
+
 VECTORS = {
     "how tall is it": [1.0, 0.0],
     "Is it pale?": [0.96, 0.28],

@@ -184,6 +184,16 @@ def test_dates_and_numbers_of_yaml_are_texts_and_repeated_references_cost_nothin
     assert (entry["reference"], entry["notes"]) == ("1984", "on: 2024-01-01")
 
 
+def test_a_relation_between_results_of_label_studio_is_ignored(tmp_path: Path) -> None:
+    answer = {"id": "r1", "from_name": "reference", "type": "textarea", "value": {"text": [A]}}
+    span = {"id": "r2", "from_name": "mark", "type": "labels", "value": {"start": 0, "text": ALDER, "labels": ["x"]}}
+    relation = {"from_id": "r1", "to_id": "r2", "type": "relation", "direction": "right", "labels": ["y"]}
+    task = {"id": 1, "data": {"question": Q}, "annotations": [{"result": [relation, answer, span]}]}
+    (tmp_path / "tasks.json").write_text(json.dumps([task]))
+    (entry,) = import_file(tmp_path / "tasks.json", "auto", CORPUS).entries
+    assert (entry["question"], entry["reference"], len(entry["evidence"])) == (Q, A, 1)
+
+
 NESTED = {"turn": {"asked": Q, "good": A}, "answer": SAID, "contexts": [YEW], "page.name": "alder.md", "team": "docs"}
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -158,7 +159,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
     """
     faults, chosen = Faults(), dict[str, None]()
     for where, line in read_lines(path, faults):
-        name = line.strip()
+        name = unicodedata.normalize("NFC", line.strip())
         if name.startswith("#"):
             continue
         if name not in known:

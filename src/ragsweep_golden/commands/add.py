@@ -148,13 +148,13 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 
 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file, or merge it into the existing entry with the same question.
+    """Add an entry to a golden file, or merge it into the existing entry with the same question or id.
 
     Raises InputError as ``read_file`` does, and if the existing entry has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
     for number, (other, question) in enumerate(read):
-        if question.text == entry["question"]:
+        if question.text == entry["question"] or question.id == entry["id"]:  # the text may have been edited since
             if not lacks_evidence(other):
                 way = "edit that entry, or rephrase the new question"
                 raise InputError(f'{question.where}: already has this question, as "{question.id}"; {way}')

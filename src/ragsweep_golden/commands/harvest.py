@@ -103,8 +103,9 @@ def find_question(value: Any) -> str:
 def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Return the questions of a log that are not in a golden set, with counts; questions without words are ignored.
 
-    Questions with the same words are merged. With ``embed``, a function from texts to unit vectors, near-duplicates are
-    merged too, and near-duplicates of questions of the set are dropped.
+    Questions with the same words are merged. A question of an earlier harvest is known by its id if its text in the set
+    was edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged too, and
+    near-duplicates of questions of the set are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:
@@ -112,7 +113,10 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
             spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
     asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
     known = {normal_words(str(entry.get("question"))) for entry in entries}
-    new = [one for one, words in zip(asked, spellings, strict=True) if words not in known]
+    ids = {entry.get("id") for entry in entries}
+    new = [
+        one for one, words in zip(asked, spellings, strict=True) if words not in known and _log_id(one.text) not in ids
+    ]
     new.sort(key=lambda one: -one.times)
     kept = _without_copies(new, entries, embed) if embed else new
     return Harvest(kept, len(asked), len(asked) - len(new), len(new) - len(kept))
@@ -121,6 +125,10 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
 def normal_words(text: str) -> str:
     """Return the words of a text in lower case, without punctuation, separated by single spaces."""
     return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _log_id(text: str) -> str:
+    return content_hash(["log", normal_words(text)])[:16]
 
 
 def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed) -> list[Asked]:
@@ -154,7 +162,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
         how = "evidence proposed by BM25" if found else "no document contains any of its words"
         entry = {
             "schema_version": SCHEMA_VERSION,
-            "id": content_hash(["log", normal_words(one.text)])[:16],
+            "id": _log_id(one.text),
             "question": one.text,
             **found,
             **({"weight": one.times} if has_weights else {}),

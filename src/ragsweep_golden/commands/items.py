@@ -1,6 +1,7 @@
 """``ragsweep golden items``: report from past sweeps which questions of a golden set discriminate between configs."""
 
 import argparse
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,8 @@ def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     """
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))
-    places = {str(row.values.get("id", row.values.get("_id"))): row.where for row in read_rows(golden, faults)}
+    ids = {row.where: str(row.values.get("id", row.values.get("_id"))) for row in read_rows(golden, faults)}
+    places = {unicodedata.normalize("NFC", name): where for where, name in ids.items()}  # as in the sweeps
     for name in sorted(chosen - places.keys()):
         faults.add(str(golden), f'no line has the id "{name}" of the sweeps; --golden must be their golden set')
     faults.raise_any()

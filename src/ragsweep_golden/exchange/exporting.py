@@ -88,7 +88,7 @@ def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     labels = relevant_evidence(entry)
     record = {
-        "user_input": entry["question"],
+        "user_input": entry["question"] or " ",  # an import takes an empty text as no question
         "reference": entry.get("reference"),
         "reference_contexts": [context(label, corpus) for label in labels],
         "reference_context_ids": [label["document"] for label in labels],
@@ -166,7 +166,7 @@ def export_table(entries: Sequence[Entry]) -> Exported:
     named = dict.fromkeys(name for entry in entries for name in labels_as_texts(entry) if name not in own)
     notes = Counter[str]()
     rows = [row for entry in entries for row in _rows(entry, notes)]
-    columns = [name for name in (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS) if any(row.get(name) for row in rows)]
+    columns = [name for name in (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS) if any(is_filled(row.get(name)) for row in rows)]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(["id", "question", *columns, *named])), extrasaction="ignore")
     writer.writerow({name: harmless_cell(name) for name in writer.fieldnames})

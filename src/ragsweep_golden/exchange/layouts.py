@@ -63,7 +63,9 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
     answers: dict[str, list[Any]] = {}
     for one in done or decoded(record.get("predictions")) or ():
         for result in one["result"]:
-            value = result.get("value", {})
+            if "value" not in result:  # a relation between two other results
+                continue
+            value = result["value"]
             marked = result["type"] not in value or result["type"].endswith("labels")
             name = PASSAGES if marked and "start" in value else result["from_name"]
             texts = value.get("text" if marked else result["type"])

@@ -131,7 +131,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
 
 
 def as_entry(question: Question) -> dict[str, Any]:
-    """Return a question as an entry without nested groups; empty fields are omitted."""
+    """Return a question as an entry without nested groups; empty fields are omitted, except the question."""
     labels = {name: label for name, label in question.labels.items() if name != "unanswerable_type"}
     entry = {
         "id": question.id,
@@ -152,7 +152,7 @@ def as_entry(question: Question) -> dict[str, Any]:
         "weight": question.weight,
         "notes": question.notes,
     }
-    return {name: given for name, given in entry.items() if is_filled(given)}
+    return {name: given for name, given in entry.items() if name == "question" or is_filled(given)}
 
 
 def as_label(one: Evidence) -> dict[str, Any]:
