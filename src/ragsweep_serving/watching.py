@@ -13,7 +13,7 @@ from ragsweep.parts.languages import detect_language, fold, question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats import drift as drifts
 from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval
-from ragsweep.stats.intervals import quantile_interval, weighted_quantile_interval
+from ragsweep.stats.intervals import quantile_interval, varying, weighted_quantile_interval
 from ragsweep_serving.reference import TOTAL, Reference, unknown_share
 
 EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", "stale_share"
@@ -178,7 +178,7 @@ class RequestComparison:
         return {LANGUAGE: (ours.language, theirs.language), FORM: (ours.form, theirs.form)}
 
     def _is_worth(self, name: str) -> bool:
-        medians = [np.median(one.values) for one in self._pair(name) if len(one.values)]
+        medians = [_quantile(one, 0.5) for one in self._pair(name) if len(one.values)]
         return max(medians, default=0.0) >= WORTH_MS
 
     def _quantity(self, name: str, kind: str, now: ClusteredSample, before: ClusteredSample) -> Quantity:
@@ -242,8 +242,17 @@ def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: in
     if not len(now.values):
         return Measure(*[math.nan] * 4)
     share = percent / 100
-    value, then = (float(np.quantile(one.values, share)) if len(one.values) else math.nan for one in (now, before))
-    return Measure(value, *quantile_interval(now.values, share), then)
+    return Measure(_quantile(now, share), *quantile_interval(now.values, share), _quantile(before, share))
+
+
+def _quantile(sample: ClusteredSample, share: float) -> float:
+    """Return a quantile of a sample as an evaluation does, weighted only if the weights vary; NaN without values."""
+    if not len(sample.values):
+        return math.nan
+    weights = varying(sample.weights)
+    if weights is None:
+        return float(np.quantile(sample.values, share))
+    return weighted_quantile_interval(sample.values, weights, share)[0]
 
 
 def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:

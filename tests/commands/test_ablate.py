@@ -185,7 +185,7 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
     assert [case.overrides[-1] for case in found.cases[1:]] == ["retriever.k1=1", "retriever.k1=2"]
     assert all("depth=20" in case.overrides for case in found.cases)
     assert found.hydra == ("hydra/launcher=basic",)
-    assert not found.same
+    assert found.same  # a typed override is no change of code, data or defaults
     for typed, said in ((["llm.api_key=x"], "ends up in files"), (["topk=3"], 'did you mean "top_k"')):
         with pytest.raises(RagsweepError, match=said):
             prepare(result, typed, None, None)
@@ -197,6 +197,19 @@ def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: 
     found = prepare(changed(then, overrides=then.run.overrides[:-1]), [], ["retriever.b"], None)
     assert found.same
     assert "top_k=2" in found.cases[0].overrides
+
+
+def test_a_config_of_a_search_is_ablated_on_the_questions_of_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = tuple(write_dataset(tmp_path))
+    tuned = recorded(tmp_path, *base, "partition=tune")
+    parameters = {**tuned.run.parameters, "partition": recorded(tmp_path, *base).run.parameters["partition"]}
+    facts = replace(tuned.run.dataset, partition="tune")
+    found = prepare(changed(tuned, overrides=base, parameters=parameters, dataset=facts), [], ["top_k"], None)
+    assert found.same
+    assert all(case.overrides[: len(base) + 1] == (*base, "partition=tune") for case in found.cases)
 
 
 def test_a_plan_shows_the_cases_and_writes_nothing(

@@ -116,3 +116,16 @@ def test_exception_is_a_failure_and_no_empty_result() -> None:
 )
 def test_form_is_told_by_the_first_words(text: str, form: str) -> None:
     assert question_form(text) == form
+
+
+def test_the_evaluated_quantiles_are_weighted_as_their_questions() -> None:
+    heavy, light = 48, COUNT - 48  # weights of 4800 and 72: 98.5 % of the sum is at the lower latency
+    columns = {"ms/total": [10.0] * heavy + [500.0] * light, "ms/retrieve": [0.1] * heavy + [500.0] * light}
+    before = replace(reference(), weight=[100.0] * heavy + [1.0] * light)
+    before = replace(before, numbers={**before.numbers, **columns})
+    quick = [replace(one, steps=[replace(one.steps[0], milliseconds=0.1)]) for one in traces()]
+    compared = RequestComparison(Requests(quick, KNOWN), before, TOLERANCE)
+    measures, drifts = compared.measures(), {one.name: one for one in compared.drifts(0.05)}
+    assert [measures[f"latency_p{p}_ms"].before for p in (50, 95, 99)] == [10, 10, 500]
+    assert drifts["latency/total"].before == 10
+    assert "latency/retrieve" not in drifts  # its weighted median is below 1 ms, as that of the requests

@@ -8,9 +8,8 @@ import pytest
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.command import compose_jobs
-from ragsweep.sweep.preparing import prepare_jobs
+from ragsweep.sweep.preparing import prepare
 from ragsweep.sweep.running.session import open_session
-from ragsweep.sweep.searching.search_plan import bound_search
 from support import nightly
 from support.commands import read, write_dataset
 
@@ -29,9 +28,7 @@ def bound(*typed: str) -> Plan:
     command = read(typed, multirun=True)
     jobs = compose_jobs(command)
     session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
-    found = bound_search(session, command, prepare_jobs(session, jobs))
-    assert found
-    return found
+    return prepare(command, session, jobs, []).planned
 
 
 def distinct(found: Plan, *stages: str) -> tuple[int, ...]:
@@ -42,6 +39,12 @@ def test_each_embedding_of_the_space_is_counted_once_though_no_probe_has_all_of_
     found = bound(*typed, "embedder.dimensions=256,512", "chunker.size=choice(200,400,800)")
     assert distinct(found, "chunk", "embed", "embed_queries", "context") == (3, 6, 2, 12)
     assert (found.configs, found.upper) == (12, True)  # the space has no more
+
+
+@pytest.mark.parametrize("sweep", ["range(200,600,200)", "choice(200,400)"])
+def test_a_typed_number_of_finalists_does_not_change_the_space(typed: list[str], sweep: str) -> None:
+    space = (*typed, "embedder.dimensions=256,512", f"chunker.size={sweep}")
+    assert bound(*space, "finalists=3").stages == bound(*space).stages
 
 
 @pytest.mark.nightly

@@ -23,6 +23,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.golden.partition import ALL
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
@@ -139,6 +140,7 @@ def prepare(
     refuse_secrets(typed)
     experiment = experiments(config_dir)
     base, given = _base(result.run, experiment), dict[str, list[str]]()
+    same = experiment(base).signature == result.run.signature  # before typed overrides, which may change results
     hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
     for line in typed:
         if line in hydra:
@@ -175,7 +177,7 @@ def prepare(
         fact = "no change to this config would change a result"
         fact += " (try other values, such as top_k=3,10, without --factor)"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
-    return Ablation(tuple(cases), impossible, tuple(idle), hydra, own.signature == result.run.signature)
+    return Ablation(tuple(cases), impossible, tuple(idle), hydra, same)
 
 
 def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experiment]:
@@ -204,6 +206,8 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
         moved = now.get(name, value) != value and changes_scores(name)
         if moved and MASK not in value:
             base = with_value(base, f"{name}={value}")
+    if run.dataset.partition != ALL and run.parameters.get("partition") != run.dataset.partition:
+        base = with_value(base, f"partition={run.dataset.partition}")  # chosen by the search, which is not repeated
     return base or (f"top_k={run.parameters['top_k']}",)  # a case must have an override
 
 

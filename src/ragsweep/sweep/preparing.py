@@ -90,6 +90,8 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         command = with_directions(command, configs[0], experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
         bound = bound_search(session, command, experiments)
+        # Overrides identify a search. Finalists matter only at its end, so a resumed search may change their number.
+        command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
         del experiments[1:]  # the others only showed that each searched value can be composed
     planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
     needed = _missing(planned, experiments)
@@ -98,7 +100,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Set a direction for each objective of a search, and remove the override of ``finalists``; return the new command.
+    """Set a direction for each objective of a search, and return the new command.
 
     For a sweeper other than ours, no direction is set or checked.
 
@@ -107,8 +109,6 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     or if another setting is invalid.
     """
     settings = dict(command.search or {})
-    # Overrides identify a search. The number of finalists matters only at its end, so a resumed search may change it.
-    command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
     if not is_own(settings):
         return command
     names, typed = objectives(config), settings.get("direction")

@@ -1,5 +1,7 @@
 """What a golden set is planned by, against planted clusters of equal size and against the power of such data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from ragsweep.stats.inference.planning import (
     detectable,
     find_variation,
     independent_questions,
+    paired,
     pilot_variation,
     questions_for,
 )
@@ -43,6 +46,24 @@ def test_interval_of_a_planned_difference_excludes_0_in_four_sets_of_five(design
         drawn = planted(design, effect, seed, design.comparisons + 1)
         found += bool(compare_with_baseline(drawn, 0, resamples=399).low[-1] > 0)
     assert 0.73 < found / 300 < 0.87  # .8 with three standard errors of 300 sets
+
+
+@pytest.mark.parametrize(
+    ("weights", "apart"),
+    [
+        (None, [-0.2, 0.2]),
+        ([0.5, 1.5], [-0.15, 0.15]),  # the mean is .5 * .2 + 1.5 * .6, halved: .5
+    ],
+)
+def test_the_assumed_second_config_varies_with_the_scores_and_not_with_their_weights(
+    weights: list[float] | None, apart: list[float]
+) -> None:
+    scores = np.array([[0.2, 0.6]])
+    given = None if weights is None else np.array(weights)
+    alone = replace(matrix(scores if given is None else scores * given), weights=given)
+    both = paired(alone).values
+    assert both[0].tolist() == alone.values[0].tolist()
+    assert both[1] - both[0] == pytest.approx(np.array(apart) * np.sqrt(0.4))  # 2 * (1 - .8)
 
 
 def test_plan_from_a_pilot_is_the_power_of_its_own_data() -> None:

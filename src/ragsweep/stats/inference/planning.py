@@ -211,7 +211,8 @@ def paired(matrix: Matrix) -> Matrix:
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]
-    apart = (scores - scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
+    mean = scores.mean() if matrix.weights is None else matrix.weights * scores.mean()
+    apart = (scores - mean) * math.sqrt(2 * (1 - CORRELATION))
     return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
 
 
