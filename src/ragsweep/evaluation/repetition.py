@@ -29,7 +29,7 @@ def repeated_views(
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
-        items = priced(unpacked(get(one.answer, table.answered), Answer), price)
+        items = priced(unpacked(get(one.answer, table.answered), Answer), price, one.answer)
         answers = first.answers._replace(answers=mark_cut(items, first.output))
         verdicts = {
             name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
