@@ -126,7 +126,7 @@ class Evaluator:
             latency=summarise_latency(view, probes, self.executor),
             usage=sum_up_usage(table, views),
         )
-        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost))
+        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost(scores)))
         run = self._run(experiment, metrics, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
