@@ -89,7 +89,7 @@ class ServedPipeline:
             raise self._executor.failure(graph.context, table.queries[0])
         answer = None
         if graph.answer:
-            (answer,) = priced(unpacked(get(graph.answer, table.answered), Answer), self._price)
+            (answer,) = priced(unpacked(get(graph.answer, table.answered), Answer), self._price, graph.answer)
         spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)

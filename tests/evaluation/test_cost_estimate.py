@@ -18,7 +18,7 @@ from ragsweep.sweep.preparing import plan_as_json
 from ragsweep.sweep.running.session import Session
 from support.commands import evaluate, prepare
 from support.models import judge_at
-from test_paid_answers import judged, overrides, server, session
+from test_paid_answers import judged, name_with_a_date, overrides, server, session
 
 __all__ = ["server"]
 
@@ -79,6 +79,17 @@ def test_other_specs_of_the_same_class_and_model_tell_what_a_new_one_costs(serve
         4, pytest.approx(paid.tokens), pytest.approx(paid.money, rel=1e-2), False
     )
     assert costs(session(tmp_path), overrides(server, tmp_path, "llm.seed=7", "llm.model=gpt-4o")).charge.estimated
+
+
+def test_measured_answers_have_the_price_of_the_configs_model_if_the_service_names_it_with_a_date(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name_with_a_date(monkeypatch)
+    words = overrides(server, tmp_path, "llm.model=mine", "+prices.models.mine=[1,2]")
+    paid = spent(tmp_path, *words)
+    other = costs(session(tmp_path), [*words, "llm.seed=7"]).charge
+    assert not other.estimated
+    assert other.money == pytest.approx(paid.money, rel=1e-2)
 
 
 def test_configs_that_share_answers_are_told_of_once(server: LlmServer, tmp_path: Path) -> None:

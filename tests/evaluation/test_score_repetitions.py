@@ -53,8 +53,9 @@ def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_cou
     assert 0 < values[0] < 1
     assert math.isnan(values[2])
     assert reasons.tolist() == ["", "", TIMED_OUT]
-    assert found.lost == {"token_f1": 1}
-    assert "of 3 questions" in next(lost_warning(found.lost, 3))
+    lost = found.lost(found.scores)
+    assert lost == {"token_f1": 1}
+    assert "of 3 questions" in next(lost_warning(lost, 3))
     assert not list(lost_warning({}, 3))
     kept = rows(found)
     assert [row["answers"] for row in kept] == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
@@ -69,7 +70,7 @@ def test_failure_is_the_reason_whichever_repetition_it_is_of_and_else_that_of_th
         assert score_repetitions([swayed(1)], views).scores["judge_swayed"].reasons.tolist() == [TIMED_OUT]
     found = score_repetitions([swayed(1)], [declined, declined])
     assert found.scores["judge_swayed"].reasons.tolist() == [ABSTAINED]
-    assert found.lost == {}
+    assert found.lost(found.scores) == {}
 
 
 def test_what_answers_cannot_change_is_measured_once_and_latency_is_that_of_the_first() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llm_server import FINAL, TRANSIENT, LlmServer
+from llm_server.faults import Response
 from ragsweep.core import missing
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallError, CallFailed, EndpointFailed
@@ -253,6 +254,23 @@ def test_retry_after_pauses_all_calls() -> None:
     for one in refused:
         between = [other for other in server.log if one.ended + 0.02 < other.began < one.ended + 0.28]
         assert between == []
+
+
+@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}, {"tokens_per_minute": 6000}], ids=str)
+def test_retry_after_pauses_calls_that_wait_for_the_rate_limit(
+    rate: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragsweep.services.limits.BURST", 0.05)
+    refused = lambda logged: Response(429, b"{}", headers={"Retry-After": "1"})  # noqa: E731
+    with serving() as server:
+        answered = server.respond
+        monkeypatch.setattr(server, "respond", lambda logged: (refused if logged.number == 1 else answered)(logged))
+        made = endpoint(server, concurrency=8, **rate)
+        messages = [{"role": "user", "content": "x"}]
+        made.each(range(8), lambda n: made.chat(messages, max_tokens=9, seed=n), lambda *_: None)
+    refusal = server.log[1].ended
+    assert [one for one in server.log if 0.25 < one.began - refusal < 0.9] == []  # else one every 0.1 seconds
+    assert len(server.log) == 9
 
 
 @pytest.mark.parametrize("rate", [{"requests_per_minute": 300}, {"tokens_per_minute": 6000}], ids=str)

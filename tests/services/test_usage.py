@@ -1,5 +1,6 @@
 """Usage is counted and priced once, and a budget stops the calls of one session."""
 
+import asyncio
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from llm_server import LlmServer
 from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.types import Usage
 from ragsweep.parts.prices import Prices
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed
@@ -77,6 +79,19 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
     lost = sum(one.fault != "" for one in server.log)
     assert lost
     assert (session.meter.totals.calls, session.meter.totals.tokens) == (20, 4 * len(server.log))
+
+
+def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(session: ServiceSession) -> None:
+    session.meter.limit(Budget(money=20), TABLE.money)
+    with LlmServer(lambda asked: "") as server:
+        made = Endpoint(server.base_url, "m", retries=1)
+        made.connect(session)
+        for usage in (Usage(1, 6, 0), Usage(1, 6, 0), Usage(1, 6, 0), Usage(1, 6, 0), Usage()):  # 24 of money, of 20
+            with pytest.raises(CallFailed) as failure:
+                asyncio.run(made.chat([{"role": "user", "content": "question 1 2"}]))  # 3 tokens read, in 2 attempts
+            assert failure.value.usage == usage
+    assert failure.value.reason == missing.BUDGET_SPENT
+    assert (len(server.log), session.meter.totals.money) == (8, 24)
 
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:

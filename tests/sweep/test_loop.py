@@ -4,7 +4,9 @@ import logging
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.results import Failure
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.command import compose_jobs, read_command
+from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.hydra_launch import call_hydra
+from ragsweep.sweep.running.jobs import attempt
 from ragsweep.sweep.running.loop import JobLoop
 from support import nightly
 
@@ -151,6 +156,27 @@ def test_secret_in_a_name_is_refused(key: str, variable: str, monkeypatch: pytes
     with pytest.raises(ConfigError, match=f"^{key}: ") as fault:
         compose_jobs(read_command([f"{key}='x-${{oc.env:{variable}}}'"], False))
     assert "hunter" not in str(fault.value)
+
+
+class Immutable(Exception):
+    """Like an exception of a frozen class of attrs, which lets only Python's own attributes be set."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("__"):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+
+def test_failure_with_an_immutable_exception_is_kept_as_this_exception() -> None:
+    def raising(job: Job) -> None:
+        raise Immutable("no luck today")
+
+    services = SimpleNamespace(evaluator=SimpleNamespace(executor=None), experiment=raising)
+    job: Any = SimpleNamespace(config=SimpleNamespace(values={"timeout": None}), name="x", overrides=(), parameters={})
+    failures: list[Failure] = []
+    with pytest.raises(Immutable):
+        attempt(SimpleNamespace(session=services), job, failures.append)  # type: ignore[arg-type]
+    assert [one.error.partition(" (")[0] for one in failures] == ["Immutable: no luck today"]
 
 
 def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,34 @@ def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer,
     assert own.services.meter.totals.money == pytest.approx(spent["money"])
 
 
+def name_with_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make servers name their model as OpenAI does."""
+    chat = LlmServer._chat
+    dated = lambda self, asked: (said := chat(self, asked)) | {"model": f"{said['model']}-2024-07-18"}  # noqa: E731
+    monkeypatch.setattr(LlmServer, "_chat", dated)
+
+
+def test_model_that_the_service_names_with_a_date_has_the_price_of_the_configs_model(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name_with_a_date(monkeypatch)
+    talks = [row | {"history": [{"role": "user", "text": "Hello."}]} for row in GOLDEN]
+    typed = overrides(
+        server, tmp_path, "llm.model=mine", "+prices.models.mine=[1,2]", "query=rewrite", "budget.money=1"
+    )
+    write_dataset(tmp_path, talks)
+    own = session(tmp_path)
+    result = evaluate(own, *typed)
+    usage = result.summaries.usage
+    for spent in (usage["generate"], usage["query"]):
+        assert spent["money"] == pytest.approx((spent["tokens_in"] + 2 * spent["tokens_out"]) / 1e6)
+    total = usage["generate"]["money"] + usage["query"]["money"]
+    assert own.services.meter.totals.money == pytest.approx(total)
+    assert result.summaries.metrics["cost_per_1000"].value == pytest.approx(1000 * total / len(GOLDEN))
+    exact = evaluate(session(tmp_path), *typed, "+prices.models.mine-2024-07-18=[10,20]")
+    assert exact.summaries.metrics["cost_per_1000"].value == pytest.approx(10_000 * total / len(GOLDEN))
+
+
 def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_path: Path) -> None:
     own = session(tmp_path)
     result = evaluate(own, *judged(server, tmp_path))

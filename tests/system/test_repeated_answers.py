@@ -1,6 +1,7 @@
 """Repeated answers of a scripted service: what is asked, what is stored, and whose noise it is."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -83,6 +84,25 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     whole = evaluate(session(tmp_path), *typed)
     assert len(server.log) == asked + 4
     assert not any("repetitions" in warning for warning in whole.run.warnings)
+
+
+def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: LlmServer, tmp_path: Path) -> None:
+    good = server.answer
+
+    def answer(asked: ModelRequest) -> str:
+        if asked.schema is not None:
+            return "maybe" if str(GOLDEN[0]["question"]) in asked.prompt else json.dumps({"search": True})
+        return "" if asked.body["seed"] == 100_000 else good(asked)
+
+    server.answer = answer
+    router = ["router=llm", f"router.base_url={server.base_url}", "router.key_env=null", "router.model=r"]
+    typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0", "coverage=0", *router)
+    result = evaluate(session(tmp_path), *typed)
+    (warning,) = [one for one in result.run.warnings if "have failed repetitions" in one]
+    counts = dict(re.findall(r"(\w+) \((\d+)\)", warning))
+    assert int(counts["refusal"]) == 3  # of 4 questions
+    for name, count in counts.items():  # the second answer of every question failed
+        assert int(count) == result.summaries.metrics[name].n_scored, name
 
 
 @pytest.mark.nightly

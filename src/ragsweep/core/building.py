@@ -124,9 +124,9 @@ def _with_key(message: str, made: type, where: str) -> str:
     interpolated from ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top
     level. A message in which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
     """
-    usual = re.match(r"([\w.]+)\.(\w+)", message)
-    is_own = usual is not None and usual[2] in inspect.signature(made).parameters
-    if usual and is_own and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
+    parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
+    usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # at llm.extra.seed, it is llm, not llm.extra
+    if usual and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
         return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
     return message if message.startswith(f"{where}.") else f"{where}: {message}"
 

@@ -114,9 +114,25 @@ def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
     return [_item(json.loads(row), kind) for row in rows.tolist()]
 
 
-def priced(items: Sequence[Priced], price: Pricing) -> list[Priced]:
-    """Return answers or judgements with ``money`` set to the price of their usage."""
-    return [item._replace(money=price(item.model, item.usage)) for item in items]
+def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) -> list[Priced]:
+    """Return answers or judgements with ``money`` set to the price of their usage.
+
+    If the model has no price under the name that the service returned, such as one with a date, the price is that of
+    the model in the config, which is read from the ``node`` of the answers or queries.
+    """
+    configured = _configured_model(node) if node else ""
+    return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]
+
+
+def first_price(price: Pricing, usage: Usage, *models: str) -> float:
+    """Return the price of a usage by the first of the models that has a price; NaN if none has."""
+    return next((money for model in models if not math.isnan(money := price(model, usage))), math.nan)
+
+
+def _configured_model(node: Node) -> str:
+    made = node.inputs[-1].spec if node.stage == "answer" else node.spec
+    nested = made.parameters.get("llm")  # of a query writer
+    return str((nested if isinstance(nested, Spec) else made).parameters.get("model") or "")
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:

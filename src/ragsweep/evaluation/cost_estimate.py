@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Judgement, RequestSize, Response, Route, Usage
-from ragsweep.evaluation.answering import unpacked
+from ragsweep.evaluation.answering import first_price, unpacked
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.services.replies import estimate_tokens
@@ -64,7 +64,7 @@ class _Estimator:
         one = one or own
         if one is None or not one.calls:
             return Charge()
-        tokens, money = _cost(one, rows, experiment)
+        tokens, money = _cost(one, rows, experiment, own.model if own else "")
         most = (tokens, money) if estimated else _cost(own, rows, experiment) if own else (math.nan, math.nan)
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
@@ -132,13 +132,16 @@ class _Estimator:
         return tokens if budget is None else min(tokens, float(budget))
 
 
-def _cost(one: CostEstimate, rows: int, experiment: Experiment) -> tuple[float, float]:
-    """Return the tokens and the price of ``rows`` results, each of which costs ``one``; NaN if unknown."""
+def _cost(one: CostEstimate, rows: int, experiment: Experiment, configured: str = "") -> tuple[float, float]:
+    """Return the tokens and the price of ``rows`` results, each of which costs ``one``; NaN if unknown.
+
+    If the model of ``one`` has no price, the price is that of the model ``configured``.
+    """
     calls, tokens_in, tokens_out = (rows * value for value in one[:3])
     if math.isnan(calls + tokens_in + tokens_out):
         return tokens_in + tokens_out, math.nan
     usage = Usage(math.ceil(calls), math.ceil(tokens_in), math.ceil(tokens_out))
-    return tokens_in + tokens_out, experiment.price(one.model, usage)
+    return tokens_in + tokens_out, first_price(experiment.price, usage, one.model, configured)
 
 
 def _own_estimate(stage: PaidStage, size: RequestSize) -> CostEstimate | None:

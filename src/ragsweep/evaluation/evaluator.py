@@ -89,7 +89,7 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        queries = queries and priced(queries, experiment.price)
+        queries = queries and priced(queries, experiment.price, graph.query)
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))
@@ -126,7 +126,7 @@ class Evaluator:
             latency=summarise_latency(view, probes, self.executor),
             usage=sum_up_usage(table, views),
         )
-        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost))
+        warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost(scores)))
         run = self._run(experiment, metrics, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
@@ -166,7 +166,9 @@ class Evaluator:
         answers = None
         if graph.answer:
             cut = _lengths(rankings.first(experiment.top_k)) - length
-            items = priced(unpacked(self.executor.get(graph.answer, table.answered), Answer), experiment.price)
+            items = priced(
+                unpacked(self.executor.get(graph.answer, table.answered), Answer), experiment.price, graph.answer
+            )
             answers = Answers(mark_cut(items, experiment.output), passages(names, context), cut)
         verdicts = {
             name: priced(unpacked(self.executor.get(node, table.judged), Judgement), experiment.price)

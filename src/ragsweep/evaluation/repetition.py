@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.missing import failed
@@ -29,7 +30,7 @@ def repeated_views(
     views = [first]
     for one in graph.repetitions:
         assert first.answers is not None
-        items = priced(unpacked(get(one.answer, table.answered), Answer), price)
+        items = priced(unpacked(get(one.answer, table.answered), Answer), price, one.answer)
         answers = first.answers._replace(answers=mark_cut(items, first.output))
         verdicts = {
             name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
@@ -48,7 +49,15 @@ class RepeatedScores:
 
     scores: Mapping[str, Scores]
     repetitions: Repetitions | None
-    lost: Mapping[str, int]  # metric -> number of questions scored although a repetition failed
+    broken: Mapping[str, NDArray[np.bool_]]  # repeated metric -> flags of the questions with a failed repetition
+
+    def lost(self, scores: Mapping[str, Scores]) -> dict[str, int]:
+        """Count by metric the questions that ``scores``, without upstream failures, has although a repetition failed.
+
+        Metrics without such questions are left out.
+        """
+        counts = {name: int((flags & ~np.isnan(scores[name].values)).sum()) for name, flags in self.broken.items()}
+        return {name: count for name, count in counts.items() if count}
 
 
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
@@ -58,7 +67,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
     failed, from the first repetition. Metrics that need latency or exact search, and metrics that are quantiles, are
     scored only in the first view.
     """
-    scores, repeated, lost = dict[str, Scores](), dict[str, np.ndarray](), dict[str, int]()
+    scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.bool_]]()
     for metric in metrics:
         scores[metric.name] = score_metric(metric, views[0])
         if metric.quantile is not None or _OF_FIRST & set(metric.needs):
@@ -67,22 +76,22 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
         values = np.stack([one.values for one in each])
         drawn = bool({"answer", "judge"} & set(metric.needs)) or not np.array_equal(values[1:], values[:-1], True)
         if len(views) > 1 and drawn:
-            scores[metric.name], lost[metric.name] = _averaged(each)
+            scores[metric.name], broken[metric.name] = _averaged(each)
             repeated[metric.name] = values
         elif views[0].answers and _samples(metric) > 1:
             repeated[metric.name] = values
     single = _repetitions(metrics, views, repeated) if len(views) > 1 or repeated else None
-    return RepeatedScores(scores, single, {name: count for name, count in lost.items() if count})
+    return RepeatedScores(scores, single, broken)
 
 
-def _averaged(each: Sequence[Scores]) -> tuple[Scores, int]:
-    """Return the mean scores, and the number of questions that have a score although a repetition failed."""
+def _averaged(each: Sequence[Scores]) -> tuple[Scores, NDArray[np.bool_]]:
+    """Return the mean scores, and flags of the questions with a failed repetition."""
     values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
     means = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
     why = reasons[np.argmax(broken, axis=0), np.arange(reasons.shape[1])]
-    return Scores(means, np.where(count > 0, "", why).astype(np.str_)), int(((count > 0) & broken.any(axis=0)).sum())
+    return Scores(means, np.where(count > 0, "", why).astype(np.str_)), broken.any(axis=0)
 
 
 def _repetitions(

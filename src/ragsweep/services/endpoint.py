@@ -107,7 +107,9 @@ class Endpoint(Service):
         try:
             response = await self.post(request, read, retry_unread)
         except CallFailed as failure:
-            failure.usage = sum_usage(failure.usage, *wasted)
+            used = sum_usage(failure.usage, *wasted)
+            billed = used.tokens_in + used.tokens_out > 0  # then the call has a price, although it failed
+            failure.usage = used._replace(calls=max(used.calls, int(billed)))
             meter.record(self.model, failure.usage)
             raise
         meter.record(self.model, response.value[1])

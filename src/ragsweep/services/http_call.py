@@ -105,15 +105,17 @@ class Call(Generic[Read]):
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0
         while True:
-            async with slot, host.admit():
-                if not attempts:
-                    self.service.session.meter.admit()
-                now = time.monotonic()
-                wait = host.requests.reserve(1, self.service.requests_per_minute, now)
-                wait = max(wait, host.tokens.reserve(self.request.tokens, self.service.tokens_per_minute, now))
+            async with slot:
+                async with host.admit():
+                    if not attempts:
+                        self.service.session.meter.admit()
+                    now = time.monotonic()
+                    wait = host.requests.reserve(1, self.service.requests_per_minute, now)
+                    wait = max(wait, host.tokens.reserve(self.request.tokens, self.service.tokens_per_minute, now))
                 if wait:
                     await asyncio.sleep(wait)
-                result = await self._attempt(host)
+                async with host.admit():  # again, because the service may have requested a pause in the meantime
+                    result = await self._attempt(host)
             if not isinstance(result, _Failure):
                 return result
             attempts += 1

@@ -121,6 +121,17 @@ def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("where", ["llm", "system.llm", "other"])
+@pytest.mark.parametrize("name", ["seed", "temperature"])
+def test_error_of_an_additional_field_names_the_field_and_not_the_parameter_of_this_name(name: str, where: str) -> None:
+    node = {"_target_": "ragsweep.parts.generators.OpenAI", "base_url": "http://host", "model": "m"}
+    message = f"llm.extra.{name}: not an additional request field; set llm.{name}"
+    expected = {"system.llm": f"system.llm: {message}", "other": message.replace("llm", "other")}
+    with pytest.raises(ConfigError) as refused:
+        Builder().build({**node, "prompt": prompt_node(), "extra": {name: 1}}, where)
+    assert str(refused.value) == expected.get(where, message)
+
+
 def test_thoughts_are_no_part_of_an_answer_unless_the_config_leaves_them(server: LlmServer) -> None:
     said = {"0": "<think>\nNot in it.\n</think>\n\nI don't know", "1": "Hm.</think>Author 1", "2": "<think>on and on"}
     server.answer = lambda asked: said.get(asked.last.rpartition(" ")[2].strip("?"), "Author")

@@ -3,15 +3,19 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import MALFORMED, SYSTEM_RAISED, THINKING
+from ragsweep.core.missing import BUDGET_SPENT, MALFORMED, SYSTEM_RAISED, THINKING
 from ragsweep.core.types import Passage, Request, Turn
+from ragsweep.parts.prices import Prices
 from ragsweep.parts.systems import Http, Pipeline, Python
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget
 from ragsweep.testing.contract import collect
 from ragsweep.testing.systems import SystemContract
 from support.servers.json_server import Reply, Server, serving
@@ -56,6 +60,17 @@ class TestHttp(SystemContract):
         assert found.contexts == (Passage("d1", "one"), Passage("2", "two"))
         assert found.answer.usage[:3] == (1, 7, 3)
         assert found.answer.seconds > 0
+
+    def test_budget_of_money_needs_a_price_and_stops_a_system_that_returns_token_counts(self) -> None:
+        for models, calls in (({"gpt*": [1, 1]}, 0), ({"http*/ask": [1_000_000, 0]}, 2)):  # 7 of money a call
+            made, session = self.part(concurrency=1), ServiceSession()
+            made.service.connect(session)
+            session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", models).money)
+            with nullcontext() if calls else pytest.raises(ConfigError, match=r"/ask. has no price.*http\*"):
+                found = collect(made.ask, [Request(str(n)) for n in range(4)])
+                assert [one.answer.failed for one in found] == ["", "", BUDGET_SPENT, BUDGET_SPENT]
+            assert len(self.server.bodies) == calls
+        assert session.meter.totals.money == 14
 
     def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
         for said in ("No idea, sorry.", "", None):

@@ -110,6 +110,8 @@ class Http(ServiceSettings):
         return CostEstimate(1, math.nan, math.nan, self.url)
 
     async def _respond(self, request: Request) -> Response:
+        if self.tokens_in or self.tokens_out:  # without token counts, no price could apply
+            self.service.session.meter.check_price(self.url)
         try:
             reply = await self.service.post(
                 HttpRequest(f"{self.path}?{self.query}".rstrip("?"), _fill(self.body, request)), self._parse

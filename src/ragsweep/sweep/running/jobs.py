@@ -7,6 +7,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,7 +146,8 @@ def log_once(fault: BaseException) -> list[str]:
     """Log the traceback of an exception that was not logged before; return the paths of the existing log files."""
     if not any(getattr(one, "logged", False) for one in (fault, fault.__cause__)):
         logging.getLogger(__name__).error("the job failed", exc_info=fault)
-        fault.logged = True  # type: ignore[attr-defined]
+        with suppress(AttributeError):  # an immutable exception, such as one of a frozen attrs class
+            fault.logged = True  # type: ignore[attr-defined]
     handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.FileHandler)]
     return [one.baseFilename for one in handlers if Path(one.baseFilename).exists()]
 
