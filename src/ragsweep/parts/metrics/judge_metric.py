@@ -29,19 +29,21 @@ from ragsweep.services.usage import sum_usage
 class CachedJudge:
     """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
-    ``words`` collects the reasons that the replies contain, in order of arrival.
+    ``words`` collects the reasons that the replies contain, in order of arrival; ``counted`` the keys of the replies
+    whose usage was returned, because the usage of a reply that is read again counts once.
     """
 
     judge: Judge
     cache: ReplyCache
     payer: str
     words: list[str] = field(default_factory=list)
+    counted: set[str] = field(default_factory=set)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return the reply to a prompt, from the cache if possible. Raises CallFailed if the call fails."""
         key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
         if (row := self._load(key)) is not None:
-            reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
+            reply = JudgeReply(schema.parse(row["text"]), self._usage(key, row), row["text"])
         else:
             reply = await self.judge.ask(prompt, schema, sample, repetition)
             self._store(key, {"text": reply.text}, reply.usage)
@@ -60,7 +62,7 @@ class CachedJudge:
             self._store(keys[text], {"vector": encoded}, Usage() if n else reply.usage)
         for text, row in cached.items():
             vectors[text] = np.frombuffer(base64.b64decode(row["vector"]), dtype="<f8").tolist()
-        usage = sum_usage(reply.usage, *map(self._usage, cached.values()))
+        usage = sum_usage(reply.usage, *(self._usage(keys[text], row) for text, row in cached.items()))
         return JudgeReply([vectors[text] for text in texts], usage)
 
     def _load(self, key: str) -> dict[str, Any] | None:
@@ -68,10 +70,14 @@ class CachedJudge:
         return None if row is None else json.loads(row)
 
     def _store(self, key: str, answer: dict[str, Any], usage: Usage) -> None:
+        self.counted.add(key)
         self.cache[key] = json.dumps(answer | {"usage": list(usage), "payer": self.payer})
 
-    def _usage(self, row: dict[str, Any]) -> Usage:
-        return Usage(*row["usage"]) if row["payer"] == self.payer else Usage()
+    def _usage(self, key: str, row: dict[str, Any]) -> Usage:
+        if row["payer"] != self.payer or key in self.counted:
+            return Usage()
+        self.counted.add(key)
+        return Usage(*row["usage"])
 
 
 class Sample(NamedTuple):
