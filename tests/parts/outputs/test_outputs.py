@@ -26,6 +26,7 @@ def test_whole_text_is_any_text_but_a_blank_one() -> None:
         ("sql", "first\n```sql\na\n```\nor rather\n```\nb\n```\ndone", "a\n"),
         (None, "````md\n```\ninside\n```\n````", "```\ninside\n```\n"),
         (None, "```\n```", ""),
+        ("json", "So:\r\n```json\r\n{}\r\n```\r\nx", "{}\r\n"),
     ],
 )
 def test_last_fenced_block_of_the_language_is_read(language: str | None, text: str, expected: str) -> None:
