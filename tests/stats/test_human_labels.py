@@ -57,6 +57,10 @@ def test_an_answer_names_its_config_whatever_its_whitespace_and_a_stale_one_none
     assert np.isnan(stale.of((0, 1), ALL)).all()
     assert "of 1 label, these are unused: 1 for an answer that was not given" in stale.why_unused()
     assert "label more answers" in stale.way_out()
+    nameless = matched([label(1, run="sweep")], FIRST, SECOND).way_out()
+    assert "1 for a run that is neither the run id nor the name" in nameless
+    assert 'into the column "run"' in nameless  # which exists
+    assert "give the labels a column" not in nameless
     part = matched([label(1, answer="x"), label(2, answer="v")], FIRST, SECOND)
     assert np.isnan(part.of((0, 1), ALL)).all()  # each config's labels were selected by whose answer they are
 

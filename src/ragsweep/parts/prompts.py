@@ -111,8 +111,8 @@ def _fill(template: str, **values: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a text in lower case, separated by single spaces."""
-    return " ".join(re.findall(r"[\w']+", text.translate(APOSTROPHES).casefold()))
+    """Return the words of a text in lower case, separated by single spaces; apostrophes count only within words."""
+    return " ".join(re.findall(r"\w+(?:'\w+)*", text.translate(APOSTROPHES).casefold()))
 
 
 def _check_template(key: str, template: str) -> None:

@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
 """The fields of an outcome that a metric reads; other metrics read the answer and the context."""
 
 UNNAMED = "with neither run nor answer, although the configs answered differently or from different contexts"
-NO_RUN = "for a run that is not one of these configs"
+NO_RUN = "for a run that is neither the run id nor the name in tables of one of these configs"
 OTHER_ANSWER = "for an answer that was not given by the named run or, without one, by any of these configs"
 TWO_CONTEXTS = "for an answer that was given from different contexts, which the metric reads (name the run)"
 NO_QUESTION = "for a question that some config has no score for"
@@ -42,6 +42,9 @@ _INCOMPLETE = (
     " are labelled"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
+_RUNS = (
+    'put the run id, or the config\'s name in tables, into the column "run"; no name that you gave with name= counts'
+)
 _MORE = "label more answers of every config, to questions that all of them have scores for"
 
 
@@ -89,7 +92,8 @@ class MatchedLabels:
         unused = self.why_unused()
         incomplete = "" if unused or not self.shared else _INCOMPLETE
         named = {*self.unused} <= {NO_QUESTION, OTHER_ANSWER}  # so a run or an answer would not help
-        return "; ".join(filter(None, [unused, incomplete, _MORE if named else _NAMES]))
+        way = _RUNS if NO_RUN in self.unused else _MORE if named else _NAMES
+        return "; ".join(filter(None, [unused, incomplete, way]))
 
 
 def match_labels(

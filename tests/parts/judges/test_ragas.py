@@ -16,13 +16,14 @@ from llm_server import LlmServer, ModelRequest
 from llm_server.requests import example
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
-from ragsweep.core.types import Case, JudgedMetric, RequestSize
+from ragsweep.core.types import Case, JudgedMetric, Judgement, RequestSize
 from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasAnswerRelevancy,
     RagasContextPrecision,
     RagasFactualCorrectness,
     RagasFaithfulness,
+    RagasNoiseSensitivity,
     RagasSemanticSimilarity,
 )
 from ragsweep.parts.metrics.ragas_calls import library
@@ -207,6 +208,24 @@ def test_an_empty_question_of_the_judge_and_a_cut_answer_are_failures() -> None:
     with LlmServer(by_prompt, faults={"length": 1}) as server:
         (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
     assert (verdict.reason, verdict.usage.calls) == (TRUNCATED, 1)  # it was paid for
+
+
+def test_valid_replies_that_contradict_each_other_are_requested_anew_by_the_next_judgement() -> None:
+    def one_too_few(asked: ModelRequest) -> dict[str, Any]:
+        """Find two statements in each text, but at first judge only one of them by the passage about the mill."""
+        if "verdict" not in str(asked.schema):
+            return {"statements": ["a", "b"]}
+        few = asked.body["seed"] < 50 and "has a mill" in text_of(asked.last)
+        return {"statements": [{"statement": "s", "reason": "r", "verdict": 1}] * (1 if few else 2)}
+
+    notes, found = dict[str, str](), list[Judgement]()
+    with LlmServer(one_too_few) as server:
+        for calls in (8, 9, 0):  # of 9, the first judgement lacks the last: the answer's statements by the reference
+            before, metric = len(server.log), RagasNoiseSensitivity(judge_at(server, temperature=0.5))
+            metric.judge_cached(cases(1), lambda _, verdict: found.append(verdict), notes)
+            assert len(server.log) - before == calls
+    assert [verdict.reason for verdict in found] == [MALFORMED, "", ""]
+    assert found[2] == found[1]
 
 
 def test_half_a_surrogate_pair_is_judged(server: LlmServer) -> None:

@@ -168,6 +168,15 @@ def test_answer_is_right_by_its_words_or_by_all_its_keywords() -> None:
     assert one(metric, replace(question, keywords=("floor", "mat")), "on some red floor") == 0
 
 
+@pytest.mark.parametrize(("keywords", "found"), [(7, 4), (8, 4), (6, 5), (3, 2)])
+def test_without_reference_answers_only_all_keywords_make_an_answer_right(keywords: int, found: int) -> None:
+    names = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")[:keywords]
+    question = replace(ASKED, references=(), keywords=names)
+    for metric in (metrics.SuccessRate(), metrics.AnswerFate("correct_answer")):
+        assert one(metric, question, " ".join(names[:found])) == 0
+        assert one(metric, question, " and ".join(reversed(names))) == 1
+
+
 def test_threshold_out_of_range_is_an_error() -> None:
     for threshold in (0, 1.1, -1):
         with pytest.raises(ConfigError, match=r"metrics\.success_rate\.threshold must be above 0 and at most 1, got"):

@@ -78,6 +78,17 @@ def test_texts_are_embedded_once_and_to_the_last_bit(tmp_path: Path) -> None:
     assert (first.usage, again.usage) == (Usage(1, 2, 0), Usage(2, 3, 0))
 
 
+def test_usage_of_a_reply_that_a_case_reads_again_counts_once(tmp_path: Path) -> None:
+    async def read(judge: CachedJudge) -> list[Usage]:
+        asked = [await judge.ask("yes", SCHEMA, 0, 0) for _ in range(2)]
+        embedded = [await judge.embed(texts) for texts in (["one"], ["one", "three"], ["three"])]
+        return [reply.usage for reply in (*asked, *embedded)]
+
+    once = [Usage(1, 10, 2), Usage(), Usage(1, 1, 0), Usage(1, 1, 0), Usage()]
+    for _ in range(2):  # the second case reads all replies from the cache
+        assert asyncio.run(read(CachedJudge(Echo(), reply_cache(tmp_path), "a"))) == once
+
+
 def test_any_text_is_kept_as_it_is(tmp_path: Path) -> None:
     texts = {str(n): text for n, text in enumerate(["", "é\n", "\0", "\ud800", '"\\'])}
     reply_cache(tmp_path).update(texts)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ def test_whole_text_is_any_text_but_a_blank_one() -> None:
         ("sql", "first\n```sql\na\n```\nor rather\n```\nb\n```\ndone", "a\n"),
         (None, "````md\n```\ninside\n```\n````", "```\ninside\n```\n"),
         (None, "```\n```", ""),
+        ("json", "So:\r\n```json\r\n{}\r\n```\r\nx", "{}\r\n"),
     ],
 )
 def test_last_fenced_block_of_the_language_is_read(language: str | None, text: str, expected: str) -> None:
@@ -65,7 +67,59 @@ def test_schema_may_lie_in_a_file_and_its_content_counts(tmp_path: Path) -> None
     assert part.fingerprint() == JsonObject(SCHEMA).fingerprint() != JsonObject().fingerprint()
 
 
-@pytest.mark.parametrize("schema", ["nowhere.json", {"type": "thing"}])
+@pytest.mark.parametrize("schema", ["nowhere.json", {"type": "thing"}, {"$ref": "#/x", "x": {"properties": 5}}])
 def test_schema_that_is_none_is_refused(schema: object) -> None:
     with pytest.raises(ConfigError, match="schema"):
         JsonObject(schema).check()  # type: ignore[arg-type]
+
+
+NUMBER = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.1, "maximum": 5}}}
+NESTED = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "reason"),
+    [
+        (NUMBER, '{"a": 1e400}', "cannot be validated: OverflowError"),
+        (NESTED, '{"a":' * 300 + "{}" + "}" * 300, "cannot be validated: RecursionError"),
+        (NUMBER, '{"a": NaN}', "not JSON: NaN"),
+        (None, '{"a": -Infinity}', "not JSON: -Infinity"),
+        (None, '{"a": %s}' % ("9" * 5000), "not JSON: Exceeds the limit"),
+    ],
+)  # fmt: skip
+def test_answer_that_cannot_be_validated_is_unreadable(schema: dict[str, Any] | None, text: str, reason: str) -> None:
+    part = JsonObject(schema)
+    part.check()
+    with pytest.raises(ValueError, match=f"^{reason}"):
+        part.read(text)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/definitions/x"},
+        {"properties": {"a": {"$ref": "#nowhere"}}},
+        {"$ref": "#/definitions/x", "definitions": {"x": {"$ref": "#/definitions/y"}}},
+        {"items": {"$ref": "https://example.invalid/schema"}},
+    ],
+)
+def test_reference_to_a_missing_schema_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r'\$ref": ".*" is not in the schema'):
+        JsonObject(schema).check()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#/definitions/x"}, "$ref": True}, "definitions": {"x": {"type": "integer"}}},
+        {"properties": {"a": {"$ref": "/x"}}, "$id": "https://a.b/c", "$defs": {"x": {"$id": "/x", "type": "integer"}}},
+        {"properties": {"a": {"type": "integer"}}, "default": {"$ref": "#/nowhere"}, "const": {"a": 1}},
+        {"properties": {"b": {"$ref": "https://json-schema.org/draft/2020-12/schema"}, "a": {"type": "integer"}}},
+    ],
+)
+def test_reference_within_the_schema_is_followed(schema: dict[str, Any]) -> None:
+    part = JsonObject(schema)
+    part.check()
+    assert part.read('{"a": 1}') == {"a": 1}
+    with pytest.raises(ValueError, match=r"^\$"):
+        part.read('{"a": "x"}')

@@ -87,12 +87,12 @@ WELCOME = ("correct_answer", "correct_refusal")
 class SuccessRate(AnswerMetric):
     """Whether the outcome is a correct answer or a correct refusal: 1 or 0.
 
-    An answer to an answerable question is correct if it contains all keywords of the question, or a right answer (see
-    ``is_right``). A refusal is correct if the question is unanswerable. An answerable question without a right answer
-    is not scored.
+    An answer to an answerable question is correct if it contains all keywords of the question, or a reference answer
+    (see ``is_right``). A refusal is correct if the question is unanswerable. An answerable question without a reference
+    answer or keywords is not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -116,7 +116,7 @@ class SuccessRate(AnswerMetric):
         text = answer_text(answer, question.expected)
         has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
         language = articles_of(question, self.language)
-        is_correct = has_keywords or is_right(text, question.expected, language, self.threshold)
+        is_correct = has_keywords or is_right(text, question.references, language, self.threshold)
         return "correct_answer" if is_correct else "wrong_answer"
 
 
@@ -127,7 +127,7 @@ class AnswerFate(SuccessRate):
     unanswerable questions.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate

@@ -2,7 +2,8 @@
 
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
 not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged: a
-resumed judgement counts its full usage, while another judgement with the same prompt counts none.
+resumed judgement counts its full usage, while another judgement with the same prompt counts none. Stored replies cannot
+be deleted: if those of a sample contradict each other, a mark is stored, and the next judgement requests new ones.
 """
 
 import base64
@@ -11,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,26 +26,34 @@ from ragsweep.parts.metrics.injections import is_suspicious
 from ragsweep.services.session import each
 from ragsweep.services.usage import sum_usage
 
+_ATTEMPT = 50
+"""Added to the repetition, which determines the seed, for each earlier attempt at a sample."""
+
 
 @dataclass(frozen=True)
 class CachedJudge:
     """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
-    ``words`` collects the reasons that the replies contain, in order of arrival.
+    ``words`` collects the reasons that the replies contain, in order of arrival; ``counted`` the keys of the replies
+    whose usage was returned, because the usage of a reply that is read again counts once.
     """
 
     judge: Judge
     cache: ReplyCache
     payer: str
     words: list[str] = field(default_factory=list)
+    counted: set[str] = field(default_factory=set)
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return the reply to a prompt, from the cache if possible. Raises CallFailed if the call fails."""
-        key = content_hash([prompt, schema.name, schema.json_schema, sample, repetition])
+        attempt = self._attempt(sample)
+        key = content_hash(
+            [prompt, schema.name, schema.json_schema, sample, repetition, *([attempt] if attempt else ())]
+        )
         if (row := self._load(key)) is not None:
-            reply = JudgeReply(schema.parse(row["text"]), self._usage(row), row["text"])
+            reply = JudgeReply(schema.parse(row["text"]), self._usage(key, row), row["text"])
         else:
-            reply = await self.judge.ask(prompt, schema, sample, repetition)
+            reply = await self.judge.ask(prompt, schema, sample, repetition + attempt * _ATTEMPT)
             self._store(key, {"text": reply.text}, reply.usage)
         self.words.extend(reasons_given(reply.value))
         return reply
@@ -60,18 +70,33 @@ class CachedJudge:
             self._store(keys[text], {"vector": encoded}, Usage() if n else reply.usage)
         for text, row in cached.items():
             vectors[text] = np.frombuffer(base64.b64decode(row["vector"]), dtype="<f8").tolist()
-        usage = sum_usage(reply.usage, *map(self._usage, cached.values()))
+        usage = sum_usage(reply.usage, *(self._usage(keys[text], row) for text, row in cached.items()))
         return JudgeReply([vectors[text] for text in texts], usage)
+
+    def discard(self, sample: int) -> None:
+        """Have the next judgement of this case request new replies for a sample, because its replies are unusable."""
+        self.cache[self._mark(sample, self._attempt(sample))] = ""
+
+    def _attempt(self, sample: int) -> int:
+        """Return the number of earlier attempts at a sample whose replies were discarded."""
+        return next(n for n in count() if self._mark(sample, n) not in self.cache)
+
+    def _mark(self, sample: int, attempt: int) -> str:
+        return content_hash(["discarded", self.payer, sample, attempt])
 
     def _load(self, key: str) -> dict[str, Any] | None:
         row = self.cache.get(key)
         return None if row is None else json.loads(row)
 
     def _store(self, key: str, answer: dict[str, Any], usage: Usage) -> None:
+        self.counted.add(key)
         self.cache[key] = json.dumps(answer | {"usage": list(usage), "payer": self.payer})
 
-    def _usage(self, row: dict[str, Any]) -> Usage:
-        return Usage(*row["usage"]) if row["payer"] == self.payer else Usage()
+    def _usage(self, key: str, row: dict[str, Any]) -> Usage:
+        if row["payer"] != self.payer or key in self.counted:
+            return Usage()
+        self.counted.add(key)
+        return Usage(*row["usage"])
 
 
 class Sample(NamedTuple):

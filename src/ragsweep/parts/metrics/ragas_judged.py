@@ -92,11 +92,13 @@ class RagasMetric(JudgeMetric):
         except NothingToJudge:
             return Sample(math.nan, NO_STATEMENTS, session.usage)
         except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
+            judge.discard(number)  # each reply alone is valid, so all of them are stored
             return Sample(math.nan, MALFORMED, session.usage)
         if session.statements and not any(session.statements):
             return Sample(math.nan, NO_STATEMENTS, session.usage)
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or abs(clamp(value, self.bounds) - value) > _ROUNDING:
+            judge.discard(number)
             return Sample(math.nan, MALFORMED, session.usage)
         return Sample(clamp(value, self.bounds), "", session.usage)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
 
-_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*\r?$", re.MULTILINE | re.DOTALL)
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
@@ -39,7 +39,7 @@ class FencedBlock:
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     language: str | None = None
 
@@ -55,21 +55,25 @@ class FencedBlock:
 class JsonObject:
     """Read the JSON object in the last fenced block of an answer or, without a block, in the whole answer.
 
-    ``schema`` is a JSON schema, or the path of a file that contains one; None accepts every object.
+    ``schema`` is a JSON schema without references to other files or addresses, or the path of a file that contains one;
+    None accepts every object.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     schema: Mapping[str, Any] | str | None = None
 
     def check(self) -> None:
-        """Raise ConfigError if the schema is invalid, or if its file cannot be read."""
+        """Raise ConfigError if the schema is invalid or refers to a missing schema, or if its file cannot be read."""
         from jsonschema import SchemaError
 
         try:
             self._validator.check_schema(self._schema)
+            missing = _missing_reference(self._schema)
         except SchemaError as fault:
             raise ConfigError(f"output.schema: {fault.message}; correct {fault.json_path} in the schema") from None
+        if missing is not None:
+            raise ConfigError(f'output.schema: "$ref": "{missing}" is not in the schema; add its target to the schema')
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the content of the schema, because the file may change while its path stays the same."""
@@ -81,12 +85,16 @@ class JsonObject:
 
         blocks = [block for _, block in code_blocks(text)]
         try:
-            value = json.loads(blocks[-1] if blocks else text)
-        except (json.JSONDecodeError, RecursionError) as fault:
+            value = json.loads(blocks[-1] if blocks else text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as fault:
             raise ValueError(f"not JSON: {fault}") from None
         if not isinstance(value, dict):
             raise ValueError(f"not a JSON object, but {type(value).__name__}")
-        if (refused := best_match(self._validator.iter_errors(value))) is not None:
+        try:
+            refused = best_match(self._validator.iter_errors(value))
+        except Exception as fault:  # of huge numbers (OverflowError), deep nesting, or a part of the schema
+            raise ValueError(f"cannot be validated: {type(fault).__name__}: {fault}"[:200]) from None
+        if refused is not None:
             raise ValueError(f"{refused.json_path}: {refused.message[:200]}")
         return value
 
@@ -103,5 +111,39 @@ class JsonObject:
     @cached_property
     def _validator(self) -> Any:
         from jsonschema import Draft202012Validator
+        from referencing import Registry
 
-        return Draft202012Validator(self._schema)
+        return Draft202012Validator(self._schema, registry=Registry())  # the default registry loads from the network
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _missing_reference(schema: Any) -> str | None:
+    """Return a reference in a schema, or in a schema that it refers to, whose target is missing; None without one.
+
+    Raises SchemaError if the target of a reference is no valid schema.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    root = DRAFT202012.create_resource(schema)
+    pending, seen = [(root, REGISTRY.resolver_with_root(root))], set[int]()
+    while pending:
+        part, resolver = pending.pop()
+        if id(part.contents) in seen:
+            continue
+        seen.add(id(part.contents))
+        resolver = resolver.in_subresource(part)
+        pending += [(below, resolver) for below in part.subresources()]
+        for key in {"$ref", "$dynamicRef"} & set(part.contents if isinstance(part.contents, Mapping) else ()):
+            try:
+                found = resolver.lookup(part.contents[key])
+            except Unresolvable:
+                return str(part.contents[key])
+            Draft202012Validator.check_schema(found.contents)
+            pending.append((DRAFT202012.create_resource(found.contents), found.resolver))
+    return None
