@@ -168,7 +168,8 @@ def test_the_noise_of_two_judgings_is_measured(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded(tmp_path, judged([0.1, 0.3]), judged([0.1, 0.2]), judged([0.1, 0.2], 1, top_k="9"))
+    first, second = judged([0.1, 0.3], top_k="3"), judged([0.1, 0.2], top_k="3")
+    recorded(tmp_path, first, second, judged([0.1, 0.2], 1, top_k="9"))
     for run, said in (("run1", "same judge.replicate"), ("run2", "differ not only by chance, but also in: top_k")):
         assert judge(["noise", "run0", run, "--path", str(tmp_path)]) == 0
         assert said in capsys.readouterr().out
