@@ -82,16 +82,16 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
 
 
 def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(session: ServiceSession) -> None:
-    session.meter.limit(Budget(money=20), TABLE.money)
+    session.meter.limit(Budget(money=10), TABLE.money)
     with LlmServer(lambda asked: "") as server:
-        made = Endpoint(server.base_url, "m", retries=1)
+        made = Endpoint(server.base_url, "m", retries=0)
         made.connect(session)
-        for usage in (Usage(1, 6, 0), Usage(1, 6, 0), Usage(1, 6, 0), Usage(1, 6, 0), Usage()):  # 24 of money, of 20
+        for usage in (*[Usage(1, 3, 0)] * 4, Usage()):  # 12 of money, of 10
             with pytest.raises(CallFailed) as failure:
-                asyncio.run(made.chat([{"role": "user", "content": "question 1 2"}]))  # 3 tokens read, in 2 attempts
+                asyncio.run(made.chat([{"role": "user", "content": "question 1 2"}]))  # 3 tokens read
             assert failure.value.usage == usage
     assert failure.value.reason == missing.BUDGET_SPENT
-    assert (len(server.log), session.meter.totals.money) == (8, 24)
+    assert (len(server.log), session.meter.totals.money) == (4, 12)
 
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:
