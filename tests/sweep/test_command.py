@@ -250,7 +250,7 @@ def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         nightly(
             [f"+metrics.success_rate={OWN}", "llm=extractive"],
-            "metrics/answers.yaml makes",
+            "metrics/answers.yaml sets it to",
             "the command line sets it to own",
         ),
         ([f"metrics.recall_at_5={OWN}"], "metrics/retrieval.yaml sets it to", "the command line sets it to own.Mine"),
