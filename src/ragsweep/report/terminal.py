@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,14 +56,12 @@ class Terminal:
 
         self.bars = bars
         file = getattr(stream, "styled", stream)
-        # Wide in a log: tables are unreadable at 80 columns.
-        self.console: Console = QuietConsole(
-            file=file,
-            highlight=False,
-            soft_wrap=False,
-            width=None if bars else 1000,
-            _environ={**os.environ, "COLUMNS": str(_columns() or "")},
-        )
+        columns, lines = shutil.get_terminal_size()
+        # Without a fixed size, rich follows the terminal, but also an invalid COLUMNS.
+        follows = bars and (bool(_columns()) or not os.environ.get("COLUMNS"))
+        width = None if follows else columns if bars else 1000  # in a log, tables are unreadable at 80 columns
+        height = None if follows else lines
+        self.console: Console = QuietConsole(file=file, highlight=False, soft_wrap=False, width=width, height=height)
 
     @classmethod
     def current(cls, plain: bool = False) -> Terminal:

@@ -180,7 +180,8 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
     check_constraints(plain["constraints"] or {}, metrics)
-    check_labels(dataset.golden.questions, metrics, faults := Faults())
+    faults = Faults()
+    check_labels(dataset.golden.questions, metrics, faults)
     faults.raise_any()
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
     if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
