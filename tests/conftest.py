@@ -2,6 +2,7 @@
 
 import gc
 import importlib.metadata
+import logging
 import os
 import sys
 from functools import cache
@@ -58,6 +59,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(50_000, 20, 100)
+
+
+def pytest_unconfigure() -> None:
+    """Drop log handlers that Hydra left, because their streams are closed when ragas logs at the end of the process."""
+    logging.getLogger().handlers.clear()
 
 
 @pytest.fixture(autouse=True)
