@@ -45,8 +45,13 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
 
-_DECIMAL = re.compile(r"(?<![\d.,])(\d+)[.,](?!\d{3}(?!\d))(\d+)(?![.,]?\d)")
-"""Matches a number with one point or comma, unless exactly three digits follow it: then it may separate thousands."""
+_DECIMAL = re.compile(
+    r"(?<![\d.,])(\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)(?![.,]?\d)"
+)
+"""Matches a number with a decimal mark, with or without separators of thousands: ``1.5``, ``1,5`` and ``1,234.50``.
+
+A single mark before exactly three digits may separate thousands and is not matched.
+"""
 
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
@@ -113,7 +118,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -133,7 +138,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -200,7 +205,8 @@ def normalise(text: str, language: str) -> str:
 
 def _with_decimals(text: str, language: str) -> str:
     """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``."""
-    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", text), language)
+    folded = text if text.isascii() else _fold(text)
+    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", folded), language)
 
 
 def articles_of(question: Question, language: Language) -> str:
