@@ -13,6 +13,8 @@ from hydra.errors import HydraException
 PARAMS = "hydra.sweeper.params"
 MOST = 100_000
 """Maximum number of values in a range; a higher number indicates a mistyped range."""
+_BOOLEANS = {"True": "true", "False": "false"}
+"""Hydra's texts of booleans -> the texts in overrides and domains."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,12 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
         raise HydraException(f'{start}cannot read "{line}": {why}; {way}') from fault
 
 
+def value_text(override: Override) -> str:
+    """Return the value of an override without a sweep, spelled like the values of a sweep's domain."""
+    text = override.get_value_element_as_str()
+    return _BOOLEANS.get(text, text)
+
+
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
     """Convert a sweep in Hydra's syntax to a domain of Optuna.
 
@@ -152,7 +160,7 @@ def read_domain(override: Override, where: str) -> Categorical | Numeric:
         raise HydraException(
             f"{where}: tag(log, ...) is for intervals and ranges, got {override.input_line!r}; omit the tag"
         )
-    texts = dict.fromkeys({"True": "true", "False": "false"}.get(t, t) for t in override.sweep_string_iterator())
+    texts = dict.fromkeys(_BOOLEANS.get(text, text) for text in override.sweep_string_iterator())
     if not texts:
         raise HydraException(f"{where}: has no values, got {override.input_line!r}; a glob must match an option")
     return Categorical(tuple(texts))

@@ -21,6 +21,7 @@ from optuna_sweeper.parameters import (
     ParentCondition,
     parse_override,
     read_domain,
+    value_text,
 )
 
 
@@ -196,7 +197,7 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
             domains[name] = read_domain(override, where)
         else:
             fixed[name] = override.get_value_element_as_str()
-            domains[name] = Categorical((fixed[name],))
+            domains[name] = Categorical((value_text(override),))
     narrowed = {override.get_key_element() for override in command_line} | fixed.keys()
     for name, listed in conditions.items():
         for condition in listed:
@@ -250,7 +251,7 @@ def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCo
 
 def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     if not isinstance(value, Mapping):
-        return str(value), []
+        return "null" if value is None else str(value), []
     if "over" not in value or set(value) - {"over", "when"} or not isinstance(value["over"], str):
         form = '{over: "interval(0,1)", when: parent=value}'
         raise HydraException(f"{where}: must be a sweep, or {form}, got {value!r}; quote a sweep that contains commas")
@@ -264,10 +265,7 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
 def _read_condition(line: str, where: str) -> ParentCondition:
     where = f"{where}.when"
     override = parse_override(line, where)
-    if override.is_sweep_override():
-        values = read_domain(override, where).listed()
-    else:
-        values = (override.get_value_element_as_str(),)
+    values = read_domain(override, where).listed() if override.is_sweep_override() else (value_text(override),)
     if values is None:
         raise HydraException(f'{where}: must name values, got "{line}"; write PARENT=VALUE or PARENT=VALUE,VALUE')
     return ParentCondition(override.get_key_element(), values)

@@ -166,6 +166,15 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
+def test_the_baseline_of_an_ablation_is_its_config_whatever_the_run_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = (*write_dataset(tmp_path), "depth=5")
+    found = prepare(recorded(tmp_path, *base, 'baseline="3"'), [], ["top_k"], None)
+    assert found.cases[0].overrides == base
+
+
 @pytest.mark.nightly
 def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -89,6 +89,16 @@ def test_typed_value_decides_conditions() -> None:
     assert [one.name for one in read_space(["kind=other"], KINDS).parameters] == []
 
 
+@pytest.mark.parametrize("typed", [[], ["kind=true"], ["kind=True,false"]])
+def test_a_condition_on_a_boolean_is_met(typed: list[str]) -> None:
+    params = {"kind": "true,false", "top": {"over": "1,2", "when": "kind=true"}}
+    assert [one.name for one in read_space(typed, params).parameters][-1] == "top"
+
+
+def test_null_in_the_space_is_null() -> None:
+    assert read_space([], {"budget": None}).fixed == ("budget=null",)
+
+
 def test_command_line_replaces_a_sweep_and_keeps_its_condition() -> None:
     space = read_space(["alpha=interval(0.2,0.4)"], KINDS)
     alpha = next(one for one in space.parameters if one.name == "alpha")

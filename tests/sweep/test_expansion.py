@@ -50,6 +50,12 @@ def test_a_case_overrides_params_and_what_is_typed_overrides_both() -> None:
     ]  # fmt: skip
 
 
+def test_null_in_params_is_null() -> None:
+    assert lines_of(expand([], {"context_budget": None, "top_k": "3,5"})) == [
+        "context_budget=null top_k=3", "context_budget=null top_k=5",
+    ]  # fmt: skip
+
+
 def test_equal_sets_of_overrides_run_once() -> None:
     assert lines_of(expand([], None, [["a=1", "b=2"], ["b=2,3", "a=1"], ["a=1,1"]])) == ["a=1 b=2", "b=3 a=1", "a=1"]
 

@@ -64,6 +64,8 @@ def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, mon
         ("hydra.sweeper.n_trials=80", False),
         ("hydra.sweeper.stop={patience: 15}", False),
         ("name=mine", False),
+        ("baseline=2", False),
+        ("rerun=true", False),
     ],
 )
 def test_what_draws_other_trials_starts_another_search(line: str, is_another: bool) -> None:

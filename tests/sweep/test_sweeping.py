@@ -171,3 +171,44 @@ def test_interruption_before_the_first_job_says_that_the_same_command_resumes(
     assert plan.startswith("plan")
     assert stopped == "stopped   before the first job; the same command resumes the sweep"
     assert run(*typed, *swept).status == 0
+
+
+def test_an_interrupted_search_with_rerun_is_resumed_without_rerun(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> str:
+        raise Interrupted(signal.SIGINT)
+
+    first = run(*typed, *SEARCH).sweep
+    with monkeypatch.context() as patched:
+        patched.setattr(NoTracking, "open_sweep", interrupt)
+        with pytest.raises(Interrupted):
+            run(*typed, *SEARCH, "rerun=true")
+    assert "the same command without rerun=true resumes the sweep" in capsys.readouterr().out
+    resumed = run(*typed, *SEARCH)
+    assert resumed.status == 0
+    assert resumed.sweep not in (None, first)
+
+
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_the_baseline_of_a_search_is_trial_0_if_its_command_or_its_file_declares_it(
+    is_typed: bool, typed: list[str]
+) -> None:
+    declared = "top_k=5"
+    if not is_typed:
+        folder = Path("sweeps")
+        folder.mkdir()
+        (folder / "mine.yaml").write_text(f"# @package _global_\nbaseline: {declared}\n")
+    lines = [f"baseline={declared}"] if is_typed else ["sweeps=mine"]
+    status, sweep = run(*typed, *SEARCH, *lines)
+    assert status == 0
+    outcomes = [record.outcome for record in Ledger(Path("store")).records(sweep or "")]
+    assert {one.run.config["baseline"] for one in outcomes if isinstance(one, Result)} == {1}
+
+
+def test_a_finished_search_is_shown_again_with_another_baseline(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(*typed, *SEARCH)
+    assert run(*typed, *SEARCH, "baseline=2").status == 0
+    assert "is already finished" in capsys.readouterr().out

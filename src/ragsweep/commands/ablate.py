@@ -46,7 +46,7 @@ sweep, RUN's config first; repeating the command resumes it. At the end, the cha
 simultaneous intervals. Changes that are invalid or change no result are omitted. The cases are written to
 sweeps/ablate_RUN.yaml, which can be edited."""
 
-_NOT_THE_CONFIG = ("by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
+_NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
 """Keys of recorded overrides that a case does not repeat, because they do not change results."""
 _FOLDER = Path("sweeps")
 

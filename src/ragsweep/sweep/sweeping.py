@@ -183,7 +183,7 @@ def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
         try:
             sweep, finished = multirun.open(key, new, prepared.planned)
         except Interrupted:
-            multirun.terminal.line("stopped", "before the first job; the same command resumes the sweep")
+            multirun.terminal.line("stopped", f"before the first job; {multirun.again} resumes the sweep")
             raise
         if finished:
             results, status = _show_again(multirun, sweep), FINISHED
@@ -270,7 +270,7 @@ def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumm
     _show_summary(context, sweep, summary, multirun.values)
     if status == KILLED:
         done = counted(len(records), "config") if is_search(sweep) else f"{len(records)} of {len(sweep.jobs)} configs"
-        context.terminal.line("stopped", f"{done} done; the same command resumes the sweep")
+        context.terminal.line("stopped", f"{done} done; {multirun.again} resumes the sweep")
     if tracker.identity:
         texts = context.session.page_texts(summary.results, context.secrets)
         content = sweep_run(summary, sweep, texts, tracker.tables)

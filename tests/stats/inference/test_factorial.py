@@ -103,6 +103,12 @@ def test_a_parameter_that_only_some_have_has_an_empty_level() -> None:
     assert all(math.isnan(one.estimate) for one in found.effects)
 
 
+def test_many_values_of_many_factors_take_no_time_of_their_product() -> None:
+    settings = [{name: str(one) for name in "abcdefgh"} for one in range(30)]
+    found = effects(settings, normal(30, 20))
+    assert all(math.isnan(one.estimate) for one in found.effects)
+
+
 def test_nothing_swept_has_no_effects() -> None:
     assert effects([{"a": "x"}, {"a": "x"}], normal(2, 20)).effects == ()
     assert effects([], matrix(np.empty((0, 5)))).effects == ()

@@ -284,11 +284,11 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
             raise ConfigError(f"hydra.sweeper.enqueue[{number}]: {fault}") from None
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
     note = f"the declared baseline cannot be trial 0: {zero.outside}; trial 0 is the default config of the space"
-    numbered = "null" if zero.outside or not settings["default"] else "1"  # trial 0 is the first config
+    numbered = f"baseline={'null' if zero.outside or not settings['default'] else 1}"  # trial 0 is the first config
     return replace(
         command,
-        overrides=tuple(_numbering(line, numbered) for line in command.overrides) if declared else command.overrides,
-        jobs=tuple(tuple(_numbering(line, numbered) for line in job) for job in dict.fromkeys(jobs)),
+        overrides=_number_baseline(command.overrides, numbered) if declared else command.overrides,
+        jobs=tuple(_number_baseline(job, numbered) if declared else job for job in dict.fromkeys(jobs)),
         search={**settings, "declared": declared},
         notes=(note,) if zero.outside else (),
     )
@@ -303,9 +303,9 @@ def trial_composer(command: Command, title: str, config: Callable[[], DictConfig
     return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)
 
 
-def _numbering(line: str, number: str) -> str:
-    """Return ``baseline=NUMBER`` if ``line`` declares a baseline by overrides, else ``line`` unchanged."""
-    return f"baseline={number}" if re.match(r"\+*baseline=.*=", line) else line
+def _number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:
+    """Return overrides with ``numbered`` in place of a baseline declared by overrides, here or in a named sweep."""
+    return tuple(dict.fromkeys([*(numbered if re.match(r"\+*baseline=", one) else one for one in lines), numbered]))
 
 
 def compose_jobs(command: Command) -> list[Job]:

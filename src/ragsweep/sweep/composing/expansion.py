@@ -57,7 +57,8 @@ def expand(
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"hydra.sweeper.params: must be a mapping from keys to swept values, got {params!r}")
-    general = _read([f"{key}={value}" for key, value in (params or {}).items()], "hydra.sweeper.params", options)
+    shared = [f"{key}={'null' if value is None else value}" for key, value in (params or {}).items()]
+    general = _read(shared, "hydra.sweeper.params", options)
     last = _read(typed, "", options)
     jobs: list[JobCase] = []
     for number, case in _cases(cases):

@@ -93,6 +93,11 @@ class Multirun:
         name = mask(" ".join(command.overrides) or "sweep")
         return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
 
+    @property
+    def again(self) -> str:
+        """The command that resumes the sweep, for messages."""
+        return f"the same command{' without rerun=true' if self.values['rerun'] else ''}"
+
     def alone(self, _: str) -> AbstractContextManager[None]:
         """Return a context that locks nothing: only searches, which override this method, are shared by commands."""
         return nullcontext()

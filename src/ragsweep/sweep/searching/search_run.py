@@ -76,11 +76,12 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
 
 
 def _own_overrides(command: Command) -> list[str]:
-    """List the overrides of a search, except overrides of ``hydra``, ``judge.labels`` and ``by``.
+    """List the overrides of a search, except overrides of ``hydra`` and those that affect no trial.
 
-    `search_key` adds the settings of ``hydra.sweeper`` that affect trials; ``judge.labels`` and ``by`` affect none.
+    `search_key` adds the settings of ``hydra.sweeper`` that affect trials. A baseline affects only the first trial,
+    whose signature is part of the key.
     """
-    others = ("hydra.", "hydra/", "judge.labels=", "by=")
+    others = ("hydra.", "hydra/", "judge.labels=", "by=", "baseline=", "rerun=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
