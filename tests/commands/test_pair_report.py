@@ -1,6 +1,7 @@
 """`ragsweep compare --report`: the records and the page of two configs."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,20 @@ def test_record_has_both_means_every_interval_and_the_tests_of_improvement(repor
     assert improvements == [("minimal", 0.1, "pass"), ("ideal", 0.5, "fail")]
     assert found["candidate"]["mean_ms"] == {"retrieval": 30.0, "generate": 10.0, "all": 40.0}
     assert {part["value"] for part in found["slices"]} == {"tls", "acl"}
+
+
+def test_every_interval_is_of_the_questions_of_the_difference_beside_it() -> None:
+    """The third config lacks the scores of the questions that gain, so the pair is compared on the others: -.125."""
+    rows = [0.5] * 10, [0.9] * 2 + [0.25, 0.5] * 4, [math.nan] * 2 + [0.5] * 8
+    sweep = [
+        scored({"solved": list(row)}, name=name, config={"coverage": 0.7})
+        for name, row in zip("abc", rows, strict=True)
+    ]
+    report = PairReport(conclude_pair((sweep[0], sweep[1]), ["solved"], Family(sweep), RunLabels((), ("", ""))), "")
+    [row] = report.rows
+    assert (row["questions"], row["difference"]) == (8, -0.125)
+    assert (row["student_low"] + row["student_high"]) / 2 == pytest.approx(-0.125)
+    assert -0.25 <= row["bootstrap_low"] < row["bootstrap_high"] <= 0  # no question of the eight gains
 
 
 def test_each_case_is_one_record(reported: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.conclusion import PairConclusion
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
-from ragsweep.stats.inference.matrix import score_matrix, with_worst_cases
+from ragsweep.stats.inference.matrix import with_worst_cases
 from ragsweep.stats.intervals import bootstrap_interval, student_interval
 from ragsweep.sweep.running.session import Session
 
@@ -67,10 +67,9 @@ class PairReport:
     def rows(self) -> list[Row]:
         """One row per metric of the comparison, with the 95 % Student and bootstrap intervals of the difference."""
         rows = list[Row]()
-        for row in self._rows.metrics:
-            matrix = score_matrix(self.results, row["metric"])
-            student = dict(zip(("student_low", "student_high"), student_interval(matrix), strict=True))
-            bootstrap = dict(zip(("bootstrap_low", "bootstrap_high"), bootstrap_interval(matrix), strict=True))
+        for one, row in zip(self.conclusion.metrics, self._rows.metrics, strict=True):
+            student = dict(zip(("student_low", "student_high"), student_interval(one.matrix), strict=True))
+            bootstrap = dict(zip(("bootstrap_low", "bootstrap_high"), bootstrap_interval(one.matrix), strict=True))
             rows.append({**row, **student, **bootstrap})
         return rows
 
