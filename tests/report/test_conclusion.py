@@ -146,6 +146,23 @@ def test_a_lead_that_is_not_enough_is_open_and_has_the_questions_that_would_show
     assert [int(numbers(line.replace(",", ""))[-1]) > 60 for line in needed] == [True]
 
 
+def test_a_choice_with_a_lower_mean_has_no_lead_that_more_questions_would_show() -> None:
+    behind = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        base = rng.normal(0.6, 0.25, 100)
+        others = [one_metric(name, base + rng.normal(0, 0.2, 100)) for name in "bcdef"]
+        decision = decide(one_metric("a", base), *others, baseline="a")
+        found, over = compared(decision), decision.evidence.over
+        against = found.choice.runner_up
+        assert found.choice.row is not None
+        assert against is not None
+        behind += found.ranked[found.choice.row] < found.ranked[against.row]
+        assert over is None or found.ranked[found.choice.row] > found.ranked[over]
+        assert any("takes about" in line for line in evidence(decision)) == (over is not None)
+    assert behind
+
+
 def test_without_a_baseline_there_is_a_choice_whatever_the_order() -> None:
     results = [one_metric("a", BASE), one_metric("b", BETTER), one_metric("c", EQUAL_MEAN)]
     for some in (results, results[::-1]):

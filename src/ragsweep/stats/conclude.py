@@ -54,8 +54,8 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
     The other row is the declared baseline or, without one, the runner-up. Both results are None if this lead is shown
-    or the two configs are equal, if neither of the two is the reference, or if labels correct the differences. The
-    number alone is None if it is unknown.
+    or the two configs are equal, if the choice's mean is not better, if neither of the two is the reference, or if
+    labels correct the differences. The number alone is None if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -67,6 +67,8 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
         return None, None
     observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
+    if observed <= 0:  # by expected means or by cost, the choice can be a config with a lower mean
+        return None, None
     return lead.row, questions_needed(observed, float(verdict.power.spread[row]), level=verdict.power.level)
 
 
