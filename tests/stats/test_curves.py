@@ -31,6 +31,12 @@ def test_the_flat_region_holds_what_cannot_be_told_from_the_best() -> None:
     assert sum(point.chosen for point in curve.points) == pytest.approx(1)
 
 
+def test_a_value_beyond_a_worse_one_may_be_the_best_too() -> None:
+    (curve,) = curves(swept({0.0: 0.5, 0.5: 0.2, 1.0: 0.5}), "retriever.alpha", "ndcg")
+    assert curve.may_be_best == (True, False, True)
+    assert curve.flat == (curve.best, curve.best)
+
+
 def test_the_best_of_equals_is_worth_less_on_unseen_questions() -> None:
     equal = swept(dict.fromkeys(np.linspace(0, 1, 11).tolist(), 0.5), noise=1.0)
     (curve,) = curves(equal, "retriever.alpha", "ndcg")

@@ -39,7 +39,8 @@ class Point:
 class Curve:
     """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of values around the best that are not shown to be worse than any other. ``chosen`` is the
+    ``flat`` is the range of values around the best that are not shown to be worse than any other. ``may_be_best`` has
+    an entry for each point, because values outside this range may also not be shown to be worse. ``chosen`` is the
     value that cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean
     of such a choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with
     fewer than ten clusters.
@@ -53,6 +54,7 @@ class Curve:
     chosen: float
     held_out: float
     flat: tuple[float, float]
+    may_be_best: tuple[bool, ...]
 
 
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
@@ -104,6 +106,7 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
         chosen=values[chosen],
         held_out=bias.crossfitted,
         flat=(values[low], values[high]),
+        may_be_best=tuple(alike.tolist()),
     )
 
 

@@ -10,7 +10,15 @@ import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
-from ragsweep.report.page.effect_charts import UNSET, Cloud, ParameterMeans, _heights, curve_of_best, effects
+from ragsweep.report.page.effect_charts import (
+    UNSET,
+    Cloud,
+    ParameterMeans,
+    _heights,
+    curve_of_best,
+    effects,
+    swept_within,
+)
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
@@ -90,6 +98,13 @@ def test_the_curve_of_a_crossed_number_averages_over_the_rest_and_says_where_it_
     flat = curve(source(noisy), "k")
     assert isinstance(flat, ParameterMeans)
     assert flat.may_be_best.tolist() == [False, True, True]
+
+
+def test_a_value_beyond_a_worse_one_may_be_the_best_in_a_curve_of_one_option_too() -> None:
+    gains = {"0": 0.0, "0.5": -0.3, "1": 0.0}
+    ranked = [_shaken(config(gain, 1, alpha=value), n) for n, (value, gain) in enumerate(gains.items())]
+    (found,) = swept_within(ranked, "ndcg", ())
+    assert found.may_be_best.tolist() == [True, False, True]
 
 
 def _shaken(result: Result, seed: int) -> Result:

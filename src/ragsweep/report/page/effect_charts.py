@@ -143,8 +143,8 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
         if found is not None:
             values = tuple(one.value for one in found.points)
             mean, low, high = np.array([(one.mean, one.low, one.high) for one in found.points]).T
-            flat = np.array([found.flat[0] <= value <= found.flat[1] for value in values])
-            yield ParameterMeans(key, name, tuple(f"{one:g}" for one in values), values, mean, low, high, flat, 1)
+            best, names = np.array(found.may_be_best), tuple(f"{one:g}" for one in values)
+            yield ParameterMeans(key, name, names, values, mean, low, high, best, 1)
 
 
 def _crossed(configs: Sequence[Settings], key: str, keys: Sequence[str], rows: Mapping[str, Sequence[int]]) -> bool:
