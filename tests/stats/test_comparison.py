@@ -550,6 +550,22 @@ def test_the_best_mean_is_called_the_lowest_where_less_is_better() -> None:
     assert "too low by about" in text
 
 
+def test_the_best_config_by_ratios_is_not_called_the_one_with_the_lowest_mean_if_another_is_lower() -> None:
+    """Logarithms decide for amounts: a few slow questions raise the mean of the config that is faster on most."""
+    rows = np.exp(np.stack([noisy(4, 40, seed) for seed in range(3)]))
+    rows[0] *= np.where(np.arange(40) % 10, 0.7, 6)
+    results = [one_metric(f"c{n}", row, direction=False) for n, row in enumerate(rows)]
+    in_ms = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
+    found = judged(*in_ms)
+    assert (found.selection_bias.winner, int(found.means.argmin()) != 0) == (0, True)
+    bias = found.selection_bias._replace(optimism=2.0, crossfitted=found.selection_bias.observed + 2)
+    text = next(luck(replace(found, selection_bias=bias))).text
+    assert text.startswith(
+        f"The mean of c0, the best of 3 configs, is {found.means[0]:.0f} ms, too low by about 2.0 ms,"
+    )
+    assert "because it was chosen as the best; expect " in text
+
+
 def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:
     results = [one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))]
     found = compare_configs(results, baseline="a")

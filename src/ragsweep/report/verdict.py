@@ -69,8 +69,12 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
     best, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
     if bias.optimism > ROUNDING and value != best:  # false for NaN
         lucky = score(verdict, bias.optimism, fine=True)
-        most, end = ("highest", "high") if verdict.matrix.higher_is_better else ("lowest", "low")
-        text = f"The {most} of {len(verdict.matrix.configs)} means is {best}, too {end} by"
+        higher, means, configs = verdict.matrix.higher_is_better, verdict.means, len(verdict.matrix.configs)
+        most, end = ("highest", "high") if higher else ("lowest", "low")
+        text = f"The {most} of {configs} means is {best}, too {end} by"
+        if score(verdict, float(means.max() if higher else means.min()), fine=True) != best:  # ratios are compared
+            most = "best"
+            text = f"The mean of {name(verdict, bias.winner)}, the best of {configs} configs, is {best}, too {end} by"
         end = f"about {lucky}, because it was chosen as the {most}; expect {value} on new questions."
         if verdict.adaptive:
             end = f"{lucky} at least, because the same questions also guided the search."
