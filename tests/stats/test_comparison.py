@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import Failure, Result
+from ragsweep.report.artifacts import differences_csv
 from ragsweep.report.choice import choice_statements
-from ragsweep.report.conclusion_facts import result_facts
+from ragsweep.report.conclusion_facts import from_reference, result_facts
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, luck
@@ -564,6 +565,16 @@ def test_the_best_config_by_ratios_is_not_called_the_one_with_the_lowest_mean_if
         f"The mean of c0, the best of 3 configs, is {found.means[0]:.0f} ms, too low by about 2.0 ms,"
     )
     assert "because it was chosen as the best; expect " in text
+
+
+def test_intervals_of_ratios_beyond_the_range_of_floats_are_written() -> None:
+    results = [one_metric(f"c{n}", np.exp(noisy(4, 40, n)), direction=False) for n in range(2)]
+    in_ms = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
+    found = judged(*in_ms, baseline="c0")
+    wide = replace(found, differences=replace(found.differences, low=np.array([0, -800]), high=np.array([0, 800])))
+    assert "e-309,1.7976931348622732e+308" in differences_csv(wide).decode()
+    facts = from_reference(wide, 1)
+    assert 0 < facts["ratio_low"] < facts["ratio"] < facts["ratio_high"] < math.inf
 
 
 def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:

@@ -12,6 +12,7 @@ from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
 from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
+from ragsweep.stats.inference.matrix import ratio_of
 from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
 
@@ -132,7 +133,7 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     If ``ratios``, the interval of the difference is NaN; otherwise, the ratio and its interval are None.
     """
     ends = [float(low), float(high)]
-    ratio = [math.exp(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
+    ratio = [ratio_of(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
     shown = [math.nan] * 2 if ratios else ends
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
 

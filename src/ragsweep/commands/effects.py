@@ -16,7 +16,7 @@ from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.estimates import TOO_SHORT
 from ragsweep.stats.inference.factorial import Effect
-from ragsweep.stats.inference.matrix import has_ratios, score_matrix, transform_amounts
+from ragsweep.stats.inference.matrix import has_ratios, ratio_of, score_matrix, transform_amounts
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
@@ -117,7 +117,7 @@ def _beyond_chance(effect: Effect) -> bool:
 
 def _row(effect: Effect, ratios: bool) -> dict[str, object]:
     numbers, none = [effect.estimate, effect.low, effect.high], [math.nan] * 3
-    ratio = map(math.exp, numbers) if ratios else [None] * 3
+    ratio = map(ratio_of, numbers) if ratios else [None] * 3
     return {
         "kind": "main" if len(effect.factors) == 1 else "interaction",
         "factors": " x ".join(effect.factors),

@@ -24,7 +24,7 @@ from ragsweep.stats.answer_outcomes import abstention_curves
 from ragsweep.stats.comparison import SweepComparison, plain_size
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.estimates import Differences, Slice
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, ratio_of
 
 
 def artifacts(
@@ -146,7 +146,7 @@ def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[lis
 
 
 def _ratios(found: Differences | Slice, n: int, ratios: bool) -> list[Any]:
-    return [math.exp(one) for one in _interval(found, n)] if ratios else [""] * 3
+    return [ratio_of(one) for one in _interval(found, n)] if ratios else [""] * 3
 
 
 def _interval(found: Differences | Slice, n: int) -> list[float]:

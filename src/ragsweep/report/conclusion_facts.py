@@ -12,6 +12,7 @@ from ragsweep.report.verdict import limits, verdict_word
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import SweepComparison, plain_size
 from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.inference.matrix import ratio_of
 
 
 def result_texts(conclusion: SweepConclusion) -> list[str]:
@@ -84,7 +85,7 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     """
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
-        ratio, low, high = (math.exp(one[row]) for one in (found.estimate, found.low, found.high))
+        ratio, low, high = (ratio_of(float(one[row])) for one in (found.estimate, found.low, found.high))
         gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
         ratios = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
         return {"estimate": gained, "low": math.nan, "high": math.nan, **ratios}

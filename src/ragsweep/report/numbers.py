@@ -1,15 +1,13 @@
 """Formats of displayed numbers: values, differences, intervals, p-values, durations, sizes."""
 
 import math
-import sys
 
 from ragsweep.core.results import Summary
+from ragsweep.stats.inference.matrix import ratio_of
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
 """Size below which a difference of two means is only a rounding error."""
-LARGEST = math.log(sys.float_info.max)
-"""The logarithm of the largest float."""
 
 
 def cell(summary: Summary | None) -> str:
@@ -76,7 +74,7 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
     """Format a ratio with its interval, given as logarithms: ``x 1.30 [1.21, 1.40]``; ``-`` if not finite."""
     if not math.isfinite(logarithm):
         return NOT_MEASURED
-    value, *ends = (f"{math.exp(min(one, LARGEST)):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
+    value, *ends = (f"{ratio_of(one):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))
     return f"x {value} [{', '.join(ends)}]" if math.isfinite(low) and math.isfinite(high) else f"x {value}"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
-from ragsweep.stats.inference.matrix import Matrix, score_matrix
+from ragsweep.stats.inference.matrix import Matrix, ratio_of, score_matrix
 from support.results import a_result
 
 NAN = math.nan
@@ -19,6 +19,12 @@ def result(name: str, scores: dict[str, float], higher: bool | None = True, **co
     summary = Summary("mrr", 0.5, 0.4, 0.6, len(scores), len(scores), 0, 0, higher_is_better=higher)
     outcomes = {"question_id": list(scores), "mrr": list(scores.values()), **columns}
     return a_result(name=name, metrics={"mrr": summary}, questions=outcomes)
+
+
+def test_a_ratio_beyond_the_range_of_floats_is_the_nearest_one_with_a_logarithm() -> None:
+    assert [ratio_of(one) for one in (0.0, -1.5, 700.0)] == [1.0, math.exp(-1.5), math.exp(700.0)]
+    assert math.log(ratio_of(800.0)) == -math.log(ratio_of(-800.0)) == pytest.approx(709.78, abs=0.01)
+    assert math.isnan(ratio_of(NAN))
 
 
 def test_scores_are_paired_by_question_whatever_their_order() -> None:

@@ -7,6 +7,7 @@ could improve its mean by declining the questions that it would get wrong.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,6 +23,9 @@ from ragsweep.core.results import Result, Summary
 
 SOURCE, WEIGHT = "source", "weight"
 """The columns with each question's cluster and weight in a table of outcomes."""
+
+LARGEST = math.log(sys.float_info.max)
+"""The logarithm of the largest float."""
 
 SCALES = frozenset({"%", "points"})
 """Units of bounded scales."""
@@ -130,6 +134,14 @@ def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
     logarithms = np.log(matrix.scores)
     logarithms -= logarithms.mean()
     return replace(matrix, values=logarithms if matrix.weights is None else logarithms * matrix.weights)
+
+
+def ratio_of(logarithm: float) -> float:
+    """Return the ratio with this natural logarithm; a ratio beyond the range of floats becomes the nearest one above 0.
+
+    The intervals of a few questions with dominating weights can be that wide.
+    """
+    return math.exp(max(min(logarithm, LARGEST), -LARGEST))  # in this order, NaN remains NaN
 
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
