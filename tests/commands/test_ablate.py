@@ -49,6 +49,8 @@ ROOT = Path(__file__).parent.parent.parent
         ("chunker.overlap", "0", ["20"]),
         ("retriever.index.nprobe", "16", ["8", "32"]),
         ("retriever.index.nprobe", "1", ["2"]),
+        ("context_budget", "1048576", ["524288", "2097152"]),
+        ("context_budget", "600000", ["300000", "1200000"]),
         ("llm.threshold", "0.4", ["0.3", "0.5"]),
         ("retriever.min_score", "null", []),
         ("retriever.normalisation", "min_max", []),

@@ -125,7 +125,7 @@ def neighbours(name: str, value: str) -> list[str]:
         found = [number + 1]
     else:
         found = [number // 2 if value.isdigit() else number / 2, number * 2]
-    return [f"{one:g}" for one in found]
+    return [f"{one:.15g}" for one in found]  # exact for large integers, without the noise of 1 - 1.1
 
 
 def other_options(group: str, option: str) -> list[str]:
