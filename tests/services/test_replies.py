@@ -85,6 +85,14 @@ def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: ob
         read_chat(json.loads(json.dumps(answer)), 10)
 
 
+@pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
+@pytest.mark.parametrize("content", ["half an ans", "<think>half a thou"])
+def test_reply_that_the_service_broke_off_is_a_failure_of_the_request(reason: str, content: str) -> None:
+    choice = {"message": {"content": content}, "finish_reason": reason}
+    with pytest.raises(ValueError, match=rf"the service broke off the reply \(finish_reason {reason}\)"):
+        read_chat({"choices": [choice]}, 10)
+
+
 def test_count_of_tokens_that_no_call_has_is_not_believed() -> None:
     chat = read_chat({**CHAT, "usage": {"prompt_tokens": 10**400, "completion_tokens": 1}}, 40)
     assert (chat.usage.tokens_in, chat.usage.estimated) == (10, True)

@@ -162,6 +162,7 @@ def test_thoughts_in_a_field_of_their_own_are_kept_apart_and_counted(name: str) 
         ({"content": "<think>a</think>half an ans"}, "length", TRUNCATED),
         ({"content": "half an ans"}, "length", TRUNCATED),
         ({"content": "<think>a</think>", "refusal": "no"}, "stop", FILTERED),
+        ({"content": "half an ans"}, "content_filter: SAFETY", FILTERED),
     ],
 )
 def test_reply_without_an_answer_has_its_reason(message: dict[str, Any], finish: str, reason: str) -> None:

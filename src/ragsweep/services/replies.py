@@ -31,6 +31,9 @@ _LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tok
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
+ABORTION = frozenset({"error", "abort", "insufficient_system_resource"})
+"""What Mistral and OpenRouter, vLLM, and DeepSeek report if the service broke off the reply."""
+
 
 @dataclass(frozen=True)
 class HttpResponse:
@@ -48,7 +51,7 @@ class HttpResponse:
     def json(self) -> Any:
         """Return the content as JSON, or as an EventStream if its type is text/event-stream.
 
-        Raises ValueError if the content is of another type, is not JSON, or has an event of type ``error``.
+        Raises ValueError if the content is of another type, is not JSON, or has an event with an error.
         """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -71,8 +74,8 @@ class EventStream:
 def read_events(text: str) -> EventStream:
     """Return the server-sent events in a text, except the ``[DONE]`` of OpenAI's protocol.
 
-    The blank line after the last event may be missing. Raises ValueError for an event of type ``error``. Source of the
-    format: WHATWG, HTML Living Standard, section 9.2.6.
+    The blank line after the last event may be missing. Raises ValueError for an event of type ``error``, and for an
+    object with an ``error`` that is not null. Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
     """
     events, data, kind = list[Any](), list[str](), ""
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
@@ -83,12 +86,13 @@ def read_events(text: str) -> EventStream:
             kind = value.strip()
         elif not line:
             joined, is_json = "\n".join(data), "".join(data).lstrip()[:1] in ("{", '"')
-            if kind == "error":
+            event: Any = joined
+            with suppress(ValueError, RecursionError):
+                event = json.loads(joined) if is_json else joined
+            if kind == "error" or (isinstance(event, dict) and event.get("error")):
                 raise ValueError(f"an event with an error: {joined}")
             if data and joined != "[DONE]":
-                with suppress(ValueError, RecursionError):
-                    joined = json.loads(joined) if is_json else joined
-                events.append(joined)
+                events.append(event)
             data, kind = [], ""
     return EventStream(tuple(events))
 
@@ -110,7 +114,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     length of the request, from which a missing token count is estimated.
 
     Raises:
-        ValueError: The response is not a chat completion, or its text is blank. Another attempt may help.
+        ValueError: The response is not a complete chat completion, or its text is blank. Another attempt may help.
         CallFailed: The reply is truncated or withheld. Another attempt would cost the same again.
     """
     try:
@@ -123,6 +127,8 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
+    if reason in ABORTION:
+        raise ValueError(f"the service broke off the reply (finish_reason {reason})")
     written, parts, _ = read_content(content)
     apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat the thoughts in several fields
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
@@ -132,7 +138,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         raise CallFailed(f"the reply ended while the model was thinking; {_LONGER}", THINKING, usage)
     if reason in TRUNCATION:
         raise CallFailed(f"the answer was truncated at the token limit; {_LONGER}", TRUNCATED, usage)
-    if reason == "content_filter" or (refusal and not text):
+    if (reason or "").startswith("content_filter") or (refusal and not text):  # Gemini adds the kind of filter
         raise CallFailed("the service withheld the answer; change the prompt, or choose another model", FILTERED, usage)
     if not text.strip():
         raise ValueError("a message without text")

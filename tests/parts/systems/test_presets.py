@@ -177,6 +177,7 @@ def test_events_are_read_as_the_standard_defines_them() -> None:
     text = ': comment\r\ndata: {"a":\r\ndata: 1}\r\n\r\nevent: token\ndata: plain\n\nid: 3\ndata:  12\n\ndata: "last"'
     assert read_events(text) == EventStream(({"a": 1}, "plain", " 12", "last"))
     assert read_events("data: [DONE]\n\n") == EventStream(())
+    assert read_events('data: {"a": 1, "error": null}\n\n') == EventStream(({"a": 1, "error": None},))
 
 
 def test_texts_of_a_stream_are_joined_and_the_last_list_counts() -> None:
@@ -195,9 +196,10 @@ def test_plain_text_events_are_an_answer(server: Server) -> None:
 @pytest.mark.parametrize("reply", [
     as_events({"error": {"message": "overloaded"}}), as_events(),
     as_events(end='event: error\ndata: {"message": "overloaded"}\n\n'),
+    as_events({"choices": [{"delta": {"content": "Not "}}]}, {"error": {"message": "overloaded"}, "choices": []}),
 ])  # fmt: skip
-def test_a_stream_without_an_answer_is_the_failure_of_its_question(server: Server, reply: Reply) -> None:
-    made = system(server, "openai_stream", "system.retries=0")
+def test_a_stream_without_a_whole_answer_is_the_failure_of_its_question(server: Server, reply: Reply) -> None:
+    made = system(server, "openai_stream", "system.retries=0", "system.tokens_in=null", "system.tokens_out=null")
     server.reply = lambda body, n: reply
     assert ask(made).answer.failed == MALFORMED
 
