@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import TOO_LONG
+from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import Gguf
 from ragsweep.parts.generators.gguf import convert
@@ -65,6 +65,22 @@ def test_answer_is_what_the_model_reads_in_the_passage(model: Gguf) -> None:
 def test_prompt_without_room_for_its_answer_is_a_failed_answer(parameters: dict[str, Any]) -> None:
     requests = [Request("word " * count, ()) for count in (600, 490)]
     assert [answer.failed for answer in collect(smollm2(**parameters).generate, requests)] == [TOO_LONG, TOO_LONG]
+
+
+def test_reply_that_ends_within_thoughts_that_the_chat_template_opens_is_no_answer(
+    two_layers: Path, tmp_path: Path
+) -> None:
+    gguf, changed = pytest.importorskip("gguf"), tmp_path / "thinking.gguf"
+    template = gguf.GGUFReader(two_layers).fields["tokenizer.chat_template"].contents().encode()
+    opening = b"#}{{ messages[-1]['content'] }}<think>\n"
+    changed.write_bytes(two_layers.read_bytes().replace(template, b"{#" + opening.rjust(len(template) - 2)))
+    (answer,), (plain,) = (
+        collect(smollm2(model=str(changed), thoughts=tags).generate, [Request("Who?", ())])
+        for tags in (["think"], None)
+    )
+    assert (answer.text, answer.failed, answer.thoughts) == ("", THINKING, plain.text.strip())
+    assert plain.text
+    assert not plain.failed
 
 
 def test_repetitions_are_drawn_with_their_own_seeds_and_repeatable(parameters: dict[str, Any]) -> None:

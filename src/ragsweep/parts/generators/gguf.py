@@ -122,7 +122,8 @@ class Gguf:
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
         # No prompt cache: a cached prefix was computed in batches of other sizes, and so rounded differently.
-        drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False}
+        # Verbose, the reply also has the formatted prompt: some chat templates end it with an opening tag of thoughts.
+        drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False, "verbose": True}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:
             return Answer(failed=TOO_LONG)
@@ -132,7 +133,8 @@ class Gguf:
         used = reply["usage"]
         if used["prompt_tokens"] + self.max_new_tokens > self.window:
             return Answer(failed=TOO_LONG)
-        text, thoughts, unclosed = separate(reply["choices"][0]["message"]["content"] or "", self.thoughts)
+        written, read = reply["choices"][0]["message"]["content"] or "", reply.get("__verbose", {}).get("prompt", "")
+        text, thoughts, unclosed = separate(written, self.thoughts, read)
         usage = Usage(0, used["prompt_tokens"], used["completion_tokens"])
         declined = not unclosed and self.prompt.is_refusal(text)
         return Answer(text, declined, THINKING if unclosed else "", usage=usage, thoughts=thoughts)
