@@ -72,6 +72,14 @@ class TestHttp(SystemContract):
             assert len(self.server.bodies) == calls
         assert session.meter.totals.money == 14
 
+    def test_tokens_of_a_reply_that_cannot_be_read_are_counted(self) -> None:
+        told = {"data": {"answer": 3, "sources": []}, "used": {"in": 5, "out": 7}}
+        self.server.reply = lambda body, n: (200, {}, json.dumps(told).encode())
+        made = self.part()
+        (found,) = collect(made.ask, [Request("?")])
+        assert (found.answer.failed, found.answer.usage[:3]) == (MALFORMED, (1, 5, 7))
+        assert made.service.session.meter.totals.tokens == 12
+
     def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
         for said in ("No idea, sorry.", "", None):
             self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())

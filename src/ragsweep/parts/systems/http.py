@@ -13,7 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import SIGNATURES, is_secret
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.service_settings import ServiceSettings
-from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
+from ragsweep.parts.systems.responses import Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_call import HttpRequest
 from ragsweep.services.http_client import Service
@@ -112,27 +112,42 @@ class Http(ServiceSettings):
     async def _respond(self, request: Request) -> Response:
         if self.tokens_in or self.tokens_out:  # without token counts, no price could apply
             self.service.session.meter.check_price(self.url)
+        billed = Usage()
+
+        def read(body: Any) -> Response:
+            nonlocal billed
+            try:
+                return self._parse(body)
+            except ValueError:
+                with suppress(ValueError):  # unusable, but billed
+                    used = self._usage(body)
+                    billed = used if used.tokens_in or used.tokens_out else billed
+                raise
+
         try:
             reply = await self.service.post(
-                HttpRequest(f"{self.path}?{self.query}".rstrip("?"), _fill(self.body, request)), self._parse
+                HttpRequest(f"{self.path}?{self.query}".rstrip("?"), _fill(self.body, request)), read
             )
         except CallFailed as failure:
-            self.service.session.meter.record(self.url, failure.usage)
-            return Response(Answer(failed=failure.reason, usage=failure.usage))
+            self.service.session.meter.record(self.url, billed)
+            return Response(Answer(failed=failure.reason, usage=billed))
         self.service.session.meter.record(self.url, reply.value.answer.usage)
         return reply.value._replace(answer=reply.value.answer._replace(seconds=reply.seconds))
 
     def _parse(self, body: Any) -> Response:
-        try:
-            read = value_in_events if isinstance(body, EventStream) else value_at
-            values = {name: None if path is None else read(body, path) for name, path in self.paths.items()}
-        except PathNotFound as fault:
-            raise ValueError(str(fault)) from None
-        tokens = [values.pop(name) or 0 for name in ("tokens_in", "tokens_out")]
+        values = Returned(*(self._value(body, name) for name in Returned._fields))
+        return to_response(values, self.refusals, self._usage(body), self.thoughts)
+
+    def _usage(self, body: Any) -> Usage:
+        tokens = [self._value(body, name) or 0 for name in ("tokens_in", "tokens_out")]
         if not all(type(count) is int and 0 <= count <= MAX_TOKENS for count in tokens):
             way = "correct system.tokens_in and system.tokens_out"
             raise ValueError(f"the token counts are {tokens!r:.60}, not whole numbers from 0 to {MAX_TOKENS:,}; {way}")
-        return to_response(Returned(**values), self.refusals, Usage(1, tokens[0], tokens[1]), self.thoughts)
+        return Usage(1, tokens[0], tokens[1])
+
+    def _value(self, body: Any, name: str) -> Any:
+        read = value_in_events if isinstance(body, EventStream) else value_at
+        return None if self.paths[name] is None else read(body, self.paths[name])
 
 
 def _fill(value: Any, request: Request) -> Any:
