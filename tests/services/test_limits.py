@@ -1,9 +1,19 @@
 """Backoff, rates and the circuit breaker, at times that the tests choose."""
 
+from contextlib import nullcontext
+
 import pytest
 
-from ragsweep.core.missing import CIRCUIT_OPEN
-from ragsweep.services.errors import EndpointFailed
+from ragsweep.core.missing import (
+    CIRCUIT_OPEN,
+    FILTERED,
+    MALFORMED,
+    REFUSED_BY_SERVICE,
+    THINKING,
+    TOO_LONG,
+    TRUNCATED,
+)
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.limits import (
     DOWN_AFTER,
     FIRST_ALONE,
@@ -110,6 +120,21 @@ def test_service_that_fails_for_long_is_down_rests_and_is_tested_by_one_call() -
     assert breaker.delay(now + REST + LONGEST_PAUSE) == 0
     breaker.succeed()
     assert fail(breaker, now + REST + LONGEST_PAUSE) == now + REST + LONGEST_PAUSE
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_answer"),
+    [(TRUNCATED, True), (THINKING, True), (FILTERED, True), (MALFORMED, False), (TOO_LONG, False)],
+)
+def test_only_refusals_count_towards_a_service_that_refuses_everything(reason: str, is_answer: bool) -> None:
+    breaker = CircuitBreaker()
+    for _ in range(DOWN_AFTER):
+        breaker.refuse(CallFailed("no answer", reason))
+    for _ in range(DOWN_AFTER - 1):
+        breaker.refuse(CallFailed("status 400", REFUSED_BY_SERVICE))
+    expected = nullcontext() if is_answer else pytest.raises(EndpointFailed, match=r"^status 400 .*the 7 previous")
+    with expected:
+        breaker.refuse(CallFailed("status 400", REFUSED_BY_SERVICE))
 
 
 def test_requested_waits_pause_all_calls_and_are_no_failure_time() -> None:

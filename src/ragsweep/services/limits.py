@@ -9,7 +9,7 @@ import random
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from ragsweep.core.missing import CIRCUIT_OPEN, REFUSED_BY_SERVICE
+from ragsweep.core.missing import CIRCUIT_OPEN, FILTERED, REFUSED_BY_SERVICE, THINKING, TRUNCATED
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
@@ -128,11 +128,12 @@ class CircuitBreaker:
     def refuse(self, failure: CallFailed) -> None:
         """Record the permanent failure of a call.
 
-        Raises EndpointFailed if the service refused the call, at least DOWN_AFTER calls have failed permanently, and no
-        call has succeeded.
+        Raises EndpointFailed if the service refused the call, it has refused at least DOWN_AFTER calls, and it has
+        replied to none; a truncated or withheld reply counts as a reply.
         """
         self._failures, self._failing_since = 0, None
-        self._refusals += 1
+        self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)
+        self._refusals += failure.reason == REFUSED_BY_SERVICE
         if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
             fact = f"{failure} (as did the {self._refusals - 1} previous calls)"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
