@@ -22,14 +22,18 @@ _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 class Columns:
     """Maps each field in ``known`` to a column of a table: the column in ``given``, else the column of the same name.
 
-    The fields in ``needed`` and ``given`` must have a column. ``key`` is the config key that sets ``given``, "" if no
-    key does. Raises ConfigError if a field in ``given`` is not in ``known``.
+    The fields in ``needed`` and ``given`` must have a column. A field in ``lists`` may have several texts, which a cell
+    spells out as a JSON list. ``key`` is the config key that sets ``given``, "" if no key does. Raises ConfigError if a
+    field in ``given`` is not in ``known``.
     """
 
-    def __init__(self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str]) -> None:
+    def __init__(
+        self, key: str, given: Mapping[str, str], known: Sequence[str], needed: Sequence[str], lists: Sequence[str] = ()
+    ) -> None:
         self.key = key
         self.needed = {*needed, *given}
         self.names = {field: given.get(field, field) for field in known}
+        self.lists = {self.names[field] for field in lists}
         for field in given:
             if field not in known:
                 raise ConfigError(
@@ -47,7 +51,8 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
     The cells of a column without a field are under the column's own name. Cells are texts; an empty cell counts as
     missing, and a row of empty cells is skipped. The apostrophe that an export puts before a formula is removed. In
-    JSON lines, each object is a row, and a list of texts becomes a cell in which semicolons separate the texts.
+    JSON lines, each object is a row, and a list of texts becomes a cell in which semicolons separate the texts or, for
+    a field in ``columns.lists``, a JSON list.
 
     The delimiter is the most frequent of comma, semicolon and tab in the header. A cell that contains a delimiter, a
     quote or a line break must be quoted, and its quotes doubled (RFC 4180). Errors are added to the faults, with the
@@ -86,12 +91,16 @@ def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     rows = list(read_rows(path, faults))
     if rows and _check_header(list(dict.fromkeys(chain(*(row.values for row in rows)))), str(path), columns, faults):
         for row in rows:
-            yield _row(row.where, {name: _cell(value) for name, value in row.values.items()}, columns, faults)
+            cells = {name: _cell(value, name in columns.lists) for name, value in row.values.items()}
+            yield _row(row.where, cells, columns, faults)
 
 
-def _cell(value: Any) -> str | None:
-    """Return a JSON value as the text of a cell, None for an empty cell; a list of texts is joined by semicolons."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+def _cell(value: Any, keeps_list: bool) -> str | None:
+    """Return a JSON value as the text of a cell, None for an empty cell.
+
+    A list of texts is joined by semicolons, unless ``keeps_list`` is true.
+    """
+    if isinstance(value, list) and not (keeps_list and value) and all(isinstance(item, str) for item in value):
         return ";".join(value) or None
     return value or None if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)
 

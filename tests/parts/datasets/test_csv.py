@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,16 @@ def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path
     (question,) = reader.load().golden.questions
     assert (question.id, question.text, question.evidence) == ("what?", "what?", (Evidence("x/1"),))
     assert question.labels == {}
+
+
+@pytest.mark.parametrize("field", ["reference", "golden_answers"])
+def test_a_list_in_json_lines_is_several_right_answers(tmp_path: Path, field: str) -> None:
+    lists = {field: ["Paris", "Paris; the city"], "keywords": ["a", "b"], "tags": ["x", "y"]}
+    row = {"id": "q1", "question": "what?"} | lists
+    columns = None if field == "reference" else {"reference": field}
+    (question,) = csv(tmp_path, json.dumps(row), name="questions.jsonl", columns=columns).load().golden.questions
+    assert (question.references, question.keywords) == (("Paris", "Paris; the city"), ("a", "b"))
+    assert question.labels == {"tags": "x;y"}
 
 
 def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_path: Path) -> None:

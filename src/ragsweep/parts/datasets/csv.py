@@ -83,7 +83,7 @@ def read_question_table(
     ``columns`` omits is read from the column with the same name as the field.
     The caller drops the labels ``dropped``, in which the rows of a question may differ.
     """
-    named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"))
+    named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
     rows = list(read_table(plain_or_gzipped(file), named, faults))
     questions = _read_questions(rows, dropped)
     labels = grades.apply([label for row in rows for label in _labels(row)], faults)
