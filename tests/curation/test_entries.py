@@ -102,6 +102,18 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     assert question.labels == {"bloom": "remember", "reasoning_class": "single_fact", "status": "gold"}
 
 
+def test_ids_of_documents_are_read_in_their_composed_form(tmp_path: Path) -> None:
+    def named(name: str) -> dict[str, Any]:
+        places = {"evidence": [{"document": name}], "provenance": {"document": name, "chunk_id": f"{name}#0"}}
+        return {"id": "q1", "question": "How tall?", "reference": "cafe\u0301", "distractors": [name], **places}
+
+    file, faults = tmp_path / "golden.jsonl", Faults()
+    file.write_text(json.dumps(named("cafe\u0301")))
+    ((entry, question),) = read_entries(file, faults)
+    assert (entry, faults.found) == (named("caf\u00e9"), [])
+    assert (question.evidence[0].document, question.distractors) == ("caf\u00e9", ("caf\u00e9",))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

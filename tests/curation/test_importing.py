@@ -81,6 +81,15 @@ def test_evidence_of_a_long_chunk_is_its_answer_or_the_sentence_most_like_the_qu
     assert second["evidence"][0]["anchor"] in "The alder measures 10 metres when it is old."
 
 
+def test_ids_of_passages_are_compared_in_their_composed_form(tmp_path: Path) -> None:
+    corpus = Corpus(["copy", "caf\u00e9"], ["", ""], [ALDER, ALDER])
+    of_text = {"user_input": HOW_TALL, "reference_contexts": [ALDER], "reference_context_ids": ["cafe\u0301"]}
+    alone = {"qid": "q1", "query": HOW_TALL, "retrieval_gt": [["cafe\u0301"]]}
+    for record in (of_text, alone):
+        (entry,) = imported(tmp_path, [record], corpus=corpus).entries
+        assert [one["document"] for one in entry["evidence"]] == ["caf\u00e9"]
+
+
 def test_an_answer_of_a_faq_is_evidence_where_it_stands_literally(tmp_path: Path) -> None:
     records = [
         {"question": HOW_TALL, "answer": "The alder measures 10 metres when it is old."},

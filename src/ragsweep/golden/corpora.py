@@ -10,7 +10,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus
 from ragsweep.golden.pages import ENDINGS, read_page
-from ragsweep.golden.reading import Row, UniqueIds, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, normal_id, read_rows
 from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.golden.text_files import plain_or_gzipped
 
@@ -66,7 +66,7 @@ def read_folder(
     links, others = 0, Counter[str]()
     for path in _walk(root, faults):
         identifier = path.relative_to(root).as_posix()
-        if any(fnmatchcase(identifier, pattern) for pattern in exclude or ()):
+        if any(fnmatchcase(normal_id(identifier), normal_id(pattern)) for pattern in exclude or ()):
             continue
         if path.is_symlink():
             links += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from ragsweep.core.errors import Faults, nearest
 from ragsweep.core.types import Evidence, Question, Turn
 from ragsweep.golden.golden_set import BLANK, RawGoldenSet
-from ragsweep.golden.reading import Row, UniqueIds, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, normal_id, read_rows
 
 QUESTION_KEYS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "history", "reference",
@@ -83,7 +83,7 @@ def read_question(row: Row) -> Question:
         keywords=row.texts("keywords"),
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
         labels={name: value for name, value in labels.items() if value},
-        distractors=row.texts("distractors"),
+        distractors=tuple(map(normal_id, row.texts("distractors"))),
         section=section,
         expected_count=row.position("expected_count"),
         notes=row.text("notes"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, UnusableLabel
+from ragsweep.golden.reading import normal_id
 from ragsweep.golden.structured_cells import plain_number
 from ragsweep.golden.text_files import read_lines
 
@@ -115,7 +115,7 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
             continue
         if number == 0 and grades.names_no_score(fields[2]):
             continue
-        question, document, score = (unicodedata.normalize("NFC", field) for field in fields)
+        question, document, score = map(normal_id, fields)
         labels.append(Qrel(question, Evidence(document, where=where), score))
     return labels
 

@@ -170,6 +170,11 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
+def normal_id(identifier: str) -> str:
+    """Return an id in Unicode's composed form (NFC), in which all ids are compared."""
+    return unicodedata.normalize("NFC", identifier)
+
+
 @dataclass(frozen=True)
 class Row:
     """A JSON object and its place in a file (``where``).
@@ -226,7 +231,7 @@ class Row:
 
     def identifier(self, name: str) -> str:
         """Return the id in a required field in Unicode's composed form (NFC); it must be one line, and not blank."""
-        text = unicodedata.normalize("NFC", self.filled_text(name))
+        text = normal_id(self.filled_text(name))
         if control := _CONTROL.search(text):
             self.fault(f'"{name}" has the control character U+{ord(control[0]):04X}; an id is one line of plain text')
         return text

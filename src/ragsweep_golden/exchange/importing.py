@@ -13,7 +13,7 @@ from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import word_count
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.qrels import Grades
-from ragsweep.golden.reading import Row, UniqueIds
+from ragsweep.golden.reading import Row, UniqueIds, normal_id
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
@@ -182,9 +182,10 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
     is returned only if it has at least FEWEST_WORDS words and the entry has no evidence; it must then match verbatim.
     """
     if draft.passages:
+        named = [(text, document and normal_id(document)) for text, document in draft.passages]
         return [
             GivenText(text.strip(), document if not text or corpus is None or document in corpus.position else None)
-            for text, document in draft.passages
+            for text, document in named
         ]
     answer = str(draft.entry.get("reference") or "").strip()
     is_wanted = draft.entry.get("answerable", True) and not is_filled(draft.entry.get("evidence"))

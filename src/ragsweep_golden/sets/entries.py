@@ -16,7 +16,7 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_format import REJECTED, read_question
 from ragsweep.golden.golden_set import STATUSES
-from ragsweep.golden.reading import Row, UniqueIds, read_rows
+from ragsweep.golden.reading import Row, UniqueIds, normal_id, read_rows
 
 Entry = Mapping[str, Any]
 
@@ -24,6 +24,7 @@ SCHEMA_VERSION = "1"
 LANGUAGES = {"en": "english", "fr": "french"}  # code -> name of each language that has question rules
 NEEDS_REVIEW = "needs_review"  # prefix of the notes of a question that no person has confirmed
 ROOT = "root"
+_PLACES = ("evidence", "distractors", "provenance")  # keys whose values contain ids of documents
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
 """Validation method -> the minimum score of an entry that it accepts."""
@@ -117,8 +118,8 @@ def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
 def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
     """Return (entry, question) pairs of a golden file in file order, and add its faults to ``faults``.
 
-    The question contains what an evaluation reads from the entry. Entries with faulty fields are included, but lines
-    that are not JSON objects are omitted.
+    The question contains what an evaluation reads from the entry; the ids in both are normalised. Entries with faulty
+    fields are included, but lines that are not JSON objects are omitted.
     """
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
@@ -126,8 +127,18 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
         unique.check(question.id, row)
         for group in GROUPS[1:]:
             _check_group(row.row(group), [field for field in FIELDS if field.group == group])
-        entries.append((dict(row.values) | {"id": question.id}, question))
+        places = {name: _normal(name, row.values[name]) for name in _PLACES if name in row}
+        entries.append((dict(row.values) | places | {"id": question.id}, question))
     return entries
+
+
+def _normal(name: str, given: Any) -> Any:
+    """Return the value of the key ``name`` with the ids of documents in it normalised, as in the question."""
+    if isinstance(given, list):
+        return [_normal(name, one) for one in given]
+    if isinstance(given, dict):
+        return {key: _normal(key, one) for key, one in given.items()}
+    return normal_id(given) if isinstance(given, str) and name in ("document", "chunk_id", "distractors") else given
 
 
 def as_entry(question: Question) -> dict[str, Any]:

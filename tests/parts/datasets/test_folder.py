@@ -246,6 +246,12 @@ def test_what_is_no_page_is_left_out_and_noted(tmp_path: Path) -> None:
     assert dataset.notes == ("files of other types skipped: 2 .png, 1 without a suffix",)
 
 
+@pytest.mark.parametrize("pattern", ["caf\u00e9/*", "cafe\u0301/*"])
+def test_excluded_ids_are_compared_in_their_composed_form(tmp_path: Path, pattern: str) -> None:
+    pages = {"a.md": "a", "cafe\u0301/b.md": "b"}
+    assert folder(tmp_path, pages, exclude=[pattern]).load().corpus.ids == ["a.md"]
+
+
 def test_an_empty_file_is_a_document_without_text_and_noted(tmp_path: Path) -> None:
     pages = {"a.md": "words", "b.md": "", "c.txt": " \n"}
     assert folder(tmp_path, pages).load().notes == ("files without text: 2, the first b.md",)
