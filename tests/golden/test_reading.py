@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 from pathlib import Path
 
 import pyarrow
@@ -140,6 +141,7 @@ def row(values: dict[str, object]) -> tuple[Row, Faults]:
         (lambda r: r.flag("x", True), "yes", 'f:1: "x" is "yes", not true or false'),
         (lambda r: r.number("x", 1.0), True, 'f:1: "x" is true, not a number'),
         (lambda r: r.number("x", 1.0), 10**400, f'f:1: "x" must be from -1e+09 to 1e+09, got 1{"0" * 36}...'),
+        (lambda r: r.number("x", 1.0), math.nan, 'f:1: "x" must be from -1e+09 to 1e+09, got NaN'),
         (lambda r: r.position("x"), 1.0, 'f:1: "x" is 1.0, not a whole number'),
         (lambda r: r.position("x"), -1, 'f:1: "x" must be at least 0, got -1'),
         (lambda r: r.texts("x"), "a", 'f:1: "x" is "a", not a list'),

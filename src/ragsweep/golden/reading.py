@@ -247,10 +247,10 @@ class Row:
     def number(self, name: str, default: float) -> float:
         """Return the number in a field, or the default if the field is missing.
 
-        Another type, and a number below -1e9 or above 1e9, are faults, and give the default.
+        Another type, NaN, and a number below -1e9 or above 1e9, are faults, and give the default.
         """
         value = self._take(name, (int, float), "a number")
-        if value is not None and abs(value) > _LARGEST:
+        if value is not None and not abs(value) <= _LARGEST:  # also NaN, which Parquet may contain
             self.fault(f'"{name}" must be from {-_LARGEST:g} to {_LARGEST:g}, got {_excerpt(value)}')
             value = None
         return default if value is None else float(value)
