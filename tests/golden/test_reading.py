@@ -218,6 +218,15 @@ def test_parquet_whose_rows_share_one_long_value_is_refused_as_a_bomb(tmp_path: 
     assert "expands to more than 200 times its size; convert it to JSON lines" in fault
 
 
+def test_bytes_in_parquet_are_texts_in_utf8_or_no_texts(tmp_path: Path) -> None:
+    table = {"id": ["caf\u00e9".encode()], "text": ["caf\u00e9".encode("latin-1")]}
+    parquet.write_table(pyarrow.table(table), tmp_path / "rows.parquet")
+    (taken,), _ = rows_and_faults(tmp_path / "rows.parquet")
+    assert (taken.text("id"), taken.text("text")) == ("caf\u00e9", "")
+    (fault,) = taken.faults.found
+    assert fault.endswith('rows.parquet:row 1: "text" is {"bytes": 4}, not a text in quotes')
+
+
 def test_endings_are_read_in_any_case(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"id": ["a"]}), tmp_path / "ROWS.PARQUET")
     rows, faults = rows_and_faults(tmp_path / "ROWS.PARQUET")

@@ -60,7 +60,8 @@ def _kind(path: Path, faults: Faults) -> type:
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
     """Return the rows of a Parquet file or folder; none after a fault.
 
-    Values of types that JSON lacks, such as dates, are converted to text.
+    Values of types that JSON lacks, such as dates, are converted to text, and so are bytes in UTF-8; for other bytes,
+    the row has an object, which is a fault wherever a text is required.
     """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
@@ -74,7 +75,7 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
             if batch.nbytes > most:
                 raise ValueError(_BOMB)
             for number in range(len(batch)):
-                text = json.dumps(batch.slice(number, 1).to_pylist()[0], default=str)
+                text = json.dumps(batch.slice(number, 1).to_pylist()[0], default=_as_json)
                 if (read := read + len(text)) > most:
                     raise ValueError(_BOMB)
                 rows.append(json.loads(text))
@@ -86,6 +87,15 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
         faults.add(str(path), f"cannot be read as Parquet: {error}{way}")
         return []
     return rows
+
+
+def _as_json(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"bytes": len(value)}
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
