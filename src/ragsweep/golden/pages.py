@@ -21,7 +21,7 @@ _BLOCKS = re.compile(
     r"^(?:address|article|aside|blockquote|center|details|dialog|div|d[dlt]|fieldset|figcaption|figure|footer|form"
     r"|h[1-6]|header|hgroup|hr|li|main|menu|nav|ol|p|pre|search|section|summary|table|t[dhr]|ul)$"
 )
-_WITHIN = re.compile(r"^(?:br|button|caption|legend|optgroup|option|select|text|textarea)$")
+_WITHIN = re.compile(r"^(?:body|br|button|caption|head|html|legend|optgroup|option|select|text|textarea)$")
 """Elements whose text is separate from the surrounding text, but which do not end a paragraph."""
 
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
@@ -202,7 +202,7 @@ def _visible(soup: BeautifulSoup) -> str:
     for block in soup([_BLOCKS, _WITHIN]):
         block.insert_before("\n")
         block.insert_after("\n")
-    return _spaced((soup.body or soup).get_text())
+    return _spaced(soup.get_text())  # a browser shows text outside the body, too
 
 
 def _restructured(text: str) -> Page:

@@ -207,6 +207,11 @@ def test_hidden_element_ends_where_its_end_tag_may_be_omitted(tmp_path: Path, pa
         ("<table><caption>Fees</caption><tbody><tr><td>5</table>", ["Fees", "5"]),
         ("<svg><title>Tip</title><text>Jan</text><text>Feb</text></svg>", ["Jan", "Feb"]),
         ("<p>Hel<b>lo</b>, <a>you</a>!", ["Hello, you!"]),
+        (
+            "Banner<html><head><title>T</title>\n</head> <body>One</body></html><footer>End</footer>",
+            ["Banner", "One", "End"],
+        ),
+        ("<html><body>One</body></html><html><body>Two</body></html>", ["One", "Two"]),
     ],
 )
 def test_what_a_page_shows_apart_is_on_lines_of_its_own(tmp_path: Path, page: str, expected: list[str]) -> None:
@@ -223,7 +228,7 @@ def test_what_a_page_shows_apart_is_on_lines_of_its_own(tmp_path: Path, page: st
         "<iframe>No frames.</iframe>",
         "<datalist><option>Typed</datalist>",
         "<dialog>Not open.</dialog>",
-        "<ruby><rp>(</rp></ruby>",
+        "<ruby><rp>(</rp><rt>spoken</rt></ruby>",
     ],
 )
 def test_text_that_only_stands_in_for_a_missing_feature_is_not_seen(tmp_path: Path, unseen: str) -> None:
