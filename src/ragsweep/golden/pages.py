@@ -214,7 +214,8 @@ def _restructured(text: str) -> Page:
         message.parent.replace(message, [node for node in message if isinstance(node, nodes.literal_block)])
     for comment in list(tree.findall(nodes.comment)):
         comment.parent.remove(comment)
-    heading = next(iter(tree.findall(nodes.title)), None)
+    titles = tree.findall(nodes.title)  # also those of tables of contents, admonitions and tables
+    heading = next((title for title in titles if isinstance(title.parent, nodes.document | nodes.section)), None)
     return Page(heading.astext() if heading else "", _spaced(tree.astext()))
 
 

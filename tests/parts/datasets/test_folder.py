@@ -236,6 +236,13 @@ def test_text_that_only_stands_in_for_a_missing_feature_is_not_seen(tmp_path: Pa
     assert texts(folder(tmp_path, pages).load()) == {"a.html": ("T", "One two"), "b.html": ("", "Open")}
 
 
+@pytest.mark.parametrize("first", [".. contents:: In short", ".. admonition:: Watch out\n\n   Hot."])
+def test_title_of_restructured_text_is_that_of_a_section(tmp_path: Path, first: str) -> None:
+    page = f"{first}\n\nIntro\n=====\n\nOne.\n\nMore\n====\n\nTwo.\n"
+    ((title, _),) = texts(folder(tmp_path, {"a.rst": page}).load()).values()
+    assert title == "Intro"
+
+
 @pytest.mark.parametrize("anchor", ["Some link and code again", "Some [link](http://x) and `code` again"])
 def test_anchor_quoted_from_what_is_seen_or_from_what_is_written_resolves(tmp_path: Path, anchor: str) -> None:
     label = {"document": "guide/a.md", "anchor": anchor}
