@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,11 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """Part of a topic -> the tags that contain it; the first tag is that of the classic format."""
 _NUMBER = ("num", "number")
 _TAG = re.compile(r"(</?[A-Za-z][\w-]*(?:\s[^<>]*)?>)")
-_UNREAD = re.compile(r"<[?!][^>]*>")
+_UNREAD = re.compile(
+    r"<[?!][^>]*>|</?(?:a|abbr|b|cite|code|em|i|q|s|small|span|strong|sub|sup|tt|u)(?:\s[^<>]*)?/?>", re.I
+)
+"""Matches declarations, comments, and tags that format words within a field."""
+_LITERAL = re.compile(r"<!\[CDATA\[(.*?)\]\]>")
 _ATTRIBUTE = re.compile(r"""\s(?:number|num|id)\s*=\s*["']?([^"'\s>]+)""")
 _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGNORECASE)
 
@@ -46,7 +50,8 @@ def read_topics(path: Path, faults: Faults) -> Iterator[Topic]:
     """Yield the topics in a file; text outside topics, and a topic without an end tag, are faults."""
     topic, tag, is_xml = None, "", False
     for where, line in read_lines(path, faults):
-        for part in filter(str.strip, _TAG.split(_UNREAD.sub("", line))):
+        plain = _UNREAD.sub("", _LITERAL.sub(lambda literal: escape(literal[1], quote=False), line))
+        for part in filter(str.strip, _TAG.split(plain)):
             name = part.strip("</>").split()[0].lower() if _TAG.fullmatch(part) else None
             if name in ("top", "topic"):
                 if topic and not part.startswith("</"):

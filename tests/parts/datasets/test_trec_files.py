@@ -50,6 +50,9 @@ NUMBERED = """<topics><topic><num>301</num><title>heavy rain</title><description
 <narrative>Any rain &lt; 3 mm counts.</narrative></topic><topic><number>302</number><title>snow</title></topic></topics>
 """
 PLAIN_XML = '<topics>\n<topic number="301">heavy\nrain</topic>\n<topic number="302">snow</topic>\n</topics>'
+FORMATTED = """<topics><topic number="301"><query>hea<b>vy</b> <I class="x">rain</I></query></topic>
+<topic number="302"><query><![CDATA[snow]]></query></topic></topics>
+"""
 QRELS = "301 0 d1 2\n301 Q0 d2 0\n302 0 d2 1\n"
 
 
@@ -81,6 +84,7 @@ KINDS = {
     "xml": XML,
     "numbers": NUMBERED,
     "plain xml": PLAIN_XML,
+    "formatted": FORMATTED,
 }
 
 
