@@ -184,6 +184,13 @@ def test_dates_and_numbers_of_yaml_are_texts_and_repeated_references_cost_nothin
     assert (entry["reference"], entry["notes"]) == ("1984", "on: 2024-01-01")
 
 
+def test_null_in_yaml_counts_as_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"question: {Q}\nanswer: 'null'\ncategory: ~\nkeywords: [null, a]\nnull: b\n")
+    (entry,) = import_file(tmp_path / "a.yaml", "auto", CORPUS).entries
+    assert "category" not in entry
+    assert (entry["reference"], entry["keywords"], entry["notes"]) == ("null", ["a"], "null: b")
+
+
 def test_a_relation_between_results_of_label_studio_is_ignored(tmp_path: Path) -> None:
     answer = {"id": "r1", "from_name": "reference", "type": "textarea", "value": {"text": [A]}}
     span = {"id": "r2", "from_name": "mark", "type": "labels", "value": {"start": 0, "text": ALDER, "labels": ["x"]}}

@@ -17,6 +17,7 @@ from ragsweep.golden.structured_cells import TOO_DEEP, is_deep, is_structure
 from ragsweep.golden.text_files import MOST_UNZIPPED, most_unzipped, read_lines, read_text
 
 _NOTHING = object()
+_YAML_NULL = "tag:yaml.org,2002:null"
 _LARGEST = 1e9
 _BOMB = f"expands to more than {MOST_UNZIPPED} times its size; convert it to JSON lines if you trust it"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -99,14 +100,23 @@ def _as_json(value: Any) -> Any:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Return the objects in a YAML file, which is a list or a single object; all scalars are read as text.
+    """Return the objects in a YAML file, which is a list or a single object; all scalars except null are read as text.
 
     A file that is not YAML and a value that is not an object are faults.
     """
     import yaml  # type: ignore[import-untyped]
 
     try:
-        value = yaml.BaseLoader(read_text(path, faults)).get_single_data()
+        loader = yaml.BaseLoader(read_text(path, faults))  # reads all scalars as text
+        loader.yaml_implicit_resolvers = {
+            first: [(tag, form) for tag, form in resolvers if tag == _YAML_NULL]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+        loader.yaml_constructors = {
+            _YAML_NULL: yaml.SafeLoader.yaml_constructors[_YAML_NULL],
+            "tag:yaml.org,2002:map": _yaml_object,
+        }
+        value = loader.get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         mark, fact = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -114,6 +124,13 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
         return []
     values = {f"$[{n}]": one for n, one in enumerate(value)} if isinstance(value, list) else {"$": value}
     return [row for place, one in values.items() if (row := _as_row(one, f"{path}:{place}", faults))]
+
+
+def _yaml_object(loader: Any, node: Any) -> Any:
+    """Return the object in a node; its keys are texts, as in JSON, even if they look like null."""
+    for key, _ in node.value:
+        key.tag = "tag:yaml.org,2002:str"
+    return loader.construct_mapping(node)
 
 
 def read_object(path: Path, faults: Faults) -> Row | None:
