@@ -184,6 +184,17 @@ def test_dates_and_numbers_of_yaml_are_texts_and_repeated_references_cost_nothin
     assert (entry["reference"], entry["notes"]) == ("1984", "on: 2024-01-01")
 
 
+@pytest.mark.parametrize(("mark", "is_answerable"), [(True, False), (False, True), (None, True)])
+def test_a_question_of_squad_that_is_marked_impossible_is_unanswerable(
+    tmp_path: Path, mark: bool | None, is_answerable: bool
+) -> None:
+    answers = {"text": ["10 metres"], "answer_start": [ALDER.index("10 metres")]}
+    row = {"id": "5", "question": Q, "context": ALDER, "answers": answers, "is_impossible": mark}
+    (tmp_path / "squad.jsonl").write_text(lines(row))
+    (entry,) = import_file(tmp_path / "squad.jsonl", "squad_rows", CORPUS).entries
+    assert (entry.get("answerable", True), "evidence" in entry) == (is_answerable, is_answerable)
+
+
 def test_null_in_yaml_counts_as_missing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"question: {Q}\nanswer: 'null'\ncategory: ~\nkeywords: [null, a]\nnull: b\n")
     (entry,) = import_file(tmp_path / "a.yaml", "auto", CORPUS).entries

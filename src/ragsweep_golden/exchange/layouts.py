@@ -140,7 +140,7 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a question of SQuAD; a question without answers is unanswerable.
+    """Flatten a question of SQuAD; one without answers, or marked ``is_impossible``, is unanswerable.
 
     The evidence is the sentence around each answer, or the whole context if no answer is at its stated place.
     """
@@ -149,7 +149,8 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
         return FlatRecord(record)
     answers = [one if isinstance(one, dict) else {"text": one} for one in answers]
     fields = {**record, "context": None, "is_impossible": None, "answers": [one["text"] for one in answers]}
-    if not any(map(is_filled, fields["answers"])):
+    is_impossible = str(record.get("is_impossible")).lower() == "true"
+    if is_impossible or not any(map(is_filled, fields["answers"])):
         return FlatRecord(fields | {"answerable": False}, {}, ["context"])
     starts = [one.get("answer_start", len(context)) for one in answers]
     spans = [(start, start + len(one["text"])) for one, start in zip(answers, starts, strict=True)]
