@@ -273,6 +273,14 @@ def test_the_right_answer_wins_over_the_system_in_every_record_of_a_file(tmp_pat
     assert found.left == {"answer": 2, "contexts": 2}
 
 
+@pytest.mark.parametrize("right", ["reference", "expected_output"])
+def test_several_outputs_of_an_example_of_langsmith_keep_their_precedence(tmp_path: Path, right: str) -> None:
+    outputs = {right: "10 metres", "answer": "9 metres", "contexts": [YEW]}
+    found = imported(tmp_path, [{"id": "e1", "inputs": {"question": HOW_TALL}, "outputs": outputs}])
+    assert without_audit(found) == [{"id": "e1", "question": HOW_TALL, "reference": "10 metres"}]
+    assert found.left == {"answer": 1, "contexts": 1}
+
+
 def test_contexts_of_a_test_set_without_system_answers_are_evidence(tmp_path: Path) -> None:
     (entry,) = imported(tmp_path, [{"question": HOW_TALL, "contexts": [ALDER], "ground_truth": "10 metres"}]).entries
     assert [one["document"] for one in entry["evidence"]] == ["alder"]

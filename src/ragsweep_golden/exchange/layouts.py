@@ -102,14 +102,16 @@ def _others(record: Mapping[str, Any], *known: str) -> list[str]:
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten an example of LangSmith.
 
-    An output becomes the reference if it is the only one, or if its name denotes a right answer. Raises ValueError if
-    the outputs are filled but are not an object.
+    An output becomes the reference if it is the only one, or the only one whose name denotes a right answer; several
+    such outputs keep their names, and so their precedence. Raises ValueError if the outputs are filled but are not an
+    object.
     """
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
         raise ValueError('"outputs" is not an object; use format=mlflow if it is a system\'s output')
     said = {name: _content(value) for name, value in outputs.items()}
-    right = {"reference" if place_of(name) == "reference" or len(said) == 1 else name: said[name] for name in said}
+    answers = [name for name in said if place_of(name) == "reference"] or list(said)
+    right = {"reference" if answers == [name] else name: content for name, content in said.items()}
     fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
     return FlatRecord(fields, {}, _others(record, "id", "inputs", "outputs", "metadata"))
 
