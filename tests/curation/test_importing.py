@@ -281,6 +281,17 @@ def test_several_outputs_of_an_example_of_langsmith_keep_their_precedence(tmp_pa
     assert found.left == {"answer": 1, "contexts": 1}
 
 
+def test_assertions_of_promptfoo_are_added_to_the_texts_of_its_variables(tmp_path: Path) -> None:
+    given = {"question": HOW_TALL, "reference": "10 metres", "keywords": "10; metres", "unit": "metres"}
+    values = {"similar": "ten {{ unit }}", "equals": "{{reference}}", "icontains": "ten", "contains": "{{unit | up}}"}
+    asserted = [{"type": name, "value": value} for name, value in values.items()]
+    found = imported(tmp_path, [{"vars": given, "assert": asserted}])
+    (entry,) = without_audit(found)
+    assert (entry["reference"], entry["references"]) == ("10 metres", ["ten metres"])
+    assert entry["keywords"] == ["10", "metres", "ten"]
+    assert found.left == {"assert contains": 1}
+
+
 def test_contexts_of_a_test_set_without_system_answers_are_evidence(tmp_path: Path) -> None:
     (entry,) = imported(tmp_path, [{"question": HOW_TALL, "contexts": [ALDER], "ground_truth": "10 metres"}]).entries
     assert [one["document"] for one in entry["evidence"]] == ["alder"]

@@ -1,5 +1,6 @@
 """Define the known record layouts of other tools, and convert their records to records without nesting."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any, NamedTuple
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.golden.structured_cells import decoded, plain_texts
 from ragsweep_golden.evidence.passages import sentence_around
-from ragsweep_golden.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, place_of
-from ragsweep_golden.exchange.records import as_items, as_mapping
+from ragsweep_golden.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, as_note, place_of
+from ragsweep_golden.exchange.records import as_items, as_mapping, as_texts
 from ragsweep_golden.sets.entries import is_filled
 
 
@@ -130,12 +131,24 @@ _ASSERTED = {
 """Type of a promptfoo assertion -> the field that its value becomes; assertions of other types are dropped."""
 
 
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
-    fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **as_mapping(record["vars"])}
+    """Flatten a test of promptfoo: add the values of its assertions to the right answers and keywords of its variables.
+
+    Variables in these values are replaced; an assertion with a template that remains is dropped.
+    """
+    given = as_mapping(record["vars"])
+    fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **given}
     left = _others(record, "vars", "assert", "metadata", "description")
     for one in record.get("assert") or ():
-        if place := _ASSERTED.get(one["type"]):
-            fields[place] = [*fields.get(place, ()), *plain_texts(one["value"])]
+        place = _ASSERTED.get(one["type"])
+        texts = plain_texts(one["value"]) if place else []
+        texts = [_VARIABLE.sub(lambda found: as_note(given.get(found[1], found[0])), text) for text in texts]
+        if place and not any("{{" in text or "{%" in text for text in texts):
+            earlier = as_texts(fields.get(place)) if place == "keywords" else plain_texts(fields.get(place))
+            fields[place] = [*earlier, *texts]
         else:
             left.append(f"assert {one['type']}")
     return FlatRecord({"notes": record.get("description"), **fields}, {}, left)
