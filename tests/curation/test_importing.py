@@ -205,6 +205,18 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
     assert entry["evidence"] == [{"document": "alder", "anchor": ALDER}, {"document": "yew", "anchor": YEW}]
 
 
+def test_each_passage_has_the_document_at_its_position(tmp_path: Path) -> None:
+    texts = ["Trees stand everywhere.", "It grows beside water.", "Its seeds are poisonous to most animals."]
+    record = {"user_input": HOW_TALL, "reference_contexts": texts, "reference_context_ids": ["alder", "alder", "copy"]}
+    pairs = [("alder", texts[0]), ("alder", texts[1]), ("copy", texts[2])]
+    ids = record["reference_context_ids"]
+    for given, expected in ((ids, pairs), (f"{'; '.join(ids)};", pairs), (["", "", "copy"], pairs[2:])):
+        (entry,) = imported(tmp_path, [{**record, "reference_context_ids": given}], corpus=None).entries
+        assert [(one["document"], one["anchor"]) for one in entry["evidence"]] == expected
+    (entry,) = imported(tmp_path, [record]).entries
+    assert [one["document"] for one in entry["evidence"]] == ["alder", "alder", "copy"]
+
+
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
     said = r"given\.json: unknown format with the fields a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
     with pytest.raises(InputError, match=said):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.structured_cells import decoded, plain_number, plain_text, plain_texts
-from ragsweep_golden.exchange.records import FIELD_NAMES, as_mapping, as_passages, as_texts, unnested
+from ragsweep_golden.exchange.records import FIELD_NAMES, as_documents, as_mapping, as_passages, as_texts
 from ragsweep_golden.sets.entries import GROUPS, is_filled
 
 PASSAGES = "passages"  # the field of a draft with the texts that contain the answer
@@ -87,7 +87,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     chosen, in_notes, left = _chosen(flat, of_system)
     labels, notes = dict(entry.get("labels") or {}), []
     passages: list[tuple[str, str | None]] = []
-    documents: list[str] = []
+    documents: list[str | None] = []
     for name, value in chosen.items():
         place = place_of(name)
         try:
@@ -98,7 +98,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
             elif place == PASSAGES:
                 passages = as_passages(value, flat.fields.get("supporting_facts"))
             elif place == "documents":
-                documents = as_texts(unnested(value))
+                documents = as_documents(value)
             elif place == "question":
                 entry |= read_turns(decoded(value))
             elif place:
@@ -107,10 +107,10 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
                 notes.append(f"{name}: {as_note(value)}")
         except ValueError as fault:
             raise ValueError(f'"{name}" {fault}') from None
-    if len(documents) in (1, len(passages)) and passages:
-        passages = [(text, document) for (text, _), document in zip(passages, cycle(documents), strict=False)]
+    if passages and (len(set(documents)) == 1 or len(documents) == len(passages)):
+        passages = [(text, one or own) for (text, own), one in zip(passages, cycle(documents), strict=False)]
     elif not passages:
-        passages = [("", document) for document in documents]
+        passages = [("", document) for document in dict.fromkeys(filter(None, documents))]
     if notes:
         entry["notes"] = "; ".join(filter(None, [entry.get("notes"), *notes]))
     if labels:

@@ -65,18 +65,24 @@ def as_texts(value: Any) -> list[str]:
 
     Raises ValueError for other structures.
     """
-    found = decoded(value)
-    if isinstance(found, str):
-        found = found.split(";" if ";" in found else ",")
-    return [text.strip() for text in plain_texts(found)]
+    return [text.strip() for text in plain_texts(_parts(value))]
 
 
-def unnested(value: Any) -> Any:
-    """Return a list with inner lists, which AutoRAG uses for ids, replaced by their items; other values unchanged."""
+def as_documents(value: Any) -> list[str | None]:
+    """Return the ids in a list, with those of inner lists, as AutoRAG has them, or in a text (see ``as_texts``).
+
+    Blank ids of a list are None, and repeated ids are kept, so that each id can be paired with a passage. Raises
+    ValueError for other structures.
+    """
+    ids = [item for one in as_items(_parts(value)) for item in (one if isinstance(one, list) else [one])]
+    return [plain_text(one).strip() or None for one in ids]
+
+
+def _parts(value: Any) -> Any:
     found = decoded(value)
-    if not isinstance(found, list):
+    if not isinstance(found, str):
         return found
-    return [item for one in found for item in (one if isinstance(one, list) else [one])]
+    return [part for part in found.split(";" if ";" in found else ",") if part.strip()]
 
 
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
