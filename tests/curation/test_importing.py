@@ -197,6 +197,15 @@ def test_a_table_of_our_own_columns_keeps_several_evidences_and_labels(tmp_path:
     }]  # fmt: skip
 
 
+def test_a_label_that_the_status_of_the_import_would_hide_goes_to_the_notes(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "status": "open", "team": "docs", "notes": "n"}
+    found = table(tmp_path, [row, {**row, "id": "q2", "status": ""}])
+    assert [(entry["labels"], entry["notes"]) for entry in found.entries] == [
+        ({"team": "docs"}, "n; status: open"), ({"team": "docs"}, "n"),
+    ]  # fmt: skip
+    assert found.in_notes == {"status": 1}
+
+
 def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) -> None:
     record = {"user_input": HOW_TALL, "reference_contexts": [ALDER, YEW]}
     found = imported(tmp_path, [record], corpus=None)

@@ -11,14 +11,22 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import word_count
-from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.golden_format import GROUPS, read_question
 from ragsweep.golden.qrels import Grades
 from ragsweep.golden.reading import Row, UniqueIds, normal_id
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, locate, quote
-from ragsweep_golden.exchange.drafts import RANKED, FlatRecord, RecordDraft, fields_of_system, place_of, read_draft
+from ragsweep_golden.exchange.drafts import (
+    RANKED,
+    FlatRecord,
+    RecordDraft,
+    as_note,
+    fields_of_system,
+    place_of,
+    read_draft,
+)
 from ragsweep_golden.exchange.layouts import LAYOUTS, NAME_FIELDS, Layout, layout_of_columns, recognise
 from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_entry, as_label, is_filled, value
@@ -86,12 +94,22 @@ def import_file(
 
 
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
-    """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``."""
+    """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
+
+    A label that a field of a group would hide at evaluation, such as ``status``, is added to the notes instead.
+    """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
         imported.gold += value(entry, "audit", "status") == "gold"
         audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": by}
-        imported.entries.append({"schema_version": SCHEMA_VERSION, **entry, "audit": audit})
+        whole = {"schema_version": SCHEMA_VERSION, **entry, "audit": audit}
+        labels = dict(whole.get("labels") or {})
+        hidden = [name for group in GROUPS if group in whole for name in GROUPS[group] if is_filled(labels.get(name))]
+        if hidden:
+            notes = [f"{name}: {as_note(labels.pop(name))}" for name in hidden]
+            whole |= {"labels": labels, "notes": "; ".join(filter(None, [whole.get("notes"), *notes]))}
+            imported.in_notes.update(hidden)
+        imported.entries.append(whole)
     return imported
 
 
