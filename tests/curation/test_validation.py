@@ -1,13 +1,14 @@
-"""An answer counts where its passage has it: verbatim, else by its words, else by similarity; else it is rejected."""
+"""An answer counts where its passage has it: verbatim, else by its words or similarity. A phase is read as written."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.building.phases import validate
+from ragsweep_golden.building.phases import PhaseFiles, validate
 from ragsweep_golden.evidence.passages import keyword_coverage
 
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
@@ -55,3 +56,13 @@ def test_without_an_embedder_only_words_count() -> None:
 def test_words_below_four_characters_and_stop_words_do_not_count() -> None:
     assert keyword_coverage("it is not the jam with which press", "press", "en") == 1.0
     assert keyword_coverage("the jam", "press", "en") == 0.0
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_a_phase_with_unusual_line_separators_is_read_again(tmp_path: Path, mark: str) -> None:
+    kept: list[bool] = []
+    rows = [{"text": f"one{mark}two"}, {"text": "three"}]
+    for _ in range(2):
+        files = PhaseFiles(tmp_path, "x", lambda number, rows, cached, entries: kept.append(cached), lambda: True)
+        assert files.run(0, lambda: rows, lambda rows: []) == rows
+    assert kept == [False, True]

@@ -70,7 +70,8 @@ class PhaseFiles:
         path = self._folder / f"phase-{number}-{PHASES[number]}.jsonl"
         head = {"phase": number, "made_from": self._made_from, "whole": True}
         try:
-            lines = path.read_text("utf-8").splitlines() if path.exists() else ["{}"]
+            # not splitlines: JSON strings may contain U+2028 and other characters at which it splits
+            lines = path.read_text("utf-8").removesuffix("\n").split("\n") if path.exists() else ["{}"]
             first, *rows = map(json.loads, lines)
         except ValueError:
             raise InputError(f"{path}: damaged; delete it, and the same command computes the phase again") from None
