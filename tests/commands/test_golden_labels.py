@@ -207,6 +207,18 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
         golden(["add", *words, "--take", "1"])
 
 
+def test_add_fills_each_of_several_equal_questions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"question": "How tall is it?", "reference": "10 metres"}
+    history = [{"role": "user", "text": "The alder."}, {"role": "assistant", "text": "Yes?"}]
+    write_lines(place / "mine.jsonl", [{"id": "q1", **asked}, {"id": "q2", **asked, "history": history}])
+    for reply, known in (("", [False, True]), ("1", [True, True])):  # without a choice for q1, q2 is filled first
+        answers = iter([reply, "1"])
+        monkeypatch.setattr("builtins.input", lambda _, given=answers: next(given))
+        assert golden(["add", "mine.jsonl", "corpus=old.jsonl"]) == 0
+        assert ["evidence" in one for one in read_lines(place / "mine.jsonl")] == known
+    assert [one["id"] for one in read_lines(place / "mine.jsonl")] == ["q1", "q2"]
+
+
 def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
     entries = [
         {"id": f"q{n}", "question": f"{'abcdefghij'[n // 10] * 9} {n % 10}?", "evidence": [{"document": f"d{n // 4}"}]}

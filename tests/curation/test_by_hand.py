@@ -90,6 +90,21 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
             add_entry(path, {**entry, "question": question})
 
 
+def test_of_equal_questions_the_first_that_lacks_evidence_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    asked = [{"id": f"q{n}", "question": QUESTION} for n in range(3)]
+    path.write_text("\n".join(map(json.dumps, [asked[0] | {"evidence": [{"document": "birch"}]}, *asked[1:]])))
+    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
+    for given, expected in ((entry | {"id": "q2"}, [1, 0, 1]), (entry, [1, 1, 1])):
+        add_entry(path, given)
+        rows = list(map(json.loads, path.read_text().splitlines()))
+        assert [(row["id"], len(row.get("evidence", ()))) for row in rows] == list(
+            zip(["q0", "q1", "q2"], expected, strict=True)
+        )
+    with pytest.raises(InputError, match=r"golden.jsonl:1: already has this question"):
+        add_entry(path, entry)
+
+
 def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
     entry = gold_entry(QUESTION, "water", Place(0, 0, len(ALDER)), CHUNKS, "Ann")
     assert entry["evidence"] == [{"document": "alder", "anchor": "old. It grows beside water."}]

@@ -38,14 +38,14 @@ def add(arguments: Sequence[str]) -> int:
     corpus, asked = inputs.corpus, _asked(options, file)
     chunks = Chunks(corpus, inputs.split(corpus))
     added = 0
-    searched = [f"{question} {answer}" for question, answer in asked.items()]
-    for (question, answer), found in zip(asked.items(), propose_all(searched, chunks, PROPOSED), strict=True):
+    searched = [f"{question} {answer}" for _, question, answer in asked]
+    for (own, question, answer), found in zip(asked, propose_all(searched, chunks, PROPOSED), strict=True):
         print_blocks(*_passages(question, answer, found, chunks))
         number = options.take if options.take is not None and found else _ask(len(found))
         if number is None:
             break
         if number:
-            entry = gold_entry(question, answer, _passage(found, number), chunks, who)
+            entry = gold_entry(question, answer, _passage(found, number), chunks, who) | own
             with record_change(file, "add", who):
                 add_entry(file, entry)
             added += 1
@@ -57,11 +57,11 @@ def add(arguments: Sequence[str]) -> int:
     return 0 if added else 1
 
 
-def _asked(options: Any, file: Path) -> dict[str, str]:
-    """Return a mapping of each question to add or complete to its right answer, or to "".
+def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
+    """Return (id of the entry to complete, question, right answer or "") for each question to add or complete.
 
-    These are the given question or, without one, the questions of the file that lack evidence. Raises ConfigError for
-    several given questions, and for an option that needs a question.
+    These are the given question, whose first item is empty, or, without one, the questions of the file that lack
+    evidence. Raises ConfigError for several given questions, and for an option that needs a question.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
@@ -69,8 +69,9 @@ def _asked(options: Any, file: Path) -> dict[str, str]:
     if not given and (options.answer or options.take is not None):
         raise ConfigError("golden add: --answer and --take need a question; add it in quotes")
     if given:
-        return {given[0]: options.answer}
-    return {one.text: " ".join(one.references[:1]) for entry, one in read_file(file) if lacks_evidence(entry)}
+        return [({}, given[0], options.answer)]
+    lacking = [one for entry, one in read_file(file) if lacks_evidence(entry)]
+    return [({"id": one.id}, one.text, " ".join(one.references[:1])) for one in lacking]
 
 
 def _passage(found: Sequence[Place], number: int) -> Place:
@@ -148,22 +149,26 @@ def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: 
 
 
 def add_entry(path: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to a golden file, or merge it into the existing entry with the same question or id.
+    """Add an entry to a golden file, or merge it into the existing entry with the same id or else the same question.
 
-    Raises InputError as ``read_file`` does, and if the existing entry has evidence or needs none.
+    Of several entries with the same question, the first that lacks evidence is chosen. Raises InputError as
+    ``read_file`` does, and if the existing entry has evidence or needs none.
     """
     read = read_file(path) if path.exists() else []
-    for number, (other, question) in enumerate(read):
-        if question.text == entry["question"] or question.id == entry["id"]:  # the text may have been edited since
-            if not lacks_evidence(other):
-                way = "edit that entry, or rephrase the new question"
-                raise InputError(f'{question.where}: already has this question, as "{question.id}"; {way}')
-            earlier = (other.get("audit") or {}).get("reviews") or []
-            audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
-            rows = [one for one, _ in read]
-            rows[number] = other | entry | {"id": question.id, "audit": audit}
-            return write_rows(path, rows)
-    return append_entries(path, [entry])
+    same = [n for n, (_, one) in enumerate(read) if one.id == entry["id"]]  # the text may have been edited since
+    same = same or [n for n, (_, one) in enumerate(read) if one.text == entry["question"]]
+    if not same:
+        return append_entries(path, [entry])
+    number = next((n for n in same if lacks_evidence(read[n][0])), same[0])
+    other, question = read[number]
+    if not lacks_evidence(other):
+        way = "edit that entry, or rephrase the new question"
+        raise InputError(f'{question.where}: already has this question, as "{question.id}"; {way}')
+    earlier = (other.get("audit") or {}).get("reviews") or []
+    audit = entry["audit"] | {"reviews": [*earlier, *entry["audit"]["reviews"]]}
+    rows = [one for one, _ in read]
+    rows[number] = other | entry | {"id": question.id, "audit": audit}
+    return write_rows(path, rows)
 
 
 def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
