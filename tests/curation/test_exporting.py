@@ -301,6 +301,19 @@ def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer()
     assert exported.notes == {"questions without evidence are omitted": 1}
 
 
+def test_ragas_has_whole_documents_as_ids_or_as_passages(tmp_path: Path) -> None:
+    whole, quote = {"document": "a yew"}, {"document": "alder/1", "anchor": "The alder measures 10 metres"}
+    given = [{"id": f"q{n}", "question": "x", "evidence": one} for n, one in enumerate(([whole], [whole, quote]))]
+    exported = export_records("ragas", given, None, lines=True)
+    assert exported.notes == {"whole documents without text are omitted beside quotes": 1}
+    entries = import_file(write(tmp_path, exported, "set.jsonl"), "auto", None).entries
+    assert [entry["evidence"] for entry in entries] == [[whole], [quote]]
+    exported = export_records("ragas", given, CORPUS, lines=True)
+    assert exported.notes == {"whole documents became passages": 2}
+    first, second = map(json.loads, exported.files[""].removesuffix("\n").split("\n"))
+    assert first["reference_contexts"] == second["reference_contexts"][:1] == [TEXTS["a yew"]]
+
+
 def test_every_record_format_is_recognised(tmp_path: Path) -> None:
     for name in RECORDS:
         path = write(tmp_path, export_records(name, [HOW_TALL], CORPUS, lines=False), "set.json")

@@ -86,12 +86,13 @@ def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
 
 
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
-    labels = relevant_evidence(entry)
+    labels = [(context(label, corpus), label["document"]) for label in relevant_evidence(entry)]
+    labels = [one for one in labels if one[0]] or labels  # without any text, an import reads the ids alone
     record = {
         "user_input": entry["question"] or " ",  # an import takes an empty text as no question
         "reference": entry.get("reference"),
-        "reference_contexts": [context(label, corpus) for label in labels],
-        "reference_context_ids": [label["document"] for label in labels],
+        "reference_contexts": [text for text, _ in labels if text],
+        "reference_context_ids": [document for _, document in labels],
         **{name: value(entry, "labels", name) for name in RAGAS_LABELS},
     }
     filled = {name: one for name, one in record.items() if one not in (None, [])}
@@ -147,14 +148,27 @@ _KEPT_BY_RAGAS = (
 
 def export_records(name: str, entries: Sequence[Entry], corpus: Corpus | None, lines: bool) -> Exported:
     """Return a file with one record per entry in the format ``name`` of RECORDS: JSON ``lines``, or one JSON array."""
-    records = [json.dumps(RECORDS[name](entry, corpus), ensure_ascii=False) for entry in entries]
-    text = "".join(f"{one}\n" for one in records) if lines else "[\n" + ",\n".join(records) + "\n]\n"
+    records = [RECORDS[name](entry, corpus) for entry in entries]
+    rows = [json.dumps(one, ensure_ascii=False) for one in records]
+    text = "".join(f"{row}\n" for row in rows) if lines else "[\n" + ",\n".join(rows) + "\n]\n"
     exported = Exported({"": text})
     if name == "ragas":
         exported.lost = count_lost(entries, _KEPT_BY_RAGAS)
+        exported.notes = +_changed_by_ragas(entries, records)
     if name == "mlflow" and (repeated := len(entries) - len({entry["question"] for entry in entries})):
         exported.notes["questions have the same text as another: MLflow keeps one record for equal inputs"] = repeated
     return exported
+
+
+def _changed_by_ragas(entries: Sequence[Entry], records: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    notes = Counter[str]()
+    for entry, record in zip(entries, records, strict=True):
+        labels = relevant_evidence(entry)
+        omitted = len(labels) - len(record.get("reference_context_ids", ()))
+        whole = sum(label.get("anchor") is None for label in labels) if "reference_contexts" in record else 0
+        notes["whole documents without text are omitted beside quotes"] += omitted
+        notes["whole documents became passages"] += whole - omitted
+    return notes
 
 
 def export_table(entries: Sequence[Entry]) -> Exported:
