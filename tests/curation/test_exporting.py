@@ -265,6 +265,22 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
     }  # fmt: skip
 
 
+def test_squad_counts_documents_whose_names_change(tmp_path: Path) -> None:
+    bodies = {"T/1": "alpha one", "T/2": " ", "T/3": "gamma one", "T/4": "alpha one", "T/5": "epsilon"}
+    corpus = Corpus(list(bodies), [""] * 5, list(bodies.values()))
+    given = [{"id": name, "question": "x", "evidence": [{"document": name, "anchor": bodies[name].split()[0]}]}
+             for name in bodies if name != "T/2"]  # fmt: skip
+    exported = export_squad(given, corpus)
+    path = write(tmp_path, exported, "set.json")
+    dataset = Squad(path=str(path), unknown="error", limit=None, seed=0).load()
+    found = {question.id: question.evidence[0].document for question in dataset.golden.questions}
+    assert found == {"T/1": "T/1", "T/3": "T/3/1", "T/4": "T/1", "T/5": "T/5/1"}
+    assert exported.notes == {
+        "documents get a number: guide.md/1": 2, "documents with the text of an earlier document get its name": 1,
+        "quotes became answers": 4,
+    }  # fmt: skip
+
+
 def test_questions_whose_document_squad_cannot_contain_are_counted() -> None:
     away = {"id": "q2", "question": "x", "answerable": False, "provenance": {"document": "no such document"}}
     exported = export_squad([HOW_TALL, away], CORPUS)

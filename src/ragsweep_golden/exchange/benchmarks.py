@@ -96,19 +96,24 @@ def _articles(
 ) -> Iterator[dict[str, Any]]:
     """Yield one article per document that is not blank.
 
-    The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on. Documents with such names, in this
-    order, get the title TITLE and so keep their names. Any other document gets its whole name as title, to which the
-    reader adds a number.
+    The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on, and does not count a paragraph that
+    repeats an earlier text. Documents with such names, in this order, get the title TITLE and so keep their names. Any
+    other document gets its whole name as title, to which the reader adds a number.
     """
-    numbers = Counter[str]()
+    numbers, seen = Counter[str](), set[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
+        if not text.strip():
+            continue
         title, _, number = name.rpartition("/")
         if not title or number != str(numbers[title] + 1):
             title = name
-            notes["documents get a number: guide.md/1"] += 1
-        numbers[title] += 1
-        if text.strip():
-            yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
+        if text in seen:
+            notes["documents with the text of an earlier document get its name"] += 1
+        else:
+            notes["documents get a number: guide.md/1"] += title == name
+            numbers[title] += 1
+            seen.add(text)
+        yield {"title": title, "paragraphs": [{"context": text, "qas": questions.get(name, [])}]}
 
 
 SURE_WORDS = 5  # minimum number of words of an answer that may be located outside the quote
