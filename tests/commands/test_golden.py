@@ -1,5 +1,6 @@
 """``ragsweep golden gates`` as it is typed, in process."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: p
         printed = capsys.readouterr()
         assert note in printed.err
         assert json.loads(printed.out)
+
+
+def test_a_beir_folder_may_be_gzipped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "beir").mkdir()
+    row = {"_id": "wet/alder.md", "title": "", "text": TEXT}
+    (place / "beir" / "corpus.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode()))
+    for corpus in ("beir", "beir/corpus.jsonl"):
+        assert golden(["check", "golden.jsonl", f"corpus={corpus}"]) == 0
+        assert "golden.jsonl: 1 question, 1 label, 0 faults" in " ".join(capsys.readouterr().out.split())
 
 
 def test_table_and_exit_status_say_what_was_not_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,18 +8,21 @@ from ragsweep.core.errors import Faults
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import Corpus
 from ragsweep.golden.corpora import read_corpus, read_folder
+from ragsweep.golden.text_files import plain_or_gzipped
 
 
 def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
     """Return the corpus in a folder of pages, a BEIR folder, or a file; print notes on it to standard error.
 
-    ``excluded`` are patterns of the ids to skip in a folder of pages. Raises InputError for faulty files.
+    The file, also that of a BEIR folder, may be gzipped. ``excluded`` are patterns of the ids to skip in a folder of
+    pages. Raises InputError for faulty files.
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()
-    if path.is_dir() and not (path / "corpus.jsonl").exists():
+    file = plain_or_gzipped(path / "corpus.jsonl" if path.is_dir() else path)
+    if path.is_dir() and not file.exists():
         corpus, notes = read_folder(path, excluded, faults, configured=False)
     else:
-        corpus = read_corpus(path / "corpus.jsonl" if path.is_dir() else path, faults)
+        corpus = read_corpus(file, faults)
     faults.raise_any()
     show_notes((*notes, *faults.notes))
     return corpus
