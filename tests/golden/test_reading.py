@@ -95,8 +95,10 @@ def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> 
     path = path.rename(tmp_path / "table.csv")
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
-    assert fault.startswith(f"{path}:1: not JSON lines; ")
-    assert fault.endswith(f", run ragsweep golden import {path} out=GOLDEN.jsonl corpus=FOLDER")
+    assert fault == (
+        f"{path}:1: not JSON lines; write documents as JSON lines; to convert a table of questions, run ragsweep golden"
+        f" import {path} out=GOLDEN.jsonl corpus=FOLDER"
+    )
 
 
 def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:

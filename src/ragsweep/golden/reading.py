@@ -32,7 +32,7 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
         way = "write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
         if path.suffix.lower() in (".csv", ".tsv", ".tab"):
             made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
-            way = f"to convert a table of questions, run {made}"
+            way = f"write documents as JSON lines; to convert a table of questions, run {made}"
         faults.add(f"{path}:1", f"not JSON lines; {way}")
         return
     elif kind is list:
