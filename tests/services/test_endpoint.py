@@ -103,6 +103,16 @@ def test_chain_of_an_item_is_finished_before_a_later_item_begins_in_its_place() 
     assert [one.request.last for one in server.log].index("t4") > [one.request.last for one in server.log].index("t0!!")
 
 
+@pytest.mark.parametrize("key", ["test", "token", "null", "content"])
+def test_placeholder_for_a_key_changes_no_reply(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_KEY", key)
+    with LlmServer(lambda _: "The latest content: 7 tokens, null errors", key=key) as server:
+        made = endpoint(server)
+        reply = asyncio.run(made.chat([{"role": "user", "content": "hello"}]))
+    assert reply.text == "The latest content: 7 tokens, null errors"
+    assert not reply.usage.estimated
+
+
 def test_wrong_key_costs_one_request_and_is_not_printed(server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.key = "another"
     made = endpoint(server)

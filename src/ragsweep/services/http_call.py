@@ -20,7 +20,7 @@ from ragsweep.core.missing import (
     TOO_LONG,
 )
 from ragsweep.core.plurals import counted
-from ragsweep.core.secrets import MASK, spellings
+from ragsweep.core.secrets import MASK, SHORTEST, spellings
 from ragsweep.services.errors import CallFailed, EndpointFailed, quote
 from ragsweep.services.limits import backoff, parse_retry_after
 from ragsweep.services.replies import MAX_BYTES, HttpResponse
@@ -147,7 +147,8 @@ class Call(Generic[Read]):
     async def _send(self) -> HttpResponse | _Failure:
         """Send the request, and return the response, or a failure if no complete response arrives.
 
-        The key is masked in the response, because a service may repeat it in an answer, which would be stored.
+        The key is masked in the response, because a service may repeat it in an answer, which would be stored. A key of
+        fewer than SHORTEST characters is not: it may be a placeholder such as "token", a part of words and field names.
         """
         import httpx
 
@@ -171,7 +172,7 @@ class Call(Generic[Read]):
                     content += piece
                     if len(content) > MAX_BYTES:
                         return too_large
-                for form in spellings(self.key) if self.key else ():
+                for form in spellings(self.key) if len(self.key) >= SHORTEST else ():
                     content = content.replace(form.encode("utf-8", "surrogateescape"), MASK.encode())
                 return HttpResponse(response.status_code, response.headers, bytes(content))
         except TimeoutError:
