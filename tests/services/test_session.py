@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import deadline
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import EndpointFailed
@@ -112,6 +113,18 @@ def test_connections_last_for_the_block() -> None:
     assert len(server.log) == 9
     assert len({one.client for one in server.log[:6]}) == 3
     assert not {one.client for one in server.log[:6]} & {one.client for one in server.log[6:]}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "ftp://proxy"), ("HTTPS_PROXY", "http://proxy:port"), ("SSL_CERT_FILE", "/missing")],
+)
+def test_proxy_or_certificates_that_cannot_be_used_are_an_error_of_the_environment(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=rf"that the environment names cannot be used: .*; correct or unset .*{name}"):
+        asyncio.run(chat(Endpoint("http://127.0.0.1:9/v1", "m"), "hello"))
 
 
 def test_threads_run_batches_of_their_own() -> None:

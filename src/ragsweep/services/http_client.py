@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.services.http_call import Call, HttpRequest, Read, Timed
@@ -48,6 +49,10 @@ class Service:
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
                 f"a key belongs in the environment variable that {where}.{key_env} names"
             )
+        try:
+            _ = urlsplit(self.base_url).port
+        except ValueError as fault:
+            raise ConfigError(f"{where}.{url} is {self.base_url!r}: {fault}; correct the address") from None
         # The value is not quoted: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):
             raise ConfigError(

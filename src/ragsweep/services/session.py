@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.services.limits import CircuitBreaker, RateLimiter
 from ragsweep.services.usage import UsageMeter
 
@@ -124,7 +125,14 @@ class ServiceSession:
             logging.getLogger(name).setLevel(logging.WARNING)
         # The timeouts of Service cover whole attempts, whereas those of httpx cover the time between two bytes.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        async with httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False) as client:
+        try:
+            client = httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False)
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as fault:
+            raise ConfigError(
+                f"the proxy or the certificates that the environment names cannot be used: {fault}; correct or unset"
+                " ALL_PROXY, HTTPS_PROXY, HTTP_PROXY or SSL_CERT_FILE"
+            ) from None
+        async with client:
             try:
                 self._connections[loop] = Connections(client)
                 yield self._connections[loop]
