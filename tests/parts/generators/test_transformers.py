@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.generators import Transformers
@@ -75,6 +76,20 @@ def test_without_a_template_the_messages_are_read_as_they_are(tiny_writer: Path,
     (plain / "chat_template.jinja").unlink()
     (answer,) = collect(writer(plain).generate, [ASKED])
     assert answer.text == written(plain, "the who knows\n\nthe cat sat who sat\n\nAnswer:", 8)[0]
+
+
+def test_template_without_a_system_role_refuses_a_system_message_and_takes_a_prompt_without(
+    tiny_writer: Path, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(tiny_writer, tmp_path / "gemma"))
+    template = model / "chat_template.jinja"
+    refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    template.write_text(refusing + template.read_text())
+    with pytest.raises(InputError, match=r"refuses the prompt: System role not supported; .* set prompt\.system=''"):
+        collect(writer(model).generate, [ASKED])
+    asked = [ASKED, ASKED._replace(passages=())]
+    answers = collect(writer(model, prompt=replace(SHORT, system="", system_alone="")).generate, asked)
+    assert [answer.failed for answer in answers] == ["", ""]
 
 
 def test_prompt_beyond_the_window_is_a_failure_and_not_half_an_answer(tiny_writer: Path) -> None:

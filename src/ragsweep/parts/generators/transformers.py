@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts import model_files
@@ -76,7 +76,12 @@ class Transformers(LocalModel):
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, ``batch`` at a time. Raises ConfigError if the model or the device cannot be used."""
+        """Answer every request, ``batch`` at a time.
+
+        Raises:
+            ConfigError: The model or the device cannot be used.
+            InputError: The model's chat template refuses a prompt.
+        """
         self.repeat(requests, done, 0)
 
     def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
@@ -143,7 +148,15 @@ class Transformers(LocalModel):
         tokenizer = self._loaded[0]
         messages = self.prompt.messages(request)
         if tokenizer.chat_template:
-            read = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
+            try:
+                read = tokenizer.apply_chat_template(
+                    messages, add_generation_prompt=True, tokenize=True, return_dict=True
+                )
+            except Exception as fault:  # a template is a program, and may raise anything
+                raise InputError(
+                    f"llm.model is {self.model!r}, whose chat template refuses the prompt: {fault}; use another model,"
+                    " or, if it has no system role, set prompt.system='' and prompt.system_alone=''"
+                ) from fault
         else:
             text = "\n\n".join([*(message["content"] for message in messages), "Answer:"])
             read = tokenizer(text, verbose=False)
