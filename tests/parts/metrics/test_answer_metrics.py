@@ -10,7 +10,7 @@ import pytest
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
-from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question
+from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question, Usage
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
@@ -330,3 +330,12 @@ def test_amounts_of_the_example() -> None:
     assert scores(metrics.AnswerTokensOut())["abstained"] == 9
     assert (support["abstained"], support["blank"], support["failed"]) == (pytest.approx(0.1), "not told", "timed out")
     assert scores(metrics.Refusal())["abstained without context"] == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "read", "written"), [(Usage(1, 5, 0), 5, "not told"), (Usage(1, 0, 5), "not told", 5)]
+)
+def test_number_of_tokens_that_a_system_does_not_report_is_not_0(usage: Usage, read: object, written: object) -> None:
+    answer = Answer("Here.", usage=usage, seconds=1.0)
+    assert one(metrics.AnswerTokensIn(), ASKED, answer) == read
+    assert one(metrics.AnswerTokensOut(), ASKED, answer) == written == one(metrics.AnswerSpeed(), ASKED, answer)

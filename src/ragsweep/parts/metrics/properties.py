@@ -35,10 +35,10 @@ class AnswerLength(AnswerMetric):
 class AnswerTokensIn(AnswerMetric):
     """Number of tokens that the model read to answer the question, as reported by the model's service or estimated.
 
-    An answer without token counts is not scored.
+    An answer without this number is not scored.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "answer_tokens_in"
     field = "tokens_in"
     unit = "tokens"
@@ -47,17 +47,16 @@ class AnswerTokensIn(AnswerMetric):
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return the number of tokens in ``field`` of the usage, or the reason why there is no score."""
-        usage = answer.usage
-        return float(getattr(usage, self.field)) if usage.tokens_in + usage.tokens_out else NOT_TOLD
+        return float(getattr(answer.usage, self.field)) or NOT_TOLD  # 0: a system may report only the other number
 
 
 class AnswerTokensOut(AnswerTokensIn):
     """Number of tokens that the model wrote to answer the question, as reported by the model's service or estimated.
 
-    An answer without token counts is not scored.
+    An answer without this number is not scored.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "answer_tokens_out"
     field = "tokens_out"
 
