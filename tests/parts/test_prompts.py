@@ -23,7 +23,7 @@ PLAIN = {
     "system_alone": "Say {refusal}.",
     "question": "{passages}|{question}",
     "passage": "{number} {name}: {text}",
-    "refusals": ["Dunno", "I don't know"],
+    "refusals": ["Dunno", "I don't know", "Pas trouv\u00e9"],
     "citations": False,
 }
 REQUEST = Request(
@@ -87,6 +87,10 @@ def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None
         ("**Dunno**", True),
         ("'I don't know'", True),
         ("\u2018I don\u2019t know\u2019, it says", True),
+        ("_I don't know._", True),
+        ("__I don't know__", True),
+        *((f"I don{mark}t know", True) for mark in "\u00b4\u2032\uff07"),
+        ("Pas trouve\u0301", True),  # decomposed
         ("I don't know'st", False),
         ("I don't knowingly lie.", False),
         ("Yes. I don't know.", False),

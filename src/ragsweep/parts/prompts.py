@@ -1,6 +1,7 @@
 """Write the chat messages for a request, and detect answers that are refusals."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -24,7 +25,7 @@ NEEDED = {"question": ("passages", "question"), "passage": ("text",)}
 FENCE = 12
 """Length of the fence in characters."""
 
-APOSTROPHES = str.maketrans("\u2018\u2019\u02bc", "'''")
+APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032\uff07", "'"))
 
 
 @dataclass(eq=False)
@@ -112,7 +113,8 @@ def _fill(template: str, **values: str) -> str:
 
 def _plain(text: str) -> str:
     """Return the words of a text in lower case, separated by single spaces; apostrophes count only within words."""
-    return " ".join(re.findall(r"\w+(?:'\w+)*", text.translate(APOSTROPHES).casefold()))
+    composed = unicodedata.normalize("NFC", text.translate(APOSTROPHES).casefold())
+    return " ".join(re.findall(r"[^\W_]+(?:'[^\W_]+)*", composed))
 
 
 def _check_template(key: str, template: str) -> None:
