@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ragsweep.parts.systems.responses import PathNotFound, parse_path, value_at
+from ragsweep.core.types import Passage, Usage
+from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at
 
 REPLY = {"data": {"text": "yes", "sources": [{"id": 3, "parts": ["a", "b"]}, {"id": 4, "parts": []}]}, "odd key": None}
 
@@ -43,3 +45,12 @@ def test_error_names_the_part_of_a_path_that_leads_nowhere(path: str, said: str)
 def test_malformed_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is not a path"):
         parse_path(path)
+
+
+def test_arrays_and_numbers_of_numpy_are_lists_and_numbers() -> None:
+    found = Returned("yes", np.array(["a", "b"]), [np.int64(4), 5], [[np.float32(0.5)], np.array([0.25])])
+    response = to_response(found, (), Usage())
+    assert response.contexts == (Passage("4", "a"), Passage("5", "b"))
+    assert response.scores == (0.5, 0.25)
+    with pytest.raises(ValueError, match="one of the scores is nan, not a finite number"):
+        to_response(Returned("yes", ["a"], None, [np.float32("nan")]), (), Usage())

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import starmap, zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ragsweep.core.missing import THINKING
 from ragsweep.core.types import Answer, Passage, Response, Usage
 from ragsweep.parts.prompts import begins_with_refusal
@@ -58,6 +60,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
     Raises ValueError if the lengths differ, or if a value has the wrong type.
     """
+    found = Returned(found.answer, *map(_native, found[1:]))
     given = {name: getattr(found, name) for name in KINDS}
     for name, values in given.items():
         if not isinstance(values, list | tuple | None):
@@ -76,6 +79,13 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
                     f"one of the {name} is {value!r:.60}, not {kind}; correct the value, or the path of {name}"
                 )
     return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
+
+
+def _native(value: Any) -> Any:
+    """Return a value of Python's types: scores and ids of a function are often arrays and numbers of NumPy."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [*map(_native, value)] if isinstance(value, list | tuple) else value
 
 
 def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
