@@ -82,15 +82,13 @@ def evidence_run_text(view: EvaluationView, tag: str) -> str:
     because several pieces of evidence in one chunk are credited at successive ranks. With a token budget, evidence
     counts as found only in chunks within the budget. Questions without evidence, or whose search failed, are omitted.
     """
-    first, credited = view.first_rank, view.credited_rank
+    first = view.first_rank
     if view.context_length is not None:
-        length = view.context_length[view.evidence_question]
-        credited = np.where(credited > length, view.top_k + credited - length, credited)  # ranks after the context
-        first = np.where(first > length, 0, first)
+        first = np.where(first > view.context_length[view.evidence_question], 0, first)
     failed = view.rankings.failed
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
     numbers = _number_evidences(view.evidence_question).tolist()
-    rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), credited.tolist(), strict=True)
+    rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), view.credited_rank.tolist(), strict=True)
     for question, number, rank, place in rows:
         if rank:
             found[question][place] = f"evidence:{number} {rank}"

@@ -73,6 +73,15 @@ def test_hand_computed_values(metric: Metric, expected: float) -> None:
     assert metric.score(CONTEXT).values.tolist() == [pytest.approx(expected, abs=1e-12)]
 
 
+def test_budget_lowers_no_credit_of_evidence_that_the_context_contains() -> None:
+    """One chunk covers alpha and beta; it ranks first, so its pieces are credited at ranks 1 and 2."""
+    case = hand(Evidence("d", "alpha"), Evidence("d", "beta"), Evidence("d", "delta"), ranking=[0, 1, 2], top_k=3)
+    cut = {length: replace(case, context_length=np.array([length])) for length in (0, 1, 3)}
+    found = {length: metrics.ContextNdcg().score(one).values.tolist() for length, one in cut.items()}
+    ideal = 1 + 1 / LOG3 + 1 / 2
+    assert found == {0: [0.0], 1: [pytest.approx((1 + 1 / LOG3) / ideal)], 3: [pytest.approx(1)]}
+
+
 SMALL = hand(Evidence("d", "gamma"), ranking=[1], top_k=1)
 LARGE = hand(Evidence("d", "gamma"), ranking=[0, 1, 2], top_k=3)
 HALF = hand(Evidence("d", "beta gamma"), Evidence("d", "gamma"), ranking=[1, 0], top_k=1)  # 5 of 10 characters, all

@@ -65,7 +65,7 @@ class ContextNdcg(Proportion):
     context shorter.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
 
     def __init__(self, gain: Gain = "linear") -> None:
         self.name = f"context_{Ndcg(gain=gain).name}"
@@ -189,8 +189,8 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
     """Return a view in which evidence has rank 0 if a token budget excludes it from the context."""
     if view.context_length is None:
         return view
-    length = view.context_length[view.evidence_question]
-    first, credited = (np.where(rank <= length, rank, 0) for rank in (view.first_rank, view.credited_rank))
+    inside = view.first_rank <= view.context_length[view.evidence_question]  # a piece may be credited beyond its chunk
+    first, credited = (np.where(inside, rank, 0) for rank in (view.first_rank, view.credited_rank))
     return replace(view, first_rank=first, credited_rank=credited)
 
 
