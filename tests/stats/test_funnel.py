@@ -112,10 +112,10 @@ def listed(*order: int) -> BuiltPart:
     return built(Listed(order), order=order)
 
 
-def search_by_letters(index: Any) -> BuiltPart:
+def search_by_letters(index: Any, min_score: float | None = None) -> BuiltPart:
     exact = Spec("Flat", "1")
     spec = {"embedder": Spec("Letters", "1"), "index": Spec(type(index).__name__, "1"), "exact": exact}
-    return BuiltPart(Vector(Letters(), index, Flat()), Spec("Vector", "1", spec))
+    return BuiltPart(Vector(Letters(), index, Flat(), min_score), Spec("Vector", "1", spec))
 
 
 def run(top_k: int = 1, threshold: float = 0.9, **given: Any) -> Result:
@@ -184,6 +184,18 @@ def test_the_index_lost_what_exact_search_has_among_its_candidates() -> None:
     fate, found = lost(run(retriever=search_by_letters(Forgetful())))
     assert fate == stages.INDEX
     assert [one for one in found.counterfactuals if one.change == stages.INDEX] == []  # it is second there
+
+
+def test_exact_search_drops_the_scores_and_documents_that_the_retriever_drops() -> None:
+    dropped = search_by_letters(Forgetful(), min_score=2.0)  # no cosine reaches 2
+    for retriever in (dropped, rrf(vector=dropped, words=listed(0))):
+        fate, found = lost(run(retriever=retriever))
+        assert fate == stages.RETRIEVAL
+        assert [one for one in found.counterfactuals if one.change == stages.INDEX] == []
+    excluded = {"one two three four": ["d1"]}  # the document that exact search ranks before d2
+    before, exact = (run(retriever=search_by_letters(one), excluded=excluded) for one in (Forgetful(), Flat()))
+    one = foretold(lost(before)[1], stages.INDEX, "")
+    assert one.recall == exact.summaries.metrics["context_recall"].value == 1
 
 
 def test_what_no_leg_finds_was_lost_by_retrieval() -> None:

@@ -33,6 +33,7 @@ class ApproximateLeg(NamedTuple):
 
     found: Node
     exact: Node
+    kept: Node  # the exact ranking without excluded documents and low scores: the leg's own with an exact index
 
 
 class PaidStage(NamedTuple):

@@ -160,7 +160,7 @@ class Evaluator:
         context = self._ranked(graph.context, table)
         approximate = {}
         for name, nodes in graph.approximate.items():
-            found, exact = (self._ranked(node, table) for node in nodes)
+            found, exact = (self._ranked(node, table) for node in nodes[:2])
             approximate[name] = IndexComparison(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
         length = _lengths(context)
         answers = None
@@ -197,6 +197,7 @@ class Evaluator:
     def _traced_stages(self, graph: ConfigGraph, table: QuestionTable) -> TracedStages:
         return TracedStages(
             {name: self._ranked(node, table) for name, node in graph.legs.items()},
+            {name: self._ranked(nodes.kept, table) for name, nodes in graph.approximate.items()},
             self._ranked(graph.first_stage, table) if graph.candidates else None,
             graph.budget,
         )

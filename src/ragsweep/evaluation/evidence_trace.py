@@ -23,6 +23,7 @@ class TracedStages:
     """The rankings that precede a config's final ranking, with one row per question, and the config's token budget."""
 
     legs: Mapping[str, Rankings]  # by leg of a hybrid retriever; empty without one
+    exact: Mapping[str, Rankings]  # of legs with an approximate index: their rankings with an exact index instead
     first_stage: Rankings | None  # before reranking; None without a reranker
     budget: int | None  # maximum number of tokens in the context; None without a limit
 
@@ -51,7 +52,7 @@ def trace_evidence(
         held=_rounded(_held(coverage, threshold)),
         ranked=view.first_rank,
         legs={name: coverage.first_ranks(leg) for name, leg in stages.legs.items()},
-        exact={name: pair.exact_rank for name, pair in view.approximate.items()},
+        exact={name: coverage.first_ranks(ranking) for name, ranking in stages.exact.items()},
         first=None if first is None else coverage.first_ranks(first),
         context=context,
         top=top,

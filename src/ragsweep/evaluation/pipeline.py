@@ -78,7 +78,7 @@ def graph(parts: Parts) -> ConfigGraph:
         context=context,
         latency=dict(stages.latency),
         approximate={
-            leg: ApproximateLeg(*map(stages.map_to_parents, pair)) for leg, pair in stages.approximate.items()
+            leg: ApproximateLeg(*map(stages.map_to_parents, nodes)) for leg, nodes in stages.approximate.items()
         },
         legs={leg: stages.map_to_parents(node) for leg, node in stages.legs.items()},
         answer=answering.answer,
@@ -148,14 +148,14 @@ class _Stages:
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
         """Return the node of a retriever's rankings, without excluded documents and chunks below its ``min_score``."""
-        filtering = traits_of(built.value).filtering
-        unfiltered = BuiltPart(built.value, built.spec.without(*filtering))
+        unfiltered = BuiltPart(built.value, built.spec.without(*traits_of(built.value).filtering))
         if isinstance(built.value, HybridRetriever):
-            found = self._hybrid(unfiltered, label)
-        else:
-            search = self._vector if isinstance(built.value, VectorRetriever) else self._text
-            found = exclude(self.parts.excluded, search(unfiltered, label), self.corpus, self.chunks)
-        return drop_scores(found, built.value.min_score) if "min_score" in filtering else found
+            return drop_scores(self._hybrid(unfiltered, label), built.value)
+        search = self._vector if isinstance(built.value, VectorRetriever) else self._text
+        return self._kept(search(unfiltered, label), built.value)
+
+    def _kept(self, found: Node, part: Any) -> Node:
+        return drop_scores(exclude(self.parts.excluded, found, self.corpus, self.chunks), part)
 
     def map_to_parents(self, ranking: Node) -> Node:
         """Return the node that replaces ranked chunks with their parents; ``ranking`` itself without parents."""
@@ -199,7 +199,7 @@ class _Stages:
         self._add_latency(f"retrieve/{label}".strip("/"), node)
         exact = self._search(built, "exact", (embeddings, queries), f"{label} exact".strip())
         if self.parts.compared and exact.address != node.address:
-            self.approximate[label] = ApproximateLeg(node, exact)
+            self.approximate[label] = ApproximateLeg(node, exact, self._kept(exact, built.value))
         return node
 
     def _search(self, built: BuiltPart, key: str, inputs: tuple[Node, Node], label: str) -> Node:

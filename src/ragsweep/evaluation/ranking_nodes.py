@@ -7,6 +7,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.spans import parents_of
+from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings, Spans
 from ragsweep.parts.ranking import cut_to_budget, drop_below, drop_documents, widen
 from ragsweep.parts.reordering import Reordering, reorder
@@ -57,8 +58,9 @@ def exclude(excluded: Mapping[str, Sequence[str]], found: Node, corpus: Node, ch
     return step_node("exclude", {"excluded": pairs}, (found, corpus, chunks), compute)
 
 
-def drop_scores(found: Node, least: float | None) -> Node:
-    """Make the node that drops chunks with scores below ``least``; if ``least`` is None, return ``found`` itself."""
+def drop_scores(found: Node, part: Any) -> Node:
+    """Make the node that drops chunks below the ``min_score`` of a retriever; without one, return ``found`` itself."""
+    least: float | None = part.min_score if "min_score" in traits_of(part).filtering else None
     if least is None:
         return found
 

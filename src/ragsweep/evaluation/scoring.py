@@ -123,7 +123,7 @@ def find_search_failures(
     """Return the reasons for failed searches, including reranking and exact searches, by the index of the question."""
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
-        searches += zip(nodes, view.approximate[leg][:2], strict=True)
+        searches += zip(nodes[:2], view.approximate[leg][:2], strict=True)
     return {
         n: executor.failure(node, texts[n]).reason
         for node, found in reversed(searches)
