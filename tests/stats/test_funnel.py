@@ -180,6 +180,26 @@ def test_a_planted_fault_is_found_and_its_repair_foretold(fault: str) -> None:
     assert lost(after)[0] == ""
 
 
+def test_a_change_of_a_context_with_a_budget_is_bounded_because_the_budget_may_undo_it() -> None:
+    given = {"retriever": listed(0, 2), "context_budget": 5}  # d0 has 3 tokens, d2 has 5: the budget excludes d2
+    before, after = run(**given), run(**given, top_k=2)
+    one = foretold(funnel(before), stages.TOP_K, "2")
+    assert (one.gain, one.bound) == (1, True)
+    assert after.summaries.metrics["context_recall"].value == before.summaries.metrics["context_recall"].value == 0
+    sentence = "top_k=2 would recover at most 1 piece of evidence: recall at most +1.000."
+    assert sentence in funnel_sentences(funnel(before))
+
+
+def test_without_the_reranker_at_most_the_evidence_in_its_first_chunks_enters_a_context_with_a_budget() -> None:
+    """The reranker puts d2 second, the budget excludes it; without the reranker, d2 is first."""
+    given = {"retriever": listed(2, 0), "top_k": 2, "context_budget": 5}
+    before, after = run(reranker=built(Shortest(), candidates=3), **given), run(**given)
+    one = foretold(funnel(before), RERANKING, "none")
+    assert (one.gain, one.bound) == (after.summaries.metrics["context_recall"].value, True) == (1, True)
+    sentence = "Without the reranker, at most 1 piece of evidence would enter the context: at most +1.000 recall@2."
+    assert sentence in funnel_sentences(funnel(before))
+
+
 def test_the_index_lost_what_exact_search_has_among_its_candidates() -> None:
     fate, found = lost(run(retriever=search_by_letters(Forgetful())))
     assert fate == stages.INDEX

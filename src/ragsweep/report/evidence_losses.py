@@ -83,13 +83,14 @@ def funnel_sentences(found: Funnel) -> Iterator[str]:
 def _counterfactual(one: Counterfactual) -> str:
     gain = f"{signed(one.gain)} recall@{one.cutoff}"
     count = f"{counted(one.recovered, 'piece')} of evidence"
+    most = "at most " if one.bound else ""
     leave = f", and {one.dropped:,} would leave" if one.dropped else ""  # otherwise the gain seems not to fit
     sentences: Mapping[tuple[str, str], str] = {
         (stages.CHUNKING, "whole"): f"Not splitting {count} into several chunks would bring at most {gain}.",
         (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context"
         f"{leave and f'{leave} it'}: at most {gain}.",
-        (stages.RERANKING, "none"): f"Without the reranker, {count} would enter the context and {one.dropped:,} would"
-        f" leave it: {gain}.",
+        (stages.RERANKING, "none"): f"Without the reranker, {most}{count} would enter the context"
+        f"{'' if one.bound else f' and {one.dropped:,} would leave it'}: {most}{gain}.",
         (stages.BUDGET, "none"): f"Without the budget, {count} more would be in the context: {gain}.",
     }
     if (one.change, one.to) in sentences:
@@ -98,7 +99,7 @@ def _counterfactual(one: Counterfactual) -> str:
         first = f"the first {one.cutoff} of {one.to or 'the retriever'}"
         return f"Exact search would bring {count} into {first}{leave and f'{leave} them'}: {gain}."
     if one.change == stages.TOP_K:
-        return f"top_k={one.to} would recover {count}: recall {signed(one.gain)}."
+        return f"top_k={one.to} would recover {most}{count}: recall {most}{signed(one.gain)}."
     return _demoted(one)
 
 

@@ -32,6 +32,7 @@ class Traces:
     scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric -> scores; "" is the fused ranking before a reranker
     top_k: int
     candidates: int  # of the reranker; 0 without one
+    budgeted: bool  # whether the context has a token budget
 
     def recall(self, found: Flags) -> float:
         """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN without evidence."""
@@ -69,4 +70,5 @@ def read_traces(result: Result) -> Traces | None:
         scores=ranks.scores,
         top_k=top_k,
         candidates=int((config.get("reranker") or {}).get("candidates") or 0) if is_reranked else 0,
+        budgeted=ranks.context is not None,
     )

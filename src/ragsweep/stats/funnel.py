@@ -174,9 +174,13 @@ def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: S
 
 
 def _changes(traces: Traces) -> Iterator[Counterfactual]:
-    """Yield the effect of each change of a single stage that can be computed from the stored ranks."""
+    """Yield the effect of each change of a single stage that can be computed from the stored ranks.
+
+    With a token budget, changes of the context are bounds, because the lengths of chunks are not stored.
+    """
+    context, budgeted = traces.in_context, traces.budgeted
     if (split := (traces.held > 0) & (traces.held < 1)).any():
-        yield _change(traces, CHUNKING, "whole", traces.in_context | split, traces.in_context, bound=True)
+        yield _change(traces, CHUNKING, "whole", context | split, context, bound=True)
     for leg, exact in traces.exact.items():
         own = traces.legs.get(leg, traces.first)
         yield _change(traces, INDEX, leg, traces.within(exact), traces.within(own))
@@ -184,14 +188,15 @@ def _changes(traces: Traces) -> Iterator[Counterfactual]:
         yield _change(traces, FUSION, leg, traces.within(ranks), traces.within(traces.first))
     now = traces.within(traces.ranked)
     if traces.candidates:
-        yield _change(traces, RERANKING, "none", traces.within(traces.first), now)
+        yield _change(traces, RERANKING, "none", traces.within(traces.first), context, budgeted)
     seen = traces.within(traces.first, traces.candidates or int(traces.first.max()))
-    yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), now, bound=True)
+    yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), context, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
         top_k = int(traces.ranked[more].max())  # the further chunks, up to twice ``top_k``, have no evidence
-        yield replace(_change(traces, TOP_K, str(top_k), traces.within(traces.ranked, top_k), now), cutoff=top_k)
-    yield _change(traces, BUDGET, "none", now, traces.in_context)
+        after = traces.within(traces.ranked, top_k)
+        yield replace(_change(traces, TOP_K, str(top_k), after, now, budgeted), cutoff=top_k)
+    yield _change(traces, BUDGET, "none", now, context)
 
 
 def _change(traces: Traces, change: str, to: str, after: Flags, before: Flags, bound: bool = False) -> Counterfactual:
