@@ -36,9 +36,10 @@ QUESTIONS = golden(
 )
 
 
-def experiment(questions: GoldenSet = QUESTIONS, top_k: int = 1) -> Experiment:
+def experiment(questions: GoldenSet = QUESTIONS, top_k: int = 1, budget: int | None = None) -> Experiment:
     given_corpus = corpus()
-    laid = graph(Parts(given_corpus, built(Whole()), built(Words()), built(NoReranker()), 4, top_k))
+    none = built(NoReranker())
+    laid = graph(Parts(given_corpus, built(Whole()), built(Words()), none, 4, top_k, context_budget=budget))
     metrics = (Recall(cutoff=3), Mrr(), ContextRecall(), EmptyRate(), Latency(quantile=0.95))
     return Experiment("n", (), {}, {}, Dataset("toy", given_corpus, questions), laid, top_k, metrics, 0.5, "s")
 
@@ -155,12 +156,12 @@ class Reversed:
         return np.arange(len(pairs), dtype=np.float32)
 
 
-def reranked(mix: float) -> Result:
+def reranked(mix: float, budget: int | None = None) -> Result:
     base = experiment()
     part = BuiltPart(
         Reversed(mix), Spec("support.parts.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None})
     )
-    laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1))
+    laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1, context_budget=budget))
     return Evaluator().evaluate(replace(base, graph=laid))
 
 
@@ -177,6 +178,14 @@ def test_reranked_config_reports_the_ranking_before_and_what_was_moved() -> None
         <= found.summaries.reranking["score_p100"]
     )
     assert (plain.summaries.first_stage, plain.summaries.reranking) == ({}, {})
+
+
+def test_scores_before_reranking_are_of_the_context_that_the_budget_allows() -> None:
+    """Without a reranker, d1 (6 tokens) and d2 (7) rank first for their questions; nothing is found for d4."""
+    for budget, recall in ((7, 2 / 3), (6, 1 / 3)):
+        plain = Evaluator().evaluate(experiment(budget=budget)).summaries.metrics["context_recall"]
+        assert plain.value == pytest.approx(recall)
+        assert reranked(0.0, budget).summaries.first_stage["context_recall"] == plain
 
 
 def test_reranker_without_weight_moves_nothing() -> None:

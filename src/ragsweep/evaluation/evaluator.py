@@ -40,7 +40,7 @@ from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
-from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence
+from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence, view_alone
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.generation import passages, write_queries
 from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summarise_latency
@@ -187,7 +187,7 @@ class Evaluator:
             return {}
         _, coverage = self._covered(experiment)
         before = self._ranked(graph.first_stage, table)
-        view = make_view(coverage, before, experiment.top_k, {})
+        view = view_alone(before, experiment.top_k, coverage, graph.budget)
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
         scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
         collected = collect_scores(metrics, scores, table.weights)

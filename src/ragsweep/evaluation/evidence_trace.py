@@ -59,7 +59,7 @@ def trace_evidence(
         scores={
             name: {
                 metric: _rounded(values, lacking)
-                for metric, values in _scores(ranking, view.top_k, coverage, stages.budget, metrics).items()
+                for metric, values in _scores(view_alone(ranking, view.top_k, coverage, stages.budget), metrics).items()
             }
             for name, ranking in alone.items()
         },
@@ -80,13 +80,14 @@ def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
     return np.where(largest >= threshold, 1.0, np.minimum(largest.round(3), 0.999))
 
 
-def _scores(
-    ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None, metrics: Sequence[Metric]
-) -> dict[str, NDArray[np.float64]]:
-    """Return the scores of every question by metric, as if ``ranking`` were the final ranking."""
+def view_alone(ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None) -> EvaluationView:
+    """Return the input of metrics as if ``ranking`` were the final ranking, from which the budget cuts the context."""
     length = None
     if budget is not None:
         context = cut_to_budget(ranking.first(top_k), coverage.tokens, budget)
         length = np.count_nonzero(context.positions != NO_CHUNK, axis=1)
-    alone = make_view(coverage, ranking, top_k, length=length)
-    return {metric.name: score_metric(metric, alone).values for metric in metrics}
+    return make_view(coverage, ranking, top_k, length=length)
+
+
+def _scores(view: EvaluationView, metrics: Sequence[Metric]) -> dict[str, NDArray[np.float64]]:
+    return {metric.name: score_metric(metric, view).values for metric in metrics}
