@@ -91,6 +91,8 @@ def test_every_option_that_is_tried_exists() -> None:
           "retriever/index@retriever.legs.vector.index=hnsw", "retriever.legs.vector.index.m=8"], "vector",
          ["retriever=vector", "retriever.min_score=0.1", "retriever/index=hnsw", "retriever.index.m=8"]),
         (["+retriever.legs.bm25.extra=1"], "bm25", ["retriever=bm25", "+retriever.extra=1"]),
+        (["~retriever.legs.bm25.k1"], "bm25", ["retriever=bm25", "~retriever.k1"]),
+        (["retriever=bm25", "~retriever.k1"], "hybrid_rrf", ["retriever=hybrid_rrf", "~retriever.legs.bm25.k1"]),
     ],
 )  # fmt: skip
 def test_a_leg_keeps_its_settings_in_a_retriever(base: Sequence[str], option: str, expected: Sequence[str]) -> None:

@@ -155,6 +155,9 @@ def test_a_leg_alone_keeps_the_settings_that_it_has_as_a_leg() -> None:
     exchanged = (*typed[:2], "retriever@retriever.legs.vector=other")
     other = better_leg(changed(planted_legs(20, 0, 20), overrides=exchanged))
     assert other.overrides == ("retriever=other",)
+    placed = ("retriever/index@retriever.legs.vector.index=hnsw", "~retriever.legs.vector.index.m")
+    other = better_leg(changed(planted_legs(20, 0, 20), overrides=placed))
+    assert other.overrides == ("retriever=vector", "retriever/index=hnsw", "~retriever.index.m")
 
 
 @pytest.mark.parametrize("counts", [(20, 0, 80), (6, 2, 20), (3, 2, 80), (2, 9, 80)])

@@ -170,14 +170,15 @@ def _carried(base: Sequence[str], before: str, option: str) -> Iterator[str]:
     Their keys change if a leg becomes the retriever itself, or the retriever becomes a leg.
     """
     for line in base:
-        key, _, value = line.partition("=")
+        key = line.partition("=")[0]
+        value = line[len(key) :]  # begins with "="; "" where a key is removed
         sign, name = key[: len(key) - len(key_of(line))], key_of(line)
         if option in _HYBRID and before in _HYBRID and _LEGS in key:
             yield line
         elif option in _SINGLE and before in _HYBRID and f"{_LEGS}.{option}." in key:
             within = key.rpartition(f"{_LEGS}.{option}.")[2]
-            yield f"{key.partition('@')[0]}={value}" if "@" in key else f"{sign}retriever.{within}={value}"
+            yield f"{key.partition('@')[0]}{value}" if "@" in key else f"{sign}retriever.{within}{value}"
         elif option in _HYBRID and before in _SINGLE and name.startswith("retriever."):
-            yield f"{sign}{_LEGS}.{before}.{name.removeprefix('retriever.')}={value}"
+            yield f"{sign}{_LEGS}.{before}.{name.removeprefix('retriever.')}{value}"
         elif option in _HYBRID and before in _SINGLE and name == "retriever/index":
-            yield f"retriever/index@{_LEGS}.{before}.index={value}"
+            yield f"retriever/index@{_LEGS}.{before}.index{value}"

@@ -93,10 +93,16 @@ def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
 def _alone(result: Result, leg: str) -> tuple[str, ...]:
     """Return the overrides that run a leg as the only retriever, with the same settings and without a reranker."""
     inside = f"retriever.legs.{leg}"
-    given = dict(line.partition("=")[::2] for line in result.run.overrides)
-    option = given.pop(f"retriever@{inside}", leg)
-    own = (f"{key.replace(inside, 'retriever')}={value}" for key, value in given.items() if f"{inside}." in key)
+    given = {line.partition("=")[0]: line for line in result.run.overrides}
+    option = given.pop(f"retriever@{inside}", "").partition("=")[2] or leg
+    own = (_outside(key, inside) + line[len(key) :] for key, line in given.items() if f"{inside}." in key)
     return (f"retriever={option}", *own, *(["reranker=none"] if result.summaries.reranking else []))
+
+
+def _outside(key: str, inside: str) -> str:
+    group, _, package = key.replace(inside, "retriever").partition("@")
+    # A group in its own package is named without it: retriever/index, not retriever/index@retriever.index.
+    return group if package in ("", group.replace("/", ".")) else f"{group}@{package}"
 
 
 def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matrix:
