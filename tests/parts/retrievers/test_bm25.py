@@ -133,6 +133,19 @@ def test_words_are_stemmed_and_stop_words_dropped_by_language() -> None:
     assert ranking.positions.tolist() == [[0, -1, -1], [0, -1, -1], [-1, -1, -1]]
 
 
+@pytest.mark.parametrize("backend", ["bm25s", "rank_bm25"])
+def test_capitals_with_and_without_a_dot_are_turkish_letters_in_turkish(backend: str) -> None:
+    """Turkish has the pairs \u0130 and i, and I and \u0131."""
+    texts = ["\u0130ZM\u0130R liman", "I\u0307stanbul deniz", "ISPARTA g\u00fcl", "kedi", "k\u00f6pek", "ku\u015f"]
+    part = Bm25(language="turkish", backend=backend)
+    queries = ["izmir", "istanbul", "\u0131sparta", "isparta"]
+    found = part.retrieve(part.build(texts), queries, 1).positions[:, 0]
+    assert found.tolist() == [0, 1, 2, -1]
+    english = Bm25(language="english", backend=backend)
+    assert english.retrieve(english.build(texts), ["isparta"], 1).positions.tolist() == [[2]]
+    assert part.fingerprint() == {**english.fingerprint(), "letters": "2"}
+
+
 def test_accents_are_kept_however_they_are_written() -> None:
     part = Bm25(language="french")
     ranking = part.retrieve(part.build(["le pe\u0302cheur", "le pécheur"]), ["pêcheur", "PÉCHEUR"], 2)

@@ -21,6 +21,9 @@ LANGUAGES = (
 )  # fmt: skip
 """Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" omits both steps."""
 
+TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
+"""The lower-case letters of Turkish, with and without a dot, for which ``str.lower`` returns other letters."""
+
 Score = Callable[[list[int]], NDArray[Any]]
 """A function from the indices of a query's words in the index's vocabulary to the scores of all chunks."""
 
@@ -67,7 +70,8 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        return {name: importlib.metadata.version(name) for name in sorted(libraries)}
+        letters = {"letters": "2"} if self.language == "turkish" else {}  # a version of this language alone
+        return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:
         """Return the index of all chunks, as named arrays; it is built shard by shard, to save memory."""
@@ -121,8 +125,11 @@ class Bm25:
         import Stemmer
 
         none = self.language == "none"
+        forms = [search_form(text) for text in texts]
+        if self.language == "turkish":
+            forms = [form.translate(TURKISH) for form in forms]
         ids, vocabulary = bm25s.tokenize(
-            [search_form(text) for text in texts],
+            forms,
             token_pattern=pattern("search").pattern,
             stopwords=None if none else self.language,
             stemmer=None if none else Stemmer.Stemmer(self.language),
