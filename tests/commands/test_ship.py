@@ -80,6 +80,14 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     with pytest.raises(ConfigError, match=r"already has this alias; .* --unless-worse context_ndcg=\.02"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
 
+    # In another ledger, the same reference may name another config.
+    client.set_model_version_tag("handbook", first.version, "ragsweep.signature", "of another config")
+    with pytest.raises(ConfigError, match="already has this alias"):
+        ship([f"{swept}#1", "--name", "handbook", "--alias", "champion"])
+    with pytest.raises(InputError, match=r"models:/handbook/1: was evaluated as .*#1, which is not in \.ragsweep; "):
+        ship([f"{swept}#1", *guarded])
+    client.set_model_version_tag("handbook", first.version, "ragsweep.signature", result.run.signature)
+
     client.set_registered_model_alias("handbook", "own", client.create_model_version("handbook", "file:///x").version)
     for margin in ([], ["--unless-worse", "context_ndcg=.02"]):
         with pytest.raises(InputError, match="models:/handbook/3: was not registered by ragsweep ship"):

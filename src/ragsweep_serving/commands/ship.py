@@ -5,6 +5,7 @@ import shlex
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ragsweep.parts.indexes.external import ExternalIndex
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelVersion
+from ragsweep.parts.tracking.runs import SIGNATURE
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.document import Statement, lines
 from ragsweep.report.terminal import Terminal
@@ -88,8 +90,9 @@ def ship(arguments: Sequence[str]) -> int:
     tracker.check()
     registry = tracker.models()
     champion = registry.holder(options.name, options.alias) if options.alias else None
-    decision = None
-    if champion and champion.tags.get(CONFIG) != reference:
+    decision, tags = None, champion.tags if champion else {}
+    # The reference alone may name another config: records are numbered anew in each ledger.
+    if champion and (tags.get(CONFIG), tags.get(SIGNATURE)) != (reference, found.result.run.signature):
         decision = _gate(champion, found, options.run, options.path, options.unless_worse)
     with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:
         names = options.name, uuid.uuid4().hex, options.trace_sample
@@ -122,11 +125,12 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
         metric = (*objectives(found.result.run.config), "METRIC")[0]
         way = f"to move it, set the largest acceptable loss against that version, such as --unless-worse {metric}=.02"
         raise ConfigError(f"--alias: {champion.uri} already has this alias; {way}")
-    try:
+    baseline = None
+    with suppress(InputError):
         baseline = find_run(path, before)
-    except InputError:
+    if baseline is None or baseline.result.run.signature != champion.tags.get(SIGNATURE):
         fact = f"{champion.uri}: was evaluated as {before}, which is not in {path}"
-        raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one") from None
+        raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one")
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
     options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
     return decide(baseline._replace(typed=champion.uri), None, found, options)
@@ -168,7 +172,7 @@ def _files(
         CONFIG: reference,
         BUNDLE: names[1],
         "ragsweep.name": result.name,
-        "ragsweep.signature": result.run.signature,
+        SIGNATURE: result.run.signature,
         "ragsweep.golden_set": result.run.dataset.golden_digest,
         "ragsweep.corpus": result.run.dataset.corpus_digest,
         **{
