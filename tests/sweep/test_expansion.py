@@ -97,6 +97,23 @@ def test_params_that_are_no_mapping_are_refused() -> None:
         expand([], ["top_k=3"])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("typed", "params", "cases"),
+    [
+        (["top_k=range(10,1)"], {}, None),
+        ([], {"retriever": "bm25", "top_k": "range(10,1)"}, None),
+        ([], {}, [["depth=5"], ["top_k=range(3,1)"]]),
+    ],
+)
+def test_range_without_values_does_not_empty_the_grid(typed: list[str], params: dict[str, str], cases: Any) -> None:
+    with pytest.raises(HydraException, match=r"^top_k: its range has 0 values; check its ends and its step$"):
+        expand(typed, params, cases)
+
+
+def test_range_without_values_may_be_overridden() -> None:
+    assert lines_of(expand(["top_k=3"], {"top_k": "range(10,1)"})) == ["top_k=3"]
+
+
 @given(st.lists(st.integers(0, 30)), st.none() | st.integers(1, 5))
 def test_stretches_hold_every_number_once_without_gaps(numbers: list[int], longest: int | None) -> None:
     found = consecutive_batches(numbers, longest)

@@ -154,8 +154,7 @@ def read_command(
         once = target.endswith(".GridSweeper")
         options = composer.options(overrides)
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
-    jobs = tuple(case.overrides for case in cases) or (task,)
-    return replace(command, jobs=jobs, cases=tuple(cases))
+    return replace(command, jobs=tuple(case.overrides for case in cases), cases=tuple(cases))
 
 
 def choices(line: str) -> list[str]:

@@ -53,7 +53,7 @@ def expand(
     ``retriever=glob(hybrid*)``.
 
     Raises HydraException for unreadable overrides, patterns that match no option, intervals, ``params`` or ``cases`` of
-    the wrong form, and too many jobs.
+    the wrong form, empty ranges, and too many jobs.
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"hydra.sweeper.params: must be a mapping from keys to swept values, got {params!r}")
@@ -142,4 +142,6 @@ def _product(overrides: Iterable[Override]) -> Iterable[tuple[str, ...]]:
             choices[key] = [f"{key}={override.get_value_element_as_str()}"]
         if math.prod(map(len, choices.values())) > MOST:
             raise HydraException(f'"{override.input_line}" makes a sweep of more than {MOST:,} jobs; name fewer values')
+    if empty := [key for key, lines in choices.items() if not lines]:
+        raise HydraException(f"{empty[0]}: its range has 0 values; check its ends and its step")
     return itertools.product(*choices.values())
