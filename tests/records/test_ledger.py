@@ -141,6 +141,7 @@ def test_failed_job_that_is_run_again_keeps_its_run(tmp_path: Path) -> None:
     assert ledger.jobs(sweep.id, "failed") == {0}
     ledger.retry(sweep.id)
     assert ledger.records(sweep.id) == []
+    assert ledger.of_run("run") == []
     assert ledger.jobs(sweep.id, "failed", "finished") == set()
     again = ledger.write(sweep.id, 0, result("a"), "place")
     assert ledger.run(again) == "run"

@@ -281,14 +281,14 @@ class Ledger:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _found(self, condition: str, *values: Any) -> list[Record]:
-        """Return the records, with or without a sweep, that meet a condition in SQL, oldest first."""
+        """Return the records that meet a condition in SQL and are not to be repeated, oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"SELECT id, sweep FROM records WHERE {condition}", values).fetchall()
             wanted = {number for number, _ in rows}
             found = [
                 record
                 for sweep in {sweep for _, sweep in rows}
-                for record in self._records(sweep, lambda row: row["id"] in wanted)
+                for record in self._records(sweep, lambda row: row["id"] in wanted and row["status"] != "retry")
             ]
         return sorted(found, key=lambda record: record.id)
 
