@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.parts.tracking import Mlflow
+from ragsweep.parts.tracking import Mlflow, RunPlacement
 from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
-from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.records.ledger import FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
@@ -119,3 +119,47 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     children = {job: client(tracker).get_run(child.run_id) for job, child in tracker.children(parent).items()}
     assert [children[job].data.tags.get("ragsweep.names") for job in "01"] == [None, "release, last"]
     assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+
+
+def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None) -> tuple[Sweep, RecordedContents]:
+    """Return a finished sweep of two results in MLflow, below the run ``adopt`` if given, and its contents."""
+    add_tables(ledger.path.parent)
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b"), tracker.identity))
+    mlflow_sync.open_parent(ledger, tracker, sweep, adopt)
+    for job, result in enumerate(pair()[0]):
+        ledger.write(sweep.id, job, result, tracker.identity)
+    sweep = mlflow_sync.complete(ledger, tracker, ledger.sweep(sweep.id))
+    tracker.close_sweep(sweep.parent, FINISHED, {}, {})
+    ledger.set_status(sweep.id, FINISHED)
+    return sweep, RecordedContents(ledger, Session().page_texts, tracker.tables)
+
+
+def test_run_that_was_deleted_in_mlflow_is_sent_again(tmp_path: Path, tracker: Mlflow) -> None:
+    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
+    sweep, contents = finished_sweep(ledger, tracker, None)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+    kept, deleted = (record.run for record in ledger.records(sweep.id))
+    client(tracker).delete_run(deleted)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 1
+    runs = [record.run for record in ledger.records(sweep.id)]
+    assert runs[0] == kept
+    assert runs == [tracker.children(sweep.parent)[job].run_id for job in "01"]
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+
+
+def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(
+    tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps the artifacts of its default experiment
+    tracker.find({})  # creates the experiments
+    parent, alone = (client(tracker).create_run("0").info.run_id for _ in range(2))
+    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
+    sweep, contents = finished_sweep(ledger, tracker, parent)
+    assert sweep.parent == parent
+    result = pair()[0][0]
+    tracker.log_result(result, RunPlacement(adopt=alone))
+    ledger.mark_tracked(ledger.write(None, 0, result, tracker.identity), alone)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+    assert (ledger.sweep(sweep.id).parent, [one.run for one in ledger.singles()]) == (parent, [alone])
+    client(tracker).delete_run(alone)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 1

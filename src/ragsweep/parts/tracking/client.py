@@ -106,16 +106,20 @@ class Mlflow:
         """A hash of the tracking URI and the experiment; it is stored instead of the URI, which may have a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
-    def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
-        """Return the id of a run of the experiment that has these tags; None if there is no such run.
+    def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
+        """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if there is neither.
 
-        If ``started`` (seconds since 1970) is given, only runs with exactly this start time are considered.
+        Only the experiment is searched but, because ``mlflow run`` may create runs in another one, ``known`` may be in
+        any. If ``started`` (seconds since 1970) is given, only runs with exactly this start time are searched.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
             conditions.append(f"attributes.start_time = {_milliseconds(started)}")
         with self._connection.opened():
-            matches = self._client.search_runs([self._experiment_id()], " and ".join(conditions), max_results=1)
+            experiment = self._experiment_id()
+            if known and contents.exists(self._connection, known):
+                return known
+            matches = self._client.search_runs([experiment], " and ".join(conditions), max_results=1)
             return str(matches[0].info.run_id) if matches else None
 
     def has_ended(self, run_id: str) -> bool:

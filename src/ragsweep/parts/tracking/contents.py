@@ -31,6 +31,18 @@ def children(connection: Connection, parent: str, condition: str) -> Iterator[Ru
             return
 
 
+def exists(connection: Connection, run_id: str) -> bool:
+    """Return whether MLflow has a run with this id that is not deleted."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return str(connection.client.get_run(run_id).info.lifecycle_stage) == "active"
+    except MlflowException as fault:
+        if fault.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return False
+
+
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
     """Reopen an existing run: set it to RUNNING, set its name and tags, and remove tags of its earlier outcome.
 

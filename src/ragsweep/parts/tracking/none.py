@@ -11,7 +11,7 @@ class NoTracking:
 
     identity, tables = "", "chosen"
 
-    def find(self, tags: Mapping[str, str], started: float | None = None) -> str | None:
+    def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
         """Return None, because no run is recorded."""
         return None
 

@@ -55,7 +55,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep; if so, no run is
     ended, because the runs of other machines cannot be distinguished from those of dead processes.
     """
-    parent = tracker.find({SWEEP_TAG: sweep.id})
+    parent = tracker.find({SWEEP_TAG: sweep.id}, known=sweep.parent)
     if parent:
         tracker.reopen_sweep(parent)
     else:
@@ -196,13 +196,10 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
     """
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
-    parent = tracker.find({SWEEP_TAG: sweep.id})
-    if parent and here:
-        missing = [record for record in records if not record.tracked]
-    else:
-        children = tracker.children(parent) if parent else {}
-        shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
-        missing = [record for record in records if record.tag not in shown]
+    parent = tracker.find({SWEEP_TAG: sweep.id}, known=sweep.parent if here else None)
+    children = tracker.children(parent) if parent else {}
+    shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
+    missing = [record for record in records if record.tag not in shown or (here and not record.tracked)]
     if parent and not missing and not (here and _is_left_open(tracker, sweep, parent, len(trials))):
         return []
     if here and not parent:
@@ -246,12 +243,12 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: T
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Upload records, reusing the runs of earlier attempts.
 
-    ``here``: whether the records are assigned to this tracker. If so, each record is claimed first, and marked as
-    tracked after its upload.
+    ``here``: whether the records are assigned to this tracker. If so, each record is marked as tracked after its
+    upload, and is claimed first unless it was tracked already, which means that its run was deleted.
     """
     try:
         # Claim before listing runs; otherwise a record that another process uploads in the meantime would get two runs.
-        ours = [record for record in records if not here or _claim_upload(ledger, record)]
+        ours = [record for record in records if not here or record.tracked or _claim_upload(ledger, record)]
         children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
         for record in ours:
             child = children.get(record.tag)
@@ -285,7 +282,7 @@ def _claim_upload(ledger: Ledger, record: Record) -> bool:
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
     started = outcome.started if isinstance(outcome, Failure) else outcome.run.started
-    run_before = tracker.find({"ragsweep.kind": "config"}, started)
+    run_before = tracker.find({"ragsweep.kind": "config"}, started, record.run if here else None)
     if run_before and (record.tracked or not here):
         return False
     at = RunPlacement(adopt=run_before)
