@@ -207,7 +207,8 @@ def test_ledger_that_must_not_be_written_is_read(tmp_path: Path) -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             tmp_path.chmod(0o700)
         assert done.stdout == "False ['a']\n", done.stderr
-        assert "cannot write results to" in done.stderr
+        assert "cannot write to" in done.stderr
+        assert "ledger.db: it is read-only; set store.path (--path, RAGSWEEP_STORE) to another folder\n" in done.stderr
         for path in tmp_path.iterdir():
             path.chmod(0o600)
 

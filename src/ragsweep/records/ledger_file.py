@@ -99,7 +99,7 @@ class LedgerFile:
         try:
             with self._connected() as connection:
                 if not self.is_writable:
-                    raise sqlite3.OperationalError("it is read-only")
+                    raise TrackingError(f"cannot write to {self.path}: it is read-only; set {FOLDER} to another folder")
                 with waiting_for(f"another process that is writing to {self.path}", NOTICE):
                     connection.execute("BEGIN IMMEDIATE")
                 try:
