@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.hydra_settings import NO_CALLBACKS
 from ragsweep.sweep.composing.job import JobConfig, Template
 from ragsweep.sweep.composing.overrides import parse
 
@@ -79,6 +80,8 @@ def _explain_key(
     name: str, text: str, overrides: Sequence[str], composer: Composer, jobs: Sequence[Sequence[str]], searching: bool
 ) -> str:
     """Return the message for a key that Hydra cannot override or delete; ``text`` is Hydra's message."""
+    if re.match(r"hydra[./]callbacks\b", name):
+        return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
     template = _chosen(overrides, composer)
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))

@@ -95,6 +95,12 @@ STREAMS = frozenset({"ext://sys.stdout", "ext://sys.stderr"})
 _BUILT_IN = re.compile(r"hydra\.[\w.]+\.(Basic(?:Launcher|Sweeper))")
 """Matches the full names of Hydra's launcher and sweeper, whose modules are private."""
 
+NO_CALLBACKS = (
+    "hydra.callbacks: are never called, because ragsweep runs jobs in its own loop; remove them, and read results from"
+    " MLflow, or from results.json in the sweep's MLflow run"
+)
+"""The message for a command or a config with Hydra's callbacks."""
+
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
 """Matches a variable that a config may set for its jobs; others could select a program, a library or a host."""
 
@@ -144,10 +150,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
         )
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
     if settings["callbacks"]:
-        raise ConfigError(
-            "hydra.callbacks: are never called, because ragsweep runs jobs in its own loop; remove them, and read"
-            " results from MLflow, or from results.json in the sweep's MLflow run"
-        )
+        raise ConfigError(NO_CALLBACKS)
     for key in ("hydra_logging", "job_logging"):
         _check_logging(settings[key], f"hydra.{key}")
     for name in (settings["job"] or {}).get("env_set") or {}:
