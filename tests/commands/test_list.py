@@ -1,5 +1,6 @@
 """`ragsweep list` and `ragsweep show`: sweeps and configs found again by number."""
 
+import math
 import re
 from pathlib import Path
 
@@ -13,9 +14,20 @@ from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
+from ragsweep.stats.comparison import FIELD_OF_CASE
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from ragsweep.sweep.concluding.summarise import recorded_sweeps
-from support.results import a_result, changed, drawn, record, record_sweep, refuse, scored
+from ragsweep.sweep.concluding.summarise import past_sweeps, recorded_sweeps
+from support.results import (
+    a_result,
+    break_constraints,
+    changed,
+    changed_table,
+    drawn,
+    record,
+    record_sweep,
+    refuse,
+    scored,
+)
 
 PARENT = "feed" * 8
 
@@ -56,6 +68,40 @@ def test_the_best_of_configs_with_different_objectives_is_by_the_metric_that_dec
     assert "#2 llm=none: ndcg .60" in second
     past = [one for one, _ in recorded_sweeps(Ledger(tmp_path))]
     assert [(one.best, one.summary.name) for one in past] == [("#1 llm=none", "ndcg"), ("#2 llm=none", "ndcg")]
+
+
+@pytest.mark.parametrize("kind", ["breaks a constraint", "is for reference", "refuses every question"])
+def test_what_a_sweep_cannot_choose_is_the_best_of_no_list_or_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    high = scored(
+        {"ndcg": drawn(0.9)}, name="k=5", config={"llm": {"_target_": FIELD_OF_CASE}} if "ref" in kind else {}
+    )
+    if kind == "refuses every question":
+        answers = {"answerable": [True] * 40, "answer": [""] * 40, "abstained": [True] * 40, "answer_failed": [""] * 40}
+        high = changed(high, questions=changed_table(high, answers))
+    record_sweep(tmp_path, PARENT, scored({"ndcg": drawn(0.6)}, name="k=3"), high)
+    if kind == "breaks a constraint":
+        break_constraints(tmp_path, 1)
+    assert list_runs(["--path", str(tmp_path)]) == 0
+    assert "#1 k=3: ndcg .60" in capsys.readouterr().out
+    ledger = Ledger(tmp_path)
+    in_page = past_sweeps(ledger, "", high.run.dataset, "ndcg")
+    in_history = [one for one, _ in recorded_sweeps(ledger)]
+    assert [(one.best, one.configs) for one in (*in_page, *in_history)] == [("#1 k=3", 2)] * 2
+
+
+@pytest.mark.parametrize("kind", ["all for reference", "none within the constraints", "no other is measured"])
+def test_configs_for_reference_have_a_best_only_among_themselves(tmp_path: Path, kind: str) -> None:
+    configs = [{"llm": {"_target_": FIELD_OF_CASE}}, {} if "other" in kind else {"llm": {"_target_": FIELD_OF_CASE}}]
+    scores = drawn(0.9), [math.nan] * 40 if "other" in kind else drawn(0.6)
+    rows = [scored({"ndcg": row}, name="k=3", config=config) for row, config in zip(scores, configs, strict=True)]
+    record_sweep(tmp_path, PARENT, *rows)
+    if "constraints" in kind:
+        break_constraints(tmp_path, 0, 1)
+    found = [one.best for one, _ in recorded_sweeps(Ledger(tmp_path))]
+    assert found == [one.best for one in past_sweeps(Ledger(tmp_path), "", rows[0].run.dataset, "ndcg")]
+    assert found == (["#1 k=3"] if kind == "all for reference" else [])
 
 
 def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:

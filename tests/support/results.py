@@ -1,6 +1,7 @@
 """Results with given values, and ledgers of them."""
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optuna_sweeper.summary import FILE, FORMAT
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import from_texts, to_texts
 from ragsweep.core.results import Artifacts, DatasetFacts, Result, Run, Summaries, Summary, TargetResult
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
+from ragsweep.sweep.searching.study_summary import study_folder
 
 NAN = math.nan
 
@@ -140,6 +143,15 @@ def record_sweep(folder: Path, parent: str, *results: Result) -> list[str]:
         ledger.mark_tracked(ledger.write(sweep.id, n, result), run)
     ledger.set_status(sweep.id, FINISHED)
     return runs
+
+
+def break_constraints(folder: Path, *jobs: int) -> None:
+    """Make the ledger's only sweep a search in which the trials with these job numbers violate a constraint."""
+    study = study_folder(folder / "ledger.db", Ledger(folder).sweeps()[0].id)
+    study.mkdir(parents=True)
+    trials = [{"job": job, "trial": job, "state": "COMPLETE", "broken": ["a <= 1"]} for job in jobs]
+    facts = {"format": FORMAT, "study": "s", "states": {}, "n_trials": 0, "stopped": "", "stop": None, "sampler": {}}
+    (study / FILE).write_text(json.dumps({**facts, "trials": trials}))
 
 
 def drawn(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> list[float]:

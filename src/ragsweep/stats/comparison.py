@@ -39,8 +39,13 @@ def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
     """List the configs that answer with fields of the case, only for reference; the list is empty if all do so."""
-    found = [one.name for one in results if (one.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE]
+    found = [one.name for one in results if is_reference(one)]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
+
+
+def is_reference(result: Result) -> bool:
+    """Return whether a config answers with fields of the case."""
+    return (result.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE
 
 
 class NoComparison(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from ragsweep.report.naming import number_configs
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import goodness
 from ragsweep.stats.compare_configs import deciding_metric
-from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, list_references
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, is_reference, list_references
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.context_effect import refuses_all
@@ -25,9 +25,9 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.recorded_runs import find_baseline
+from ragsweep.sweep.concluding.recorded_runs import find_baseline, sweep_results
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
-from ragsweep.sweep.searching.study_summary import read_summary, study_folder
+from ragsweep.sweep.searching.study_summary import broken_trials, read_summary, study_folder
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs on the basis of earlier scores."""
@@ -168,39 +168,57 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
-        if known:
-            best = max(known, key=lambda job: goodness(known[job][1]))
-            name = number_configs({job: label for job, (label, *_) in known.items()})[best]
-            title, value = sweep_title(sweep), known[best][1]
+        ranked = sorted(known, key=lambda job: goodness(known[job][1]), reverse=True)
+        if best := _first_allowed(ledger, sweep.id, (ledger.record(sweep.id, job) for job in ranked)):
+            name = number_configs({job: label for job, (label, *_) in known.items()})[best.job]
+            title, value = sweep_title(sweep), known[best.job][1]
             past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
         if sweep.id == until:
             break
     return past[-MOST_PAST:]
 
 
-def best_of(records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
+def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return a sweep's best config by its deciding metric: the numbered name, the result and the metric's summary.
 
-    Configs that are not completely evaluated, or have no value of the metric, are ignored. Configs that refuse every
-    answerable question are ignored too, unless all the remaining configs do. Return None if no config remains.
+    Configs that are not completely evaluated, or have no value of the metric, are ignored, as are those that the sweep
+    excludes: trials that violate a constraint, and configs for reference. Configs that refuse every answerable question
+    are ignored too, unless all the remaining configs do. Return None if no config remains.
     """
     names = number_configs({record.job: record.outcome.name for record in records})
     metric = deciding_metric([record.outcome for record in records if isinstance(record.outcome, Result)])
-    valued = [
-        (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
+    valued = {
+        record.job: (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
         for record in records
         if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
         if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
-    ]
-    answering = [one for one in valued if not refuses_all(one[1])]
-    return max(answering or valued, key=lambda one: goodness(one[2]), default=None)
+    }
+    measured = [record for record in records if record.job in valued]
+    ranked = sorted(measured, key=lambda record: goodness(valued[record.job][2]), reverse=True)
+    best = _first_allowed(ledger, sweep, ranked)
+    return valued[best.job] if best else None
+
+
+def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
+    """Return the first record whose config can be a sweep's best one (see `best_of`), or None; read none after it."""
+    broken = broken_trials(ledger.path, sweep)
+    refusing: Record | None = None
+    for record in ranked:
+        if record.job in broken or not isinstance(record.outcome, Result):
+            continue
+        if is_reference(record.outcome) and not all(map(is_reference, sweep_results(ledger, sweep))):
+            continue
+        if not refuses_all(record.outcome):
+            return record
+        refusing = refusing or record
+    return refusing
 
 
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
     """Yield each sweep that has a best config (see `best_of`), with that config's result, oldest sweep first."""
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
-        if best := best_of(records):
+        if best := best_of(ledger, sweep.id, records):
             name, result, summary = best
             measured = sum(isinstance(record.outcome, Result) for record in records)
             yield PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary), result
