@@ -14,9 +14,12 @@ from scipy import stats
 
 from ragsweep.commands.compare import compare
 from ragsweep.core.results import PARTIAL
+from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
-from support.results import FACTS, changed, drawn, record, record_sweep, refuse, scored, table_rows
+from ragsweep.stats.comparison import SweepComparison
+from ragsweep.sweep.concluding.summarise import summarise_sweep
+from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
 
@@ -132,6 +135,31 @@ def test_configs_of_a_sweep_have_the_verdict_of_the_sweep(tmp_path: Path, capsys
             assert (row["low"], row["high"]) == pytest.approx((low, high))
             assert row["verdict"].startswith(whole.verdicts[other].kind)
             assert row["compared_among"] == 5
+
+
+def test_trials_outside_the_constraints_do_not_widen_a_pair_unless_they_are_one_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [drawn(0.5 + n / 100, seed=n) for n in range(6)]
+    results = [
+        scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, overrides=(f"k={n}",))
+        for n, row in enumerate(rows)
+    ]
+    record_sweep(tmp_path, "a" * 32, *results)
+    break_constraints(tmp_path, 1, 2, 4)
+    ledger = Ledger(tmp_path)
+    verdict = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id)).verdict
+    assert isinstance(verdict, SweepComparison)
+    assert list(verdict.matrix.configs) == ["#1 k=0", "#4 k=3", "#6 k=5"]
+    (first,) = (number for number, row in ((1, 0), (4, 1), (6, 2)) if row == verdict.reference)
+    for number, row in ((1, 0), (4, 1), (6, 2), (2, None)):
+        if number != first:
+            found = told(capsys, f"aaaa#{first}", f"aaaa#{number}", "--path", str(tmp_path))
+            (pair,) = table_rows(found["table"])
+            assert pair["compared_among"] == (4 if row is None else 3)
+            if row is not None:
+                ends = float(verdict.differences.low[row]), float(verdict.differences.high[row])
+                assert (pair["low"], pair["high"]) == pytest.approx(ends)
 
 
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

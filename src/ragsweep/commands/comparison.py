@@ -15,6 +15,7 @@ from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
 from ragsweep.stats.inference.matrix import ratio_of
 from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
+from ragsweep.sweep.searching.study_summary import broken_trials
 
 _OPPOSITE = "the ratio for a typical question contradicts the change in the mean, which a few large values dominate"
 
@@ -22,7 +23,8 @@ _OPPOSITE = "the ratio for a typical question contradicts the change in the mean
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
     """Return the configs of a sweep that contains both runs, with its declared baseline; None without such a sweep.
 
-    The declared baseline may be one of the runs, even if it is not a config of the sweep itself.
+    The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Trials that violate a
+    constraint of the search, which the sweep excludes, are left out unless they are one of the runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
@@ -35,7 +37,9 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
         beside = [declared] if declared and all(one is not declared for one in results) else []
         own = {one.name: _given(one, given) for one in (*results, *beside)}
         if all(any(one is run for one in own.values()) for run in given):
-            return Family(list(own.values()), None if declared is None else own[declared.name].name)
+            broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
+            members = [one for name, one in own.items() if name not in broken or any(one is run for run in given)]
+            return Family(members, None if declared is None else own[declared.name].name)
     return None
 
 
