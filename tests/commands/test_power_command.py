@@ -12,8 +12,9 @@ from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.stats.comparison import FIELD_OF_CASE
 from ragsweep.stats.inference.planning import CORRELATION
-from support.results import FACTS, changed, drawn, record, refuse, scored, table_rows
+from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -47,6 +48,25 @@ def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: p
     assert found["configs"] == 3
     (alone,) = told(capsys, f"{sweep}#1", f"{sweep}#2", "--configs", "1", "--path", str(tmp_path))[1]
     assert row["detectable"] > 1.1 * alone["detectable"]
+
+
+@pytest.mark.parametrize("kind", ["not scored", "for reference", "outside the constraints"])
+def test_configs_that_the_sweep_does_not_compare_have_no_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """A sweep of six configs, of which it compares the first three, can show what a sweep of only these can show."""
+    results = [scored({"ndcg": drawn(0.5, seed=n)}, name=f"k={n}", parameters={"k": f"{n}"}) for n in range(6)]
+    record_sweep(tmp_path / "three", "a" * 32, *results[:3])
+    config = {"llm": {"_target_": FIELD_OF_CASE}} if kind == "for reference" else {}
+    rows = [[math.nan] * 40 if kind == "not scored" else drawn(0.5, seed=n) for n in range(3, 6)]
+    others = [
+        scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, config=config) for n, row in enumerate(rows, 3)
+    ]
+    record_sweep(tmp_path / "six", "a" * 32, *results[:3], *others)
+    if kind == "outside the constraints":
+        break_constraints(tmp_path / "six", 3, 4, 5)
+    three, six = (told(capsys, "aaaa#1", "aaaa#2", "--path", str(tmp_path / of))[1] for of in ("three", "six"))
+    assert six == three
 
 
 def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

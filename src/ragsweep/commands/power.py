@@ -12,7 +12,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
 from ragsweep.stats.calibration import Noise
-from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
+from ragsweep.stats.comparable import check_same_questions, check_whole, factors, is_scored, shared_metrics
 from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
@@ -30,7 +30,8 @@ from ragsweep.stats.inference.planning import (
     worth_finding,
 )
 from ragsweep.stats.inference.power import noise_floor
-from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger, sweep_results
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 
 REPEATED = (".replicate", ".seed")
 
@@ -63,7 +64,7 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         repeats_of = [np.array(result.questions[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].questions.get(WEIGHT))
-        level = comparison_level(siblings, metric, configs)
+        level = comparison_level([one for one in siblings if is_scored(one, metric)], metric, configs)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
     print_document(power_document(runs, repeats, rows, noise, configs, len(siblings)), options)
@@ -112,9 +113,12 @@ def _is_repeat(first: Result, second: Result) -> bool:
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
-    """Read the results of the sweep to which all runs belong; return an empty list without such a sweep."""
+    """Read the results of the sweep to which all runs belong, except excluded configs; [] without such a sweep."""
     sweep, *others = {run.sweep for run in runs}
-    return [] if others or sweep is None else sweep_results(open_ledger(path), sweep)
+    if others or sweep is None:
+        return []
+    ledger = open_ledger(path)
+    return summarise_sweep(ledger, ledger.records(sweep), weighed=False, labels=()).allowed
 
 
 # --- plans -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.results import COMPLETE, Result
+from ragsweep.core.results import Result
 from ragsweep.stats.inference.cluster_errors import FEWEST, intraclass_correlation
 from ragsweep.stats.inference.differences import compare_amounts
 from ragsweep.stats.inference.estimates import LEVEL, POWER
@@ -169,13 +169,13 @@ class Planned(NamedTuple):
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
     """Return the level of a single comparison at which several comparisons with one baseline hold simultaneously.
 
-    ``configs`` is the number of comparisons. If at least two ``siblings`` (the configs of the same sweep) are complete,
-    the level follows from the critical value of their comparison instead, and ``configs`` has no effect.
+    ``configs`` is the number of comparisons. If there are at least two ``siblings`` (the configs that the sweep
+    compares by the metric), the level follows from the critical value of their comparison instead, and ``configs`` has
+    no effect.
     """
-    whole = [result for result in siblings if result.run.state == COMPLETE and metric in result.summaries.metrics]
-    if len(whole) < 2:
+    if len(siblings) < 2:
         return shared_level(configs, LEVEL)
-    return each_level(compare_amounts(score_matrix(whole, metric), 0, whole[0].summaries.metrics[metric].unit))
+    return each_level(compare_amounts(score_matrix(siblings, metric), 0, siblings[0].summaries.metrics[metric].unit))
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
