@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,15 @@ from ragsweep.commands.name import name
 from ragsweep.commands.report import report
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import Failure
+from ragsweep.core.results import Failure, Result
+from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.comparison import FIELD_OF_CASE
+from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep.sweep.concluding.summarise import past_sweeps, recorded_sweeps
 from support.results import (
+    FACTS,
     a_result,
     break_constraints,
     changed,
@@ -133,6 +137,39 @@ def test_a_config_is_shown_with_settings_and_missed_questions(path: str, capsys:
     printed = capsys.readouterr().out
     assert "5 of 40 scored questions have ndcg 0" in printed
     assert [f"q{n}:" in printed.replace(" (how-to)", "") for n in range(6)] == [True] * 5 + [False]
+
+
+def test_the_choice_of_a_sweep_is_called_so_where_a_config_is_shown_and_no_other(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a config within the limits there is no choice; and a search's choice may change on the holdout."""
+    limits = {"constraints": {"context_tokens": 100}}
+    rows = [scored({"ndcg": drawn(mean), "context_tokens": [500.0] * 40}, name=f"k={mean}", config=limits)
+            for mean in (0.3, 0.6)]  # fmt: skip
+    record_sweep(tmp_path / "limited", PARENT, *rows)
+    tuned = [_asked(mean, "tune") for mean in (0.3, 0.6)]
+    record_sweep(tmp_path / "search", PARENT, *tuned)
+    ledger = Ledger(tmp_path / "search")
+    for job, mean in enumerate((0.6, 0.3)):
+        held = _asked(mean, "holdout")
+        ledger.write(ledger.sweeps()[0].id, job, held.renamed(tuned[job].name + SUFFIX), kind=FINALIST)
+    for folder, role in (
+        (path, "the choice"),
+        (tmp_path / "limited", "the best"),
+        (tmp_path / "search", "the choice on tune"),
+    ):
+        show(["feed#1", "--path", str(folder)])
+        show(["feed#2", "--path", str(folder)])
+        printed = " ".join(capsys.readouterr().out.split())
+        assert re.findall(r"against #2 \S+, ([a-z ]+)\.", printed) == [role]
+        assert re.findall(r"ndcg: ([a-z ]+) of its sweep", printed) == [role]
+
+
+def _asked(mean: float, partition: str) -> Result:
+    """Make a result on 210 questions of one partition of a golden set."""
+    left_out = {"in partition=holdout": 100}
+    facts = replace(FACTS, partition=partition, whole_digest="w", questions=210, left_out=left_out)
+    return scored({"ndcg": drawn(mean, 210)}, name=f"k={mean}", overrides=(f"k={mean}",), dataset=facts)
 
 
 def test_a_missed_question_has_a_whole_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,11 +75,17 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
     if run.sweep is None:
         return
     ledger = open_ledger(path)
-    found = summarise_sweep(ledger, ledger.records(run.sweep)).verdict
+    summary = summarise_sweep(ledger, ledger.records(run.sweep))
+    found = summary.verdict
     if not isinstance(found, SweepComparison) or run.result.name not in found.matrix.configs:
         return
     row = found.matrix.configs.index(run.result.name)
-    role = "the baseline" if found.baseline is not None else "the choice"
+    if found.baseline is not None:
+        role = "the baseline"
+    elif found.matrix.configs[found.reference] == summary.chosen:
+        role = "the choice"
+    else:  # no config is within the limits, or the finalists led to another choice
+        role = "the best" if found.choice.row is None else "the choice on tune"
     if row == found.reference:
         yield Statement("", f"{found.metric}: {role} of its sweep.", {"metric": found.metric})
     else:
