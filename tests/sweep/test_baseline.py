@@ -17,7 +17,7 @@ from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_runs import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.commands import in_one_process, read, write_dataset
-from support.results import changed, drawn, record, record_sweep, scored
+from support.results import break_constraints, changed, drawn, record, record_sweep, scored
 
 SWEEP = ("seed=1,2", "top_k=3,5")
 """Values alone: all jobs have one template."""
@@ -125,6 +125,14 @@ def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: s
     result = json.loads(parent_run(summary, "b").files["results.json"])["result"]
     assert (result["kind"], result["choice"], result["baseline"]) == ("better", "#2 k=1", f"{by} k=1")
     assert result["against_baseline"]["expected_gain"] == pytest.approx(0.19, abs=0.02)
+
+
+def test_a_baseline_that_violates_a_constraint_is_named_among_the_excluded(tmp_path: Path) -> None:
+    ledger = sweep(tmp_path, "a" * 32, 0.6, 0.2, 0.4, baseline=1)
+    break_constraints(tmp_path, 0)
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
+    page = " ".join(b" ".join(parent_run(summary, "a").files.values()).decode(errors="replace").split())
+    assert "without 1 excluded by a &lt;= 1, the baseline (#1 k=0)" in page
 
 
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:

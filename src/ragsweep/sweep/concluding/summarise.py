@@ -56,12 +56,13 @@ def summarise_sweep(
         ExcludedConfig(one.outcome.name, f"excluded by {broken[one.job]}") for one in records if one.job in broken
     ]
     excluded += list_references(results)
+    baseline = find_baseline(declared, names, results, ledger)
+    today = baseline.name if baseline else None
+    excluded = [one._replace(why=f"{one.why}, the baseline") if one.name == today else one for one in excluded]
     allowed = without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
-    baseline = find_baseline(declared, names, results, ledger)
     beside = [baseline] if baseline and all(baseline is not one for one in results) else []
-    today = baseline.name if baseline else None
     verdict = _compare([*allowed, *beside], failures, excluded, people, today) if weighed and results else None
     if adaptive and isinstance(verdict, SweepComparison):
         verdict = replace(verdict, adaptive=True)
