@@ -4,14 +4,21 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsweep.core.results import Result
+from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.results import COMPLETE, PARTIAL, Result
+from ragsweep.core.types import Answer, Dataset, GoldenSet, Passage, Request, Response
+from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
+from ragsweep.evaluation.external_system import ExternalSystem, external_graph
+from ragsweep.parts.metrics import Recall
 from ragsweep.records.ledger import Ledger
+from support.parts import corpus, golden
 from support.servers import forked
 from support.servers.json_server import Reply, Server, serving
 
@@ -224,3 +231,40 @@ def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder:
     run(folder, "router=rule")
     signatures = {record.run.signature for record in (kept.outcome for kept in Ledger(folder / ".ragsweep").singles())}
     assert len(signatures) == 2
+
+
+class Scripted:
+    """A system that retrieves one document for each question, and fails for the questions in ``failing``."""
+
+    def __init__(self, documents: dict[str, str]) -> None:
+        self.documents = documents
+        self.failing: set[str] = set()
+
+    def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
+        """Answer each request with its question."""
+        for number, request in enumerate(requests):
+            if request.question in self.failing:
+                done(number, Response(Answer(failed="budget spent")))
+            else:
+                done(number, Response(Answer(request.question), (Passage(self.documents[request.question], ""),)))
+
+
+def scripted(system: Scripted, questions: GoldenSet) -> Experiment:
+    table, given = tabulate_conversations(questions.questions), corpus()
+    built = BuiltPart(system, Spec("Scripted", "1"))
+    graph = external_graph(ExternalSystem(given, built, table.wordings, table.texts, 2, list(given.ids)))
+    config, data = {"system": "scripted", "objective": "recall_at_1"}, Dataset("toy", given, questions)
+    return Experiment("n", (), config, {}, data, graph, 2, (Recall(cutoff=1),), 0.5, "s", coverage=1.0)
+
+
+def test_a_larger_budget_scores_what_the_spent_one_left() -> None:
+    system, evaluator = Scripted({"A?": "d0", "B?": "d1"}), Evaluator()
+    system.failing = {"B?"}
+    states = []
+    for _ in range(2):
+        result = evaluator.evaluate(scripted(system, golden(("A?", "d0"), ("B?", "d1"))))
+        summary = result.summaries.metrics["recall_at_1"]
+        states.append((result.run.state, summary.value, summary.n_scored))
+        system.failing = set()
+        evaluator.forget_failed()
+    assert states == [(PARTIAL, 1.0, 1), (COMPLETE, 1.0, 2)]

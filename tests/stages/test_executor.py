@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -305,6 +306,20 @@ def test_rows_that_fail_are_left_out_of_the_others_and_of_the_store(asked: set[i
     failing, lost = set(), [str(number) for number in sorted(asked & failing)]
     np.testing.assert_array_equal(executor.get(node, rows), [float(row) for row in rows])
     assert [row for some in made for row in some] == lost
+
+
+@pytest.mark.parametrize("kind", ["whole", "rows"])
+def test_what_is_never_stored_is_computed_again_from_rows_that_had_failed(kind: Literal["whole", "rows"]) -> None:
+    values = iter([np.nan, 7.0])
+    node = Node(
+        "respond", Spec("heals", "1"), (), lambda work, rows: np.array([next(values)]), "rows", result=np.ndarray,
+        cacheable=lambda column: ~np.isnan(column),
+    )  # fmt: skip
+    derived = Node("locate", Spec("x", "1"), (node,), lambda work, rows: work.get(node, ["a"]), kind, stored=False)
+    executor = Executor()
+    assert np.isnan(executor.get(derived, ["a"]))
+    executor.forget_failed()
+    assert executor.get(derived, ["a"]) == 7.0
 
 
 def test_failed_call_fails_a_computation_that_has_no_value_for_it() -> None:

@@ -130,6 +130,11 @@ class Evaluator:
         run = self._run(experiment, metrics, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
+    def forget_failed(self) -> None:
+        """Drop failed rows and what was derived from them (see `Executor.forget_failed`)."""
+        self.executor.forget_failed()
+        self._coverage.clear()
+
     def _run(self, experiment: Experiment, metrics: Mapping[str, Summary], **measured: Any) -> Run:
         further = (*experiment.targets, *experiment.graph.verdicts)
         is_partial = incomplete(metrics, experiment.config, further, experiment.coverage)
@@ -227,10 +232,7 @@ class Evaluator:
         return Rankings(positions, scores, found.chunks)
 
     def _covered(self, experiment: Experiment) -> tuple[ChunkNames, Coverage]:
-        """Return the chunks' names and the evidence that the chunks cover.
-
-        Both are shared by configs with equal chunks, golden sets and thresholds.
-        """
+        """Return the chunks' names and covered evidence; equal chunks, golden sets and thresholds share them."""
         golden = experiment.dataset.golden
         key = (experiment.graph.chunks.address, golden.digest, experiment.threshold)
         if key not in self._coverage:
@@ -259,10 +261,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the size in bytes and the build time in seconds of each index, by "index/LEG"; NaN where unknown.
-
-        The index may have been built in this run or in an earlier one.
-        """
+        """Return the bytes and build seconds (in this or an earlier run) of each index, by "index/LEG", or NaN."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":

@@ -73,6 +73,7 @@ class Executor:
         self.listener: Listener = listener or Listener()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
+        self._unstored: set[str] = set()  # addresses of nodes with ``Node.stored`` unset
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
         self._notes: dict[str, StoredReplies] = {}
@@ -83,6 +84,8 @@ class Executor:
 
         Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``).
         """
+        if not node.stored:
+            self._unstored.add(node.address)
         if node.kind == "rows":
             return self._get_rows(node, rows if rows is not None else ())
         if node.address in self._whole:
@@ -106,8 +109,14 @@ class Executor:
         return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
 
     def forget_failed(self) -> None:
-        """Drop this process's failed rows, so that the next ``get`` computes them again, perhaps with a new budget."""
+        """Drop this process's failed rows, so that the next ``get`` computes them again, perhaps with a new budget.
+
+        Results of nodes that are never stored are dropped, too, because failed rows may have been used for them.
+        """
         self._rows.forget_failed()
+        for address in self._unstored:
+            self._whole.pop(address, None)
+            self._rows.drop(address)
         self._failures = {}
 
     def failure(self, node: Node, row: str) -> CallFailed:

@@ -231,7 +231,7 @@ class Session:
         budget = Budget(**limits)
         budget.check()
         if self.services.meter.limit(budget, prices.money, prices.currency):
-            self.evaluator.executor.forget_failed()
+            self.evaluator.forget_failed()
         return prices
 
     def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
