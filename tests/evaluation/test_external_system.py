@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,9 @@ def test_a_larger_budget_scores_what_the_spent_one_left() -> None:
         system.failing = set()
         evaluator.forget_failed()
     assert states == [(PARTIAL, 1.0, 1), (COMPLETE, 1.0, 2)]
+
+
+def test_questions_with_one_query_have_their_own_contexts() -> None:
+    questions = [replace(one, query="letters") for one in golden(("A?", "d0"), ("B?", "d1")).questions]
+    result = Evaluator().evaluate(scripted(Scripted({"A?": "d0", "B?": "d1"}), GoldenSet(tuple(questions))))
+    assert list(result.questions["recall_at_1"]) == [1.0, 1.0]

@@ -35,7 +35,7 @@ class Experiment:
 
     @property
     def table(self) -> QuestionTable:
-        """The table of questions; for an external system, search texts begin with earlier turns of the conversation."""
+        """The table of questions; for an external system, the search texts are conversations."""
         questions = self.dataset.golden.questions
         return tabulate_conversations(questions) if self.graph.located else tabulate(questions)
 
@@ -60,14 +60,13 @@ class Experiment:
 
 
 def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
-    """Return the table of questions, with the earlier turns of a conversation before each search text, one per line.
+    """Return the table of questions with what an external system reads as search texts: all turns, one per line.
 
-    An external system reads these turns, so its contexts for equal questions in different conversations may differ.
+    The golden set's queries are not used, because the system does not receive them: questions with the same query may
+    have different contexts, and so may equal questions in different conversations.
     """
-    own = tabulate(questions).texts
-    turns = ([turn.text for turn in question.history] for question in questions)
-    texts = ["\n".join([*earlier, text]) for earlier, text in zip(turns, own, strict=True)]
-    return tabulate(questions, b"", "" if texts == own else json.dumps(texts))
+    texts = ["\n".join([*(turn.text for turn in question.history), question.text]) for question in questions]
+    return tabulate(questions, b"", "" if texts == tabulate(questions).texts else json.dumps(texts))
 
 
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
