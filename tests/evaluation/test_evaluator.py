@@ -16,9 +16,9 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable, tabulate
 from ragsweep.evaluation.result_notes import cut_share
-from ragsweep.evaluation.trec_texts import qrels_text
+from ragsweep.evaluation.trec_texts import qrels_text, run_address
 from ragsweep.parts.chunkers import FixedSize, ParentChild
 from ragsweep.parts.metrics import ContextRecall, EmptyRate, Latency, Mrr, Recall
 from ragsweep.parts.rerankers import NoReranker
@@ -250,7 +250,6 @@ def test_index_that_is_no_longer_kept_is_not_built_to_tell_its_size(tmp_path: Pa
 def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
     result, artifacts = Evaluator().evaluate_with_artifacts(experiment())
     (address,) = artifacts.qrels
-    assert address == result.run.addresses["ranking"]
     assert artifacts.qrels[address].splitlines() == ["q0 0 d1 1", "q1 0 d2 1", "q2 0 d4 1"]
     for name, text in (("run", artifacts.rankings[address]), ("qrels", artifacts.qrels[address])):
         (tmp_path / name).write_text(text)
@@ -258,6 +257,18 @@ def test_run_and_qrels_give_other_tools_our_numbers(tmp_path: Path) -> None:
     looked = view(cover(chunks, judged), rankings, 3)
     for metric in (Recall(cutoff=3), Mrr()):
         assert np.nanmean(metric.score(looked).values) == pytest.approx(result.summaries.metrics[metric.name].value)
+
+
+def test_files_with_other_labels_have_other_names() -> None:
+    evaluator, asked = Evaluator(), experiment()
+    fewer = replace(asked, dataset=replace(asked.dataset, golden=GoldenSet(QUESTIONS.questions[:2])))
+    files = [evaluator.evaluate_with_artifacts(one).artifacts for one in (asked, fewer, replace(asked, threshold=0.2))]
+    for kind in ("rankings", "qrels", "evidence_runs", "evidence_qrels"):
+        assert len({name for one in files for name in getattr(one, kind)}) == 3
+    again = Evaluator().evaluate_with_artifacts(experiment(top_k=2)).artifacts
+    assert again.rankings.keys() == files[0].rankings.keys()
+    routed = [tabulate(QUESTIONS.questions, flags) for flags in (b"", bytes([1, 1, 1, 1]), bytes([1, 0, 1, 1]))]
+    assert len({run_address(table, "ranking", ("golden", 0.5), ()) for table in routed}) == 2
 
 
 def test_qrels_name_the_chunks_that_cover_evidence_with_its_grade() -> None:

@@ -275,3 +275,15 @@ def test_questions_with_one_query_have_their_own_contexts() -> None:
     questions = [replace(one, query="letters") for one in golden(("A?", "d0"), ("B?", "d1")).questions]
     result = Evaluator().evaluate(scripted(Scripted({"A?": "d0", "B?": "d1"}), GoldenSet(tuple(questions))))
     assert list(result.questions["recall_at_1"]) == [1.0, 1.0]
+
+
+def test_files_for_other_tools_omit_questions_without_a_response() -> None:
+    system, questions = Scripted({"A?": "d0", "B?": "d1"}), golden(("A?", "d0"), ("B?", "d1"))
+    whole = Evaluator().evaluate_with_artifacts(scripted(system, questions)).artifacts
+    system.failing = {"B?"}
+    lacking = Evaluator().evaluate_with_artifacts(scripted(system, questions)).artifacts
+    for kind in ("rankings", "qrels", "evidence_runs", "evidence_qrels"):
+        ((name, complete),), ((other, rest),) = (getattr(one, kind).items() for one in (whole, lacking))
+        assert name != other
+        assert rest == complete.splitlines(keepends=True)[0]
+        assert rest.startswith("q0 ")

@@ -168,7 +168,7 @@ class Result:
 class Artifacts:
     """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
-    The keys of the four mappings are addresses of rankings. The values are texts in TREC formats, which may be
+    The keys of the four mappings are addresses of runs. The values are texts in TREC formats, which may be
     generated lazily. ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks;
     ``evidence_runs`` and ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has
     one trace per selected question (see ``question_traces``).

@@ -101,8 +101,9 @@ class Evaluator:
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         metrics, stages = collected.summarise(), self._traced_stages(graph, table)
         reasons, is_lost = dict(zip(scores, collected.reasons, strict=True)), failures.upstream != ""
-        address, cut = (texts.run_address(table, node.address, searches) for node in (graph.ranking, graph.context))
-        evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut)
+        lost, labels = set(np.flatnonzero(is_lost).tolist()), (experiment.dataset.golden.digest, experiment.threshold)
+        address, cut = (texts.run_address(table, node.address, labels, lost) for node in (graph.ranking, graph.context))
+        evidence_runs = texts.evidence_run_texts(view, experiment.name, address, cut, lost)
         questions = QuestionResults(
             tabulate_results(view, table, scores, names, is_lost),
             missing_reasons(reasons, len(table.questions)),
@@ -112,9 +113,9 @@ class Evaluator:
         )
         artifacts = Artifacts(
             texts.LazyTexts({address: lambda: texts.run_text(view, names, experiment.name)}),
-            texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, searches)}),
+            texts.LazyTexts({address: lambda: texts.qrels_text(coverage, names, lost)}),
             evidence_runs,
-            texts.LazyTexts(dict.fromkeys(evidence_runs, lambda: texts.evidence_qrels_text(coverage, searches))),
+            texts.LazyTexts(dict.fromkeys(evidence_runs, lambda: texts.evidence_qrels_text(coverage, lost))),
             QuestionTracer(experiment.config, graph, view, names, stages, scores, metrics).trace(table),
         )
         work = self._stages(before, graph)

@@ -42,16 +42,20 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
     return write_run(run, tag=tag)
 
 
-def run_address(table: QuestionTable, address: str, failed: Collection[int]) -> str:
-    """Return the address of a run: ``address``, hashed with the written queries and failed questions, if any."""
-    written = content_hash([address, table.written]) if table.written else address
-    return content_hash([written, sorted(table.questions[n].id for n in failed)]) if failed else written
+def run_address(table: QuestionTable, address: str, labels: tuple[str, float], failed: Collection[int]) -> str:
+    """Return the address of a run and its qrels: the hash of everything that decides their contents.
+
+    This is the ranking's ``address``, the written queries, the searched and the failed questions, and ``labels``: the
+    digest of the golden set, and the threshold of evidence.
+    """
+    lost = sorted(table.questions[n].id for n in failed)
+    return content_hash([address, table.written, table.rows.tolist(), *labels, lost])
 
 
 def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = ()) -> str:
     """Return TREC qrels of the chunks that cover evidence, each with the highest grade of the evidence that it covers.
 
-    Questions at the indices ``failed``, whose search failed, are omitted, because tools score 0 for a question that is
+    Questions at the indices ``failed``, which have no result, are omitted, because tools score 0 for a question that is
     in the qrels but not in the run. Chunks have the same names as in runs. If several chunks cover one piece of
     evidence, all are relevant, and other tools count each of them, whereas our metrics credit only the first.
     """
@@ -65,32 +69,33 @@ def qrels_text(coverage: Coverage, names: ChunkNames, failed: Collection[int] = 
     return write_qrels(found)
 
 
-def evidence_run_texts(view: EvaluationView, tag: str, ranking: str, context: str) -> LazyTexts:
+def evidence_run_texts(
+    view: EvaluationView, tag: str, ranking: str, context: str, failed: Collection[int]
+) -> LazyTexts:
     """Return runs by evidence: under the address ``ranking`` and, with a token budget, also under ``context``."""
     views = {ranking: replace(view, context_length=None)}
     if view.context_length is not None:
         views[context] = view
-    return LazyTexts({address: partial(evidence_run_text, one, tag) for address, one in views.items()})
+    return LazyTexts({address: partial(evidence_run_text, one, tag, failed) for address, one in views.items()})
 
 
-def evidence_run_text(view: EvaluationView, tag: str) -> str:
+def evidence_run_text(view: EvaluationView, tag: str, failed: Collection[int] = ()) -> str:
     """Return rankings as a TREC run by evidence, best ranks first.
 
     Each line represents a rank. Its document is ``evidence:N`` if our metrics credit the question's N-th piece of
     evidence at this rank, else ``rank:R``, which is not relevant. The scores -1, -2 and so on define the order. The
     rank field, which tools ignore, contains the rank of the covering chunk. It may be smaller than the credited rank,
     because several pieces of evidence in one chunk are credited at successive ranks. With a token budget, evidence
-    counts as found only in chunks within the budget. Questions without evidence, or whose search failed, are omitted.
+    counts as found only in chunks within the budget. Questions without evidence or in ``failed`` are omitted.
     """
     first = view.first_rank
     if view.context_length is not None:
         first = np.where(first > view.context_length[view.evidence_question], 0, first)
-    failed = view.rankings.failed
-    found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if not failed[n]}
+    found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if n not in failed}
     numbers = _number_evidences(view.evidence_question).tolist()
     rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), view.credited_rank.tolist(), strict=True)
     for question, number, rank, place in rows:
-        if rank:
+        if rank and question in found:
             found[question][place] = f"evidence:{number} {rank}"
     return "".join(
         f"{encode_id(view.questions[question].id)} Q0 {places.get(n, f'rank:{n} {n}')} {-n} {encode_id(tag)}\n"
