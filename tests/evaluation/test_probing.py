@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from ragsweep.core.identity import Node
-from ragsweep.core.types import Dataset
+from ragsweep.core.types import Answer, Chunks, Dataset, Rankings
 from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.evaluation.probing import seconds_by_question, summarise_latency
+from ragsweep.evaluation.question_table import tabulate
 from ragsweep.parts.chunkers import FixedSize
 from ragsweep.parts.metrics import Latency
 from ragsweep.parts.rerankers import NoReranker
@@ -21,7 +24,7 @@ from ragsweep.stages.latency import Probes
 from ragsweep.stages.machine import speed_node, store_speed
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stats.latencies import slowness
-from support.parts import Words, built, corpus, golden
+from support.parts import Whole, Words, built, corpus, golden
 
 QUESTIONS = golden(("cats in the yard", "d1"), ("source code compiler", "d2"))
 TEXTS = tuple(question.text for question in QUESTIONS.questions)
@@ -90,3 +93,14 @@ def test_result_has_the_state_of_the_machine_beside_each_probe() -> None:
     assert 0 < stage["work_quiet_ms"] <= stage["work_mean_ms"] * (1 + 1e-6)  # the former is stored with nine digits
     assert before <= stage["measured"] <= time.time()
     assert stage["load"] >= 0
+
+
+def test_failed_query_has_no_latency() -> None:
+    given = golden(("cats", "d1"), ("dogs", "d2"), ("mice", "d1"), ("rats", "d1"))
+    rankings = Rankings(np.zeros((4, 1), dtype=np.int32), np.ones((4, 1), dtype=np.float32))
+    queries = [Answer("a", seconds=0.5), Answer("b", seconds=0.7), Answer(failed="timed out"), Answer()]
+    looked = replace(view(cover(Chunks(corpus(), Whole().split(corpus())), given), rankings, 1), queries=queries)
+    looked = replace(looked, latency=seconds_by_question({}, looked, tabulate(given.questions)))
+    np.testing.assert_array_equal(looked.latency["query"], [0.5, 0.7, np.nan, 0.0])  # the last one was not written
+    facts = summarise_latency(looked, {}, Executor())["query"]
+    assert (facts["n"], facts["mean_ms"]) == (3, pytest.approx(400.0))

@@ -41,8 +41,9 @@ def seconds_by_question(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the seconds of each question by stage (questions,); NaN for questions that are not probed.
 
-    In the stages of queries and answers, the seconds are the durations of the original calls; for a query that was not
-    written, they are 0. In the other stages, a question whose search failed also has NaN.
+    In the stages of queries and answers, the seconds are the durations of the original calls, or NaN if a failed call
+    has none; for a query that was not written, they are 0. In the other stages, a question whose search failed also has
+    NaN.
     """
     failed = view.rankings.failed
     latency = {
@@ -50,8 +51,8 @@ def seconds_by_question(
     }
     probed = table.probe < len(table.probed)
     if view.queries:  # a query that was not written took no time
-        written = np.array([query.seconds for query in view.queries])
-        latency["query"] = np.where(probed, np.nan_to_num(written, nan=0.0), np.nan)
+        written = [one.seconds if one.failed else np.nan_to_num(one.seconds) for one in view.queries]
+        latency["query"] = np.where(probed, written, np.nan)
     if view.answers:
         latency["generate"] = np.where(probed, [answer.seconds for answer in view.answers.answers], np.nan)
     return latency
