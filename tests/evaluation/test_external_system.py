@@ -19,6 +19,8 @@ from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
 from ragsweep.evaluation.external_system import ExternalSystem, external_graph
 from ragsweep.parts.metrics import Recall
 from ragsweep.records.ledger import Ledger
+from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import plan
 from support.parts import corpus, golden
 from support.servers import forked
 from support.servers.json_server import Reply, Server, serving
@@ -287,3 +289,9 @@ def test_files_for_other_tools_omit_questions_without_a_response() -> None:
         assert name != other
         assert rest == complete.splitlines(keepends=True)[0]
         assert rest.startswith("q0 ")
+
+
+def test_plan_counts_a_request_that_two_questions_share_once() -> None:
+    asked = scripted(Scripted({}), golden(("A?", "d0"), ("A?", "d1"), ("B?", "d1")))
+    rows = plan([asked.wanted], Executor()).missing[asked.graph.paid_stages[0].node.address]
+    assert list(rows) == [asked.table.wordings[0], asked.table.wordings[2]]

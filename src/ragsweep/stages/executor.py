@@ -102,11 +102,12 @@ class Executor:
         return store is not None and store.has(node, rows or ())
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; if the node has no rows at all, return ``rows`` unchanged."""
+        """List the distinct rows that do not exist yet; if these are all of ``rows``, return the same object."""
         known: set[str] = set(self._rows.of(node.address).position)
         if store := self._store_of(node):
             known |= store.keys(node)
-        return [key for key in dict.fromkeys(rows) if key not in known] if known else rows
+        missing = [key for key in dict.fromkeys(rows) if key not in known]
+        return missing if len(missing) < len(rows) else rows
 
     def forget_failed(self) -> None:
         """Drop this process's failed rows, so that the next ``get`` computes them again, perhaps with a new budget.

@@ -41,7 +41,7 @@ class KnownResults(Protocol):
         """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` exist."""
 
     def missing(self, node: Node, rows: Rows) -> Rows:
-        """List the distinct rows that do not exist yet; if the node has no rows at all, return ``rows`` unchanged."""
+        """List the distinct rows that do not exist yet; if these are all of ``rows``, return the same object."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Estimate the seconds to compute a whole value, or these rows; None if nothing comparable was measured."""
