@@ -239,12 +239,19 @@ def test_trials_race_with_each_other_and_with_those_before(together: int, server
     assert len(CALLED) < 4 * QUESTIONS
 
 
-def test_where_nothing_is_asked_nothing_is_raced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+SYSTEM = ["system=python", "system.function=animals.ask", "~metrics.semantic_similarity"]
+
+
+@pytest.mark.parametrize("lines", [["retriever=bm25", "top_k=1,2", "depth=4"], ["top_k=1", "depth=3,4", *SYSTEM]])
+def test_where_no_call_is_saved_nothing_is_raced(
+    lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """An external system answers all questions in the first rung, so only verdicts on its answers could be saved."""
     monkeypatch.chdir(tmp_path)
-    lines = [*data(tmp_path), "retriever=bm25", "depth=4", "tracking=none", "top_k=1,2", "hydra/sweeper/race=betting"]
-    assert run(*lines) == 0
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "animals")
+    Path("animals.py").write_text("def ask(question):\n    return 'salt'\n")
+    assert run(*data(tmp_path), "tracking=none", "hydra/sweeper/race=betting", *lines) == 0
     said = capsys.readouterr().out
     assert "a race would save nothing" in said
     assert "dropped" not in said

@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.results import DROPPED
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
+from ragsweep.report.race import saved
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.racing.betting import Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
 from support.matrices import matrices
+from support.results import a_result
 
 
 def question(number: int, category: str = "", document: str = "") -> Question:
@@ -242,3 +245,13 @@ def test_the_best_by_traffic_is_kept_though_others_know_more_questions(configs: 
         values = (generator.random(chances.shape) < chances) * weights
         lost += raced(values, Betting(spread=2.5))["c0"] < 160
     assert lost <= (9 if configs == 2 else 11)
+
+
+@pytest.mark.parametrize(("system", "calls", "money"), [("pipeline", 40, 20), ("http", 8, 4)])
+def test_a_race_saves_no_call_to_an_external_system(system: str, calls: float, money: float) -> None:
+    """After 2 of 10 questions: 8 answers (4 calls, 2 money each) and 8 verdicts (1 call, 0.5 money each) are left."""
+    usage = {"generate": {"calls": 8.0, "money": 4.0}, "judge": {"calls": 2.0, "money": 1.0}}
+    race = {"asked": 2, "of": 10}
+    gone = a_result(parameters={"system": system}, state=DROPPED, race=race, usage=usage)
+    found = saved([gone])
+    assert (found.questions, found.calls, found.needed, found.money) == (8, calls, 50, money)

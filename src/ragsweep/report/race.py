@@ -1,16 +1,19 @@
 """The savings and the guarantee of a race, a sweep that drops configs early, as numbers, facts and sentences."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragsweep.core.plurals import percentage
-from ragsweep.core.results import DROPPED, Result, Summaries
+from ragsweep.core.results import DROPPED, Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import amount
 
 MOST_NAMED = 12
+
+StageUsage = Mapping[str, Mapping[str, float]]
+"""The usage of calls by stage (see `Summaries.usage`)."""
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
@@ -62,8 +65,9 @@ class Saved(NamedTuple):
     """The evaluations of questions, the calls and the money (NaN if unknown) that a race saves.
 
     ``of`` is the number of evaluations without a race: the number of questions times the number of configs. Calls and
-    money are extrapolated from the evaluated questions of each dropped config to its other questions. ``needed`` is the
-    number of calls that the sweep would need without a race.
+    money are extrapolated from the evaluated questions of each dropped config to its other questions, without the calls
+    to an external system, which answers all questions. ``needed`` is the number of calls that the sweep would need
+    without a race.
     """
 
     questions: int
@@ -82,14 +86,22 @@ def saved(results: Sequence[Result]) -> Saved:
     """Compute the savings of a race from the results of all its configs; at least one result is required."""
     gone, questions = dropped(results), results[0].run.dataset.questions
     rest = [(one, one.run.race["of"] / one.run.race["asked"] - 1) for one in gone if one.run.race["asked"]]
-    calls = sum(_spent(one.summaries, "calls") * more for one, more in rest)
-    money = sum(_spent(one.summaries, "money") * more for one, more in rest if _spent(one.summaries, "calls"))
-    needed = sum(_spent(one.summaries, "calls") for one in results) + calls
+    usages = [(_savable(one), more) for one, more in rest]
+    calls = sum(_spent(usage, "calls") * more for usage, more in usages)
+    money = sum(_spent(usage, "money") * more for usage, more in usages if _spent(usage, "calls"))
+    needed = sum(_spent(one.summaries.usage, "calls") for one in results)
+    needed += sum(_spent(one.summaries.usage, "calls") * more for one, more in rest)
     left = sum(one.run.race["of"] - one.run.race["asked"] for one in gone)
     return Saved(left, questions * len(results), calls, needed, money)
 
 
-def _spent(summaries: Summaries, what: str) -> float:
-    """Add up the ``calls`` or the ``money`` of all stages of a result; the money is NaN if partly unknown."""
+def _savable(result: Result) -> StageUsage:
+    """Return a result's usage by stage, without that of an external system: its contexts are read for all questions."""
+    external = result.run.parameters.get("system", "pipeline") != "pipeline"
+    return {stage: usage for stage, usage in result.summaries.usage.items() if not (external and stage == "generate")}
+
+
+def _spent(usages: StageUsage, what: str) -> float:
+    """Add up the ``calls`` or the ``money`` of all stages; the money is NaN if partly unknown."""
     unknown = 0.0 if what == "calls" else math.nan
-    return float(sum(usage.get(what, unknown) for usage in summaries.usage.values() if usage.get("calls")))
+    return float(sum(usage.get(what, unknown) for usage in usages.values() if usage.get("calls")))

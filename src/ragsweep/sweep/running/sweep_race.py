@@ -34,7 +34,7 @@ class SweepRace:
     metric: str  # the objective
     rule: Betting
     block: int
-    has_cost: bool  # whether evaluating a question requires a route, an answer or a verdict
+    has_cost: bool  # whether omitting a question saves a route, an answer or a verdict
     context: RunContext = field(init=False, repr=False, compare=False)  # set when the sweep runs
 
     key = RUNG
@@ -152,5 +152,7 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     relative = tuple(weight * len(weights) / sum(weights) for weight in weights)
     ids = tuple(question.id for question in in_order)
     rule = settings.betting(metric, max(relative, default=1.0))
-    has_cost = any(experiment.graph.asked for experiment in experiments)
+    graphs = [experiment.graph for experiment in experiments]
+    # An external system answers all questions in the first rung, because its contexts are located together.
+    has_cost = any(graph.verdicts if graph.located else graph.asked for graph in graphs)
     return SweepRace(ids, order.clusters, relative, name, rule, settings.block, has_cost)
