@@ -4,6 +4,8 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,6 +22,8 @@ from ragsweep.sweep.concluding import summarise as closing
 from ragsweep.sweep.concluding.parent_run import describe, parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep, sweep_content
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.jobs import job_value
 from support.inputs.human_labels import M, pair, written
 from support.results import METRIC, changed, changed_table, noisy, one_metric
 
@@ -180,3 +184,14 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     assert "The holdout was used once" in shown
     assert summarise_sweep(ledger, ledger.records("first")).gap is None
     assert "The holdout was used once" in " ".join(printed(summarise_sweep(ledger, ledger.records("first"))))
+
+
+def test_without_an_objective_a_lone_config_is_shown_by_the_first_headline_metric(tmp_path: Path) -> None:
+    alone = measured("a", 0.4, "holdout")
+    config = {**alone.run.config, "objective": None, "headline": [METRIC]}
+    ledger = kept(tmp_path, changed(alone, config=config, groups={"category": {"x": alone.summaries.metrics}}))
+    came, stream = summarise_sweep(ledger, ledger.records("sweep")), io.StringIO()
+    show_sweep(came, Terminal(stream, bars=False), by="category")
+    assert f"{METRIC} by category:" in stream.getvalue()
+    assert came.gap is None
+    assert job_value(cast(RunContext, SimpleNamespace(sweep=None, search=None)), 0, came.results[0], {}) is None

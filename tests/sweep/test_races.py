@@ -274,6 +274,7 @@ TWO = "llm.model=good,bad"
         (["llm.model=good"], "a race needs several configs"),
         nightly([TWO, "hydra.sweeper.race.block=48"], "less than the number of questions, 48, got 48"),
         nightly([TWO, "hydra.sweeper.race.margin=1"], r"race\.margin: must be at least 0 and less than 1"),
+        ([TWO, "objective=null"], "a search or a race needs a metric, got null"),
         ([TWO, "objective=latency_p95_ms"], "latency_p95_ms is a quantile, not a mean"),
         nightly([TWO, "objective=context_tokens"], "context_tokens has no bounds"),
         nightly([TWO, "objective=token_f1,refusal"], "objective: cannot differ in a race"),

@@ -25,6 +25,7 @@ RUNS = "SELECT number, value_json FROM trials JOIN trial_user_attributes USING (
 
 REFUSED = {
     "hydra.sweeper.direction=minimize": "objective=context_ndcg is better when higher",
+    "objective=null": "objective: a search or a race needs a metric, got null",
     "hydra.sweeper.constraints=['latency_p95 <= 800']": 'no metric "latency_p95" is measured',
     "hydra.sweeper.constraints='mrr <= 1'": "hydra.sweeper.constraints: must be a list such as",
     "hydra.sweeper.stop={budget: 3}": "hydra.sweeper.stop.budget: must name a limit (calls, tokens, money)",

@@ -73,8 +73,9 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     has_gain = not all(map(math.isnan, probabilities))
     yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if has_gain else INTERVALS, fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
-    if by:
-        metric = found.compared.metric if found.compared else objectives(rows[0].run.config)[0]
+    names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
+    if by and names:
+        metric = found.compared.metric if found.compared else names[0]
         yield notes(Statement("", f"{metric} by {by}:"))
         yield slice_table(rows, by, metric, [row[0] for row in table.rows], width)
 

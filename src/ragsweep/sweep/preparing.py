@@ -82,6 +82,8 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     """
     configs, possible, bound = [job.config.values for job in jobs], list[Node](), None
     experiments = prepare_jobs(session, jobs)
+    if (command.searching or command.race is not None) and not all(map(objectives, configs)):
+        raise ConfigError("objective: a search or a race needs a metric, got null")
     check_shown(configs, _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)

@@ -15,7 +15,7 @@ from ragsweep.records.ledger import Ledger, Record, Sweep
 from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import number_configs
 from ragsweep.report.sweep_report import PastSweep
-from ragsweep.report.tables import goodness
+from ragsweep.report.tables import goodness, headline
 from ragsweep.stats.compare_configs import deciding_metric
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, is_reference, list_references
 from ragsweep.stats.conclude import conclude
@@ -138,7 +138,8 @@ def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
 def _gap(ledger: Ledger, results: Sequence[Result], verdict: SweepComparison | NoComparison | None) -> Gap | None:
     if verdict is None or not results or any(one.run.dataset.partition != HOLDOUT for one in results):
         return None
-    metric = verdict.metric if isinstance(verdict, SweepComparison) else objectives(results[0].run.config)[0]
+    names = [*objectives(results[0].run.config), *headline(results), ""]  # the objective may be null
+    metric = verdict.metric if isinstance(verdict, SweepComparison) else names[0]
     tuned = [record.outcome for record in ledger.tune_records(results[0].run.dataset.undivided)]
     return holdout_gap(results, [one for one in tuned if isinstance(one, Result)], metric)
 

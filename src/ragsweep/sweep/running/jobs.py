@@ -185,7 +185,7 @@ def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the value of the objective, or a tuple for several objectives; None if any value is NaN.
+    """Return the value of the objective, or a tuple for several objectives; None if any is NaN, or if there is none.
 
     For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
     values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop
@@ -197,7 +197,7 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
     sweep, search = context.sweep, context.search
     if search is None or not is_own(search):
         values = tuple(summary.value for summary in summaries)
-        return None if unknown else values if len(values) > 1 else values[0]
+        return None if unknown or not values else values if len(values) > 1 else values[0]
     differences: list[float] = []
     patient = sweep and number and (search.get("stop") or {}).get("patience")
     if sweep and patient and 0 in context.ledger.jobs(sweep.id, "finished"):
