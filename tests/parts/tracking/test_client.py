@@ -141,7 +141,7 @@ def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> No
     parent = tracker.open_sweep("sweep", {}, {}, None)
     failure = Failure("top_k=0", ("top_k=0",), {"top_k": "0"}, "boom " * 2_000, "Traceback: line\nboom", 1.0, 2.0)
     made = tracker.log_failure(failure, RunPlacement(parent, "0"))
-    tracker.close_sweep(parent, "FAILED", {}, {})
+    tracker.close_sweep(parent, "FAILED", {}, {}, {"mlflow.note.content": "much " * 2_000})
     run = client(tracker).get_run(made)
     assert run.info.status == "FAILED"
     assert run.info.end_time == 2_000
@@ -153,7 +153,10 @@ def test_failure_is_a_failed_run_with_error_and_traceback(tracker: Mlflow) -> No
     assert run.data.tags["mlflow.parentRunId"] == parent
     assert run.data.params == {"top_k": "0"}
     assert content(tracker, made, "traceback.txt") == b"Traceback: line\nboom"
-    assert client(tracker).get_run(parent).info.status == "FAILED"
+    whole = client(tracker).get_run(parent)
+    assert whole.info.status == "FAILED"
+    assert whole.data.tags["mlflow.note.content"].endswith("(whole in long_tags.json)")
+    assert json.loads(content(tracker, parent, "long_tags.json")) == {"mlflow.note.content": "much " * 2_000}
 
 
 def test_partial_result_is_a_failed_run_until_it_is_completed(tracker: Mlflow) -> None:

@@ -182,7 +182,8 @@ class Mlflow:
                     contents.log_values(self._connection, OpenRun.of(run, run), {}, metrics, {})
                 if dataset:
                     contents.log_dataset(self._connection, run_id, dataset)
-                files.write(self._connection.parent(run_id).artifacts, artifacts, self.uri)
+                written = {**artifacts, **files.long_tags(tags or {})}
+                files.write(self._connection.parent(run_id).artifacts, written, self.uri)
             finally:
                 self._client.set_terminated(run_id, status)
 
@@ -292,8 +293,7 @@ class Mlflow:
             run = contents.adopt(self._connection, at.adopt, name, short)
         else:
             run = self._create(at.parent, name, short, started)
-        if long := {key: value for key, value in tags.items() if len(value) > files.LONGEST_TAG}:
-            files.write(run.artifacts, {"long_tags.json": files.json_bytes(long)}, self.uri)
+        files.write(run.artifacts, files.long_tags(tags), self.uri)
         return run
 
     def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> OpenRun:

@@ -232,6 +232,12 @@ def short_tag(value: str) -> str:
     return value if len(value) <= LONGEST_TAG else value[: LONGEST_TAG - len(CUT)] + CUT
 
 
+def long_tags(tags: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the artifact with the whole values of the tags that `short_tag` cuts; empty if it cuts none."""
+    long = {name: value for name, value in tags.items() if len(value) > LONGEST_TAG}
+    return {"long_tags.json": json_bytes(long)} if long else {}
+
+
 def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
     """Return the parameters in batches that fit into one request each; a single empty batch if there are none."""
     divided: list[list[tuple[str, str]]] = [[]]
