@@ -26,6 +26,9 @@ class There:
         self.rule = rule
         self.seconds = seconds
 
+    def get(self, found: Node, rows: Rows) -> object:
+        return f"{found.stage} of {len(rows)}"
+
     def known(self, found: Node, rows: Rows | None = None) -> bool:
         return self.rule(found)
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from ragsweep.report.terminal import Terminal
+from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.command import compose_jobs
 from ragsweep.sweep.preparing import prepare
 from ragsweep.sweep.running.session import open_session
 from support import nightly
-from support.commands import read, write_dataset
+from support.commands import GOLDEN, read, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +67,14 @@ def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed
     assert one.rows
     assert (one.distinct, all_trials.distinct) == (1, 1)
     assert all_trials.rows > 3 * one.rows
+
+
+def test_seconds_of_reranking_are_those_of_all_pairs_of_every_trial(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trial may find other chunks, so that none of its pairs is known. A pair takes a second here."""
+    monkeypatch.setattr(Executor, "estimate", lambda self, node, rows: float(len(rows)))
+    api = ("reranker=api", "reranker.base_url=http://127.0.0.1:1/v1", "reranker.model=m", "reranker.candidates=6")
+    found = bound(*typed, *api, "top_k=range(1,3)")
+    assert found.configs == 4
+    assert found.stages["rerank"].seconds == 4 * len(GOLDEN) * 6

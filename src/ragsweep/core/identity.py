@@ -134,6 +134,10 @@ class StageContext(Protocol):
         """
 
 
+ReadKnown = Callable[["Node", Rows], Any]
+"""Return the value of rows of a node; None if they must be computed."""
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """One step of the computation: a pure function with its spec and inputs. Equal addresses imply equal results.
@@ -146,7 +150,7 @@ class Node:
     the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
     call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
     from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
-    are known only when this node is computed.
+    are known only when this node is computed. Its last argument reads other inputs that need not be computed.
     """
 
     stage: str
@@ -159,7 +163,7 @@ class Node:
     stored: bool = True  # False: computing it is faster than reading it
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
-    input_rows: Callable[[Node, Rows], Rows | None] | None = field(default=None, repr=False)
+    input_rows: Callable[[Node, Rows, ReadKnown], Rows | None] | None = field(default=None, repr=False)
     amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of other values
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError if a key is missing
 

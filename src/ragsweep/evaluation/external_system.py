@@ -228,7 +228,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         answer,
         Answer,
         stored=False,
-        input_rows=lambda node, rows: _wording_keys(rows),
+        input_rows=lambda node, rows, read: _wording_keys(rows),
     )
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
     verdicts = answering.verdicts(parts.judged)
@@ -261,7 +261,7 @@ def _aligned_node(parts: ExternalSystem, corpus: Node, respond: Node) -> Node:
         return align_contexts(work.get(corpus), contexts, documents, scores)
 
     spec = Spec("ragsweep.located.located", "2", {"questions": content_hash([questions, documents])})
-    return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows: questions)
+    return replace(_whole("locate", spec, (corpus, respond), compute), input_rows=lambda node, rows, read: questions)
 
 
 def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, Spec, StageContext, key_check
+from ragsweep.core.identity import BuiltPart, Node, ReadKnown, Rows, Spec, StageContext, key_check
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NO_ANSWERS, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID
 from ragsweep.core.traits import traits_of
@@ -266,7 +266,7 @@ def _query_keys(rows: Rows) -> Rows:
     return _queries(question_keys(rows))
 
 
-def _input_rows(node: Node, rows: Rows) -> Rows | None:
+def _input_rows(node: Node, rows: Rows, read: ReadKnown) -> Rows | None:
     """Return the rows to read from the input ``node``; None if they are unknown before requests are assembled."""
     if node.stage in ("generate", "judge"):
         return None

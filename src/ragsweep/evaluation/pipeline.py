@@ -275,8 +275,9 @@ class _Stages:
         pairs = self._pairs()
         probe = latency_node(pairs, first, partial(pair_keys, how.candidates))
         counted = replace(probe.spec, parameters={"candidates": how.candidates})  # more candidates take longer
-        self.latency["rerank"] = replace(probe, spec=counted)
-        return self._searching(reorder_node(first, pairs, how))
+        reordered = reorder_node(first, pairs, how)
+        self.latency["rerank"] = replace(probe, spec=counted, input_rows=reordered.input_rows)
+        return self._searching(reordered)
 
     def _pairs(self) -> Node:
         """Return the node of the reranker's pair scores, whose address does not depend on how the scores are used."""

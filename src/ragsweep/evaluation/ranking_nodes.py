@@ -1,11 +1,12 @@
 """Make the nodes that change rankings: exclude documents, drop low scores, rerank, widen to parents, cut to context."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
+from ragsweep.core.identity import Node, ReadKnown, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.spans import parents_of
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, Floats, Rankings, Spans
@@ -97,12 +98,21 @@ def pair_node(
 def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
     """Make the node that reorders the rankings of ``first`` by the scores in ``pairs`` (see `reorder`)."""
 
+    def keys(ranking: Rankings, rows: Rows) -> list[str]:
+        return [key for row in pair_keys(how.candidates, ranking, rows) for key in row]
+
     def compute(work: StageContext, rows: Rows) -> Rankings:
         ranking: Rankings = work.get(first, rows)
-        keys = [key for row in pair_keys(how.candidates, ranking, rows) for key in row]
-        return reorder(ranking, work.get(pairs, keys), how)
+        return reorder(ranking, work.get(pairs, keys(ranking, rows)), how)
 
-    return step_node("reorder", how._asdict(), (first, pairs), compute, stored=True)
+    def input_rows(node: Node, rows: Rows, read: ReadKnown) -> Rows:
+        if node is not pairs:
+            return rows
+        if (ranking := read(first, rows)) is not None:
+            return keys(ranking, rows)
+        return [f"{first.address} {n}\t{query}" for query in rows for n in range(how.candidates)]  # as many as possible
+
+    return replace(step_node("reorder", how._asdict(), (first, pairs), compute, stored=True), input_rows=input_rows)
 
 
 def widen_to_parents(ranking: Node, chunks: Node, parents: Node) -> Node:

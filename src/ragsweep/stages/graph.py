@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ragsweep.core.identity import Node, Rows
 
@@ -36,6 +36,9 @@ class Wanted(NamedTuple):
 
 class KnownResults(Protocol):
     """Access to existing results, and to estimates of the time that missing results take."""
+
+    def get(self, node: Node, rows: Rows) -> Any:
+        """Return the value of existing rows of a node."""
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
         """Return whether a node's whole value exists; for a rows node, whether all of ``rows`` exist."""
@@ -161,7 +164,7 @@ def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str,
     """
     missing: dict[str, Rows] = {}
     seen: set[tuple[str, int]] = set()
-    unknown: dict[str, dict[str, None]] = {}
+    merged, unknown = dict[str, dict[str, None]](), dict[str, dict[str, None]]()
     alive: list[Rows] = []  # keeps the rows alive, because `seen` contains their ids
 
     def visit(node: Node, rows: Rows) -> None:
@@ -175,12 +178,13 @@ def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str,
         if node.stored and node.cacheable:  # each row may cost money, so existing rows are not counted
             rows = results.missing(node, rows)
             alive.append(rows)
-        missing[node.address] = max(missing.get(node.address, rows), rows, key=len)
+        if missing.setdefault(node.address, rows) is not rows:
+            merged.setdefault(node.address, dict.fromkeys(missing[node.address])).update(dict.fromkeys(rows))
         for source in node.inputs:
             descend(node, source, rows)
 
     def descend(node: Node, source: Node, rows: Rows) -> None:
-        read = node.input_rows(source, rows) if node.input_rows else rows
+        read = node.input_rows(source, rows, read_known) if node.input_rows else rows
         if read is None:
             unknown.setdefault(source.address, {}).update(dict.fromkeys(f"{node.address} {row}" for row in rows))
             missing.setdefault(source.address, ())
@@ -188,11 +192,15 @@ def _missing(wanted: Sequence[Wanted], results: KnownResults) -> tuple[dict[str,
             alive.append(read)
             visit(source, read)
 
+    def read_known(node: Node, rows: Rows) -> Any:
+        visit(node, rows)
+        return None if node.address in missing else results.get(node, rows)
+
     def is_missing(node: Node, source: Node, rows: Rows) -> bool:
         descend(node, source, rows)
         return source.address in missing
 
     for one in wanted:
         visit(one.node, one.rows)
-    missing.update({address: list(rows) for address, rows in unknown.items()})
+    missing.update({address: list(rows) for address, rows in (merged | unknown).items()})
     return missing, set(unknown)

@@ -13,6 +13,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import LateInteraction
 from ragsweep.stages.executor import Executor
+from ragsweep.stages.graph import Wanted, plan
 from ragsweep.stages.store import open_store
 from support.parts import Whole, Words, built, corpus, vector
 
@@ -85,6 +86,29 @@ def test_sweep_of_what_only_reorders_scores_every_pair_once() -> None:
     assert len(part.scored) == len(set(part.scored)) == 5 * len(QUERIES)
     assert executor.work["reorder"].executed == len({one.ranking.address for one in config}) == len(SWEEP)
     assert len({one.ranking.inputs[1].address for one in config}) == 1
+
+
+def test_a_plan_counts_pairs_and_knows_the_stored_ones() -> None:
+    """Another retriever may find other candidates, so its pairs are added until its ranking is known."""
+    part, executor = Overlap(), Executor()
+
+    def planned(*configs: ConfigGraph) -> int:
+        found = plan([[Wanted(one.context, QUERIES)] for one in configs], executor)
+        assert configs[0].ranking.inputs[1].stage == "rerank"
+        return len(found.missing.get(configs[0].ranking.inputs[1].address, ()))
+
+    few, many = config_graph(part, candidates=2), config_graph(part, candidates=4)
+    assert (planned(few), planned(many), planned(few, many)) == (2 * len(QUERIES), 4 * len(QUERIES), 4 * len(QUERIES))
+    other = config_graph(part, vector(2.0), candidates=4)
+    assert planned(few, many, other) == 8 * len(QUERIES)
+    executor.get(many.context, QUERIES)
+    assert len(part.scored) == 4 * len(QUERIES)
+    mixed = config_graph(part, candidates=4, mix=0.5)
+    assert (planned(many), planned(few), planned(mixed), planned(other)) == (0, 0, 0, 4 * len(QUERIES))
+    executor.get(other.first_stage, QUERIES)
+    assert planned(other) == 0  # it finds the same candidates
+    executor.get(other.context, QUERIES)
+    assert len(part.scored) == 4 * len(QUERIES)
 
 
 def test_parameter_that_is_not_named_is_in_the_address_and_reorders_nothing() -> None:

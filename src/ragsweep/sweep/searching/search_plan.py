@@ -97,7 +97,7 @@ class _Unknown:
     """A substitute for an executor that reports no result as stored, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
-        self.estimate = executor.estimate
+        self.estimate, self.get = executor.estimate, executor.get
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
         return False
@@ -119,17 +119,20 @@ class _Parts:
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
     weights: dict[Part, float] = field(default_factory=dict)  # number of a range's values that a part represents
     most: dict[str, StageCount] = field(default_factory=dict)  # the largest counts of any config, by stage
-    growing: set[str] = field(default_factory=set)  # stages with an unknown number of rows
+    growing: set[str] = field(default_factory=set)  # stages whose rows depend on the retrieved chunks
 
     @classmethod
     def of(cls, experiments: Sequence[Experiment], trials: int, finalists: int, executor: Executor) -> _Parts:
         configs = {one.overrides: list(_nodes(one)) for one in experiments}
         parts = cls(trials, finalists, configs)
-        whole = plan([one.wanted for one in experiments], _Unknown(executor))
+        alone = [plan([one.wanted], _Unknown(executor)) for one in experiments]
+        rows: dict[str, Rows] = {}  # the most that one config computes
+        for address, found in (pair for one in alone for pair in one.missing.items()):
+            rows[address] = max(rows.get(address, found), found, key=len)
         missing = plan([one.wanted for one in experiments], executor).missing
         distinct = {node.address: node for nodes in configs.values() for node in nodes}
         cost = {
-            address: executor.estimate(node, whole.missing[address]) if node.stored else 0.0
+            address: executor.estimate(node, rows[address]) if node.stored else 0.0
             for address, node in distinct.items()
         }
         for nodes in configs.values():
@@ -144,7 +147,8 @@ class _Parts:
                 taken = _total(cost[node.address] for node in nodes if node.stage == stage)
                 before = parts.most.get(stage, StageCount())
                 parts.most[stage] = StageCount(max(before.asked, number), seconds=_highest(before.seconds, taken))
-        parts.growing = {stage for stage, count in whole.stages.items() if count.rows}
+        counts = (pair for one in alone for pair in one.stages.items())
+        parts.growing = {stage for stage, count in counts if count.rows or stage == "rerank"}
         return parts
 
     def weigh(self, ranges: Iterable[tuple[tuple[str, ...], tuple[str, ...], float]]) -> None:
