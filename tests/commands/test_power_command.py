@@ -50,7 +50,7 @@ def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: p
     assert row["detectable"] > 1.1 * alone["detectable"]
 
 
-@pytest.mark.parametrize("kind", ["not scored", "for reference", "outside the constraints"])
+@pytest.mark.parametrize("kind", ["not scored", "for reference", "outside the constraints", "dropped"])
 def test_configs_that_the_sweep_does_not_compare_have_no_effect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
@@ -59,14 +59,19 @@ def test_configs_that_the_sweep_does_not_compare_have_no_effect(
     record_sweep(tmp_path / "three", "a" * 32, *results[:3])
     config = {"llm": {"_target_": FIELD_OF_CASE}} if kind == "for reference" else {}
     rows = [[math.nan] * 40 if kind == "not scored" else drawn(0.5, seed=n) for n in range(3, 6)]
+    state = "DROPPED" if kind == "dropped" else "COMPLETE"
     others = [
-        scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, config=config) for n, row in enumerate(rows, 3)
+        scored({"ndcg": row}, name=f"k={n}", parameters={"k": f"{n}"}, config=config, state=state)
+        for n, row in enumerate(rows, 3)
     ]
     record_sweep(tmp_path / "six", "a" * 32, *results[:3], *others)
     if kind == "outside the constraints":
         break_constraints(tmp_path / "six", 3, 4, 5)
-    three, six = (told(capsys, "aaaa#1", "aaaa#2", "--path", str(tmp_path / of))[1] for of in ("three", "six"))
+    three, six = (told(capsys, "aaaa#1", "aaaa#2", "--path", str(tmp_path / of)) for of in ("three", "six"))
     assert six == three
+    assert six[0]["configs"] == 2
+    power(["aaaa#1", "aaaa#2", "--path", str(tmp_path / "six")])
+    assert "among the 3 configs of the sweep" in capsys.readouterr().out
 
 
 def test_what_can_be_seen_of_an_amount_is_in_per_cent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

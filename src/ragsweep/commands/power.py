@@ -58,16 +58,18 @@ def power(arguments: Sequence[str]) -> int:
         check_whole(result)
     metrics = shared_metrics(results, options.metric, usual_metrics(results))
     siblings = [] if options.configs else _siblings(options.path, runs)
-    configs = options.configs or max(len(siblings) - 1, 1)
+    compared = {metric: [one for one in siblings if is_scored(one, metric)] for metric in metrics}
+    counts = {metric: len(configs) for metric, configs in compared.items()}
+    configs = options.configs or max(*counts.values(), 2) - 1
     repeated = [runs[0].result, *(run.result for run in repeats)]
     rows, noise = list[Row](), dict[str, Sequence[Noise]]()
     for metric in metrics:
         repeats_of = [np.array(result.questions[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].questions.get(WEIGHT))
-        level = comparison_level([one for one in siblings if is_scored(one, metric)], metric, configs)
+        level = comparison_level(compared[metric], metric, options.configs or 1)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
-    print_document(power_document(runs, repeats, rows, noise, configs, len(siblings)), options)
+    print_document(power_document(runs, repeats, rows, noise, configs, counts), options)
     return 0
 
 

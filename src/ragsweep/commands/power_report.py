@@ -29,13 +29,14 @@ def power_document(
     rows: Sequence[Row],
     noise: Mapping[str, Sequence[Noise]],
     configs: int,
-    siblings: int,
+    siblings: Mapping[str, int],
 ) -> Document:
     """Build the report on the differences that a golden set can detect, given the scores of one or two configs.
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
-    before it. ``siblings`` is the number of configs in the sweep to which all runs belong; it is 0 without such a
-    sweep, or with ``--configs``. ``configs`` is the number of configs that are compared with one reference.
+    before it. ``siblings`` maps each metric to the number of configs that the runs' common sweep compares by it; the
+    number is 0 without such a sweep, or with ``--configs``. ``configs`` is the number of configs that are compared with
+    one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))
@@ -45,8 +46,7 @@ def power_document(
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(runs) == 1 else []
-    compared = f"the {siblings} configs of the sweep" if siblings else f"{configs} configs compared with one"
-    cells = [_cells(row, compared if configs > 1 else "") for row in rows]
+    cells = [_cells(row, _compared(siblings[row["metric"]], configs)) for row in rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
     units = {row["metric"]: row["unit"] for row in rows}
     moved = [
@@ -82,6 +82,12 @@ def _assumed(what: str) -> Statement:
         " to measure both"
     )
     return Statement("assumed", text, {"correlation": CORRELATION})
+
+
+def _compared(siblings: int, configs: int) -> str:
+    if siblings:
+        return f"the {siblings} configs of the sweep" if siblings > 2 else ""
+    return f"{configs} configs compared with one" if configs > 1 else ""
 
 
 def _cells(row: Row, compared: str) -> list[str]:
