@@ -114,6 +114,26 @@ def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: py
     assert [row[:2] for row in rows if row and row[0] in "12"] == [["2", "5"], ["1", "3"]]
 
 
+def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its mean is that of easier questions, so it cannot stand above the only config that was asked them all."""
+    race = {"asked": 20, "of": 40, "ahead": 0.1, "rule": "r", "guarantee": "g"}
+    gone = scored({"ndcg": drawn(0.9, 20) + [math.nan] * 20}, name="k=3", state="DROPPED", race=race)
+    text = "dropped   #1 k=3: after 20 of 40 questions; the best is ahead by at least .100"
+    for folder, whole in (("race", [scored({"ndcg": drawn(0.6)}, name="k=5")]), ("none", [])):
+        record_sweep(tmp_path / folder, PARENT, gone, *whole)
+        assert list_runs(["feed", "--path", str(tmp_path / folder)]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert [line[0] for line in printed if line[:1].isdigit()] == ["2"] * len(whole)
+        assert text in printed
+        assert ("kept      #2 k=5: the only config that was not dropped" in printed) == bool(whole)
+    show(["feed#1", "--path", str(tmp_path / "race")])
+    assert text in capsys.readouterr().out.splitlines()
+    show(["feed#2", "--path", str(tmp_path / "race")])
+    assert "dropped" not in capsys.readouterr().out
+
+
 def test_a_config_is_found_by_sweep_and_number(path: str) -> None:
     assert find_run(path, "feed#2").result.name == "#2 top_k=5"
     assert find_run(path, "feed#1").result.name == "#1 top_k=3"

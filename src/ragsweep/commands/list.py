@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
-from ragsweep.core.results import COMPLETE, Failure, Result, Summary, objectives
+from ragsweep.core.results import COMPLETE, DROPPED, Failure, Result, Summary, objectives
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
+from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
+from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import failure_lines, heading
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import counts_range, headline, moment
@@ -54,11 +56,15 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
 def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
     summary, blocks = summarise_sweep(ledger, ledger.records(sweep.id)), tuple[Block, ...]()
     if results := summary.results:
+        blocks = (heading(sweep_title(sweep), *(one.run.dataset for one in results)),)
+    if shown := [one for one in results if one.run.state != DROPPED]:
         width = Terminal.current().width
-        table = sweep_table(results, headline(results), summary.verdict, summary.chosen, width, len(results))
-        head = heading(sweep_title(sweep), *(one.run.dataset for one in results))
-        blocks = (head, Table(table.header, table.rows, fitted=True))
-    return Document(sweep_title(sweep), [Section([*blocks, failure_lines(summary.failures)])])
+        table = sweep_table(shown, headline(shown), summary.verdict, summary.chosen, width, len(shown))
+        blocks += (Table(table.header, table.rows, fitted=True),)
+    if len(shown) == 1 < len(results):  # a table of one config has no columns of parameters
+        blocks += (lines(Statement("kept", f"{short(shown[0].name)}: the only config that was not dropped")),)
+    ends = lines(dropped_lines(results)), failure_lines(summary.failures)
+    return Document(sweep_title(sweep), [Section([*blocks, *ends])])
 
 
 def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:

@@ -15,6 +15,7 @@ from ragsweep.report import verdict as words
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, paragraphs
 from ragsweep.report.evidence_losses import audit_sentences, degraded_statements, funnel_rows, funnel_sentences
 from ragsweep.report.numbers import cell
+from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
@@ -58,6 +59,7 @@ def _config_document(
     """Build the document of a config: the metrics ``names`` over all questions, and ``metrics`` in each slice."""
     first: list[Block] = [
         heading(result.name, result.run.dataset),
+        lines(dropped_lines([result])),
         paragraphs("verdict", verdict),
         paragraphs("set", (Statement("", f"{key}={value}") for key, value in settings(result).items())),
         Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),

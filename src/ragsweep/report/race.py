@@ -41,12 +41,7 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
     gone = dropped(results)
     if not gone:
         return
-    for result in gone[:MOST_NAMED]:
-        asked, of, ahead = (result.run.race[key] for key in ("asked", "of", "ahead"))
-        behind = f"; the best is ahead by at least {amount(ahead)}" if math.isfinite(ahead) else ""
-        yield Statement(
-            "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.run.race
-        )
+    yield from dropped_lines(gone[:MOST_NAMED])
     if hidden := len(gone[MOST_NAMED:]):
         yield Statement("", f"and {hidden} more; see results.csv", {"hidden": hidden})
     found, currency = saved(results), (gone[0].run.config.get("prices") or {}).get("currency", "")
@@ -59,6 +54,16 @@ def race_lines(results: Sequence[Result]) -> Iterator[Statement]:
     text = f"saved {found.questions:,} of {found.of:,} questions ({percentage(share)}){cost}"
     yield Statement("race", text, found._asdict())
     yield Statement("", f"{gone[0].run.race['rule']}: {gone[0].run.race['guarantee']}")
+
+
+def dropped_lines(results: Sequence[Result]) -> Iterator[Statement]:
+    """Yield a statement on each config that a race dropped."""
+    for result in dropped(results):
+        asked, of, ahead = (result.run.race[key] for key in ("asked", "of", "ahead"))
+        behind = f"; the best is ahead by at least {amount(ahead)}" if math.isfinite(ahead) else ""
+        yield Statement(
+            "dropped", f"{short(result.name)}: after {asked:,} of {of:,} questions{behind}", result.run.race
+        )
 
 
 class Saved(NamedTuple):
