@@ -16,16 +16,17 @@ from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.holdout import holdout_gap
+from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.concluding import summarise as closing
-from ragsweep.sweep.concluding.parent_run import describe, parent_run
+from ragsweep.sweep.concluding.parent_run import describe, parent_run, sweep_page
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep, sweep_content
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import job_value
 from support.inputs.human_labels import M, pair, written
-from support.results import METRIC, changed, changed_table, noisy, one_metric
+from support.results import METRIC, changed, changed_table, drawn, noisy, one_metric, scored
 
 
 def measured(name: str, mean: float, partition: str = "all", seed: int = 0) -> Result:
@@ -87,6 +88,22 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
     assert "**Choice.** " + " ".join(choice) in parent.tags["mlflow.note.content"]
     assert parent.metrics["verdict_best_set"] == 1
     assert "without 1 failed (#3 c)" in shown
+
+
+@pytest.mark.parametrize(("count", "asked"), [(2, METRIC), (1, "latency_p95_ms")])
+def test_the_history_of_a_page_is_by_the_metric_of_the_page(tmp_path: Path, count: int, asked: str) -> None:
+    """A quantile cannot decide between two configs; without a comparison, the page is by the objective itself."""
+    scores = [{"latency_p95_ms": drawn(50, seed=n), METRIC: drawn(0.5, seed=n)} for n in range(count)]
+    rows = [scored(one, name=f"k={n}", config={"headline": [METRIC]}) for n, one in enumerate(scores)]
+    ledger, metrics = kept(tmp_path, *rows), list[str]()
+    came = summarise_sweep(ledger, ledger.records("sweep"))
+
+    def past(_: object, metric: str) -> list[PastSweep]:
+        metrics.append(metric)
+        return []
+
+    sweep_page(replace(came, past_sweeps=past), "t")
+    assert metrics == [asked]
 
 
 def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(tmp_path: Path) -> None:

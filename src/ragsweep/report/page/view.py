@@ -13,6 +13,15 @@ SIDE_BY_SIDE = 8
 """Maximum number of configs whose questions are on the page."""
 
 
+def page_metric(report: SweepReport) -> str:
+    """Return the metric of a page: the deciding one, else the first measured objective or headline metric, else ""."""
+    if report.conclusion.compared:
+        return report.conclusion.compared.metric
+    results = [*report.shown, *report.baselines]
+    named = [*(objectives(results[0].run.config) if results else ()), *headline(results)]
+    return next((name for name in named if any(name in one.summaries.metrics for one in results)), "")
+
+
 class PageView:
     """The configs of a sweep's page, with the deciding metric, the roles and the losses of evidence (``funnels``)."""
 
@@ -20,9 +29,7 @@ class PageView:
         self.report, self.compared = report, report.conclusion.compared
         self.results, self.swept = [*report.shown, *report.baselines], swept(report.results)
         self.headline = headline(self.results)
-        named = [*(objectives(self.results[0].run.config) if self.results else ()), *self.headline]
-        measured = (name for name in named if any(name in one.summaries.metrics for one in self.results))
-        self.metric = self.compared.metric if self.compared else next(measured, "")
+        self.metric = page_metric(report)
         names = [one.name for one in self.results]
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.choice = report.conclusion.chosen

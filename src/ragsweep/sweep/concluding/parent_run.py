@@ -13,6 +13,7 @@ from ragsweep.report.artifacts import artifacts, numbers, question_rows
 from ragsweep.report.conclusion_facts import result_texts
 from ragsweep.report.front import front_csv
 from ragsweep.report.page.data import page_document
+from ragsweep.report.page.view import page_metric
 from ragsweep.report.race import race_facts, race_numbers
 from ragsweep.report.sweep_document import description_document
 from ragsweep.report.sweep_report import PageTexts
@@ -165,10 +166,10 @@ def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTex
 
 def sweep_page(summary: SweepSummary, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
     """Return the page of a sweep as the bytes of one self-contained HTML file."""
-    names = summary.objectives
-    past = summary.past_sweeps(summary.results[0].run.dataset, names[0]) if names else []
-    content = replace(sweep_content(summary, title, reference, texts), history=past)
-    return as_html(page_document(content), content.texts.secrets)
+    content = sweep_content(summary, title, reference, texts)
+    metric = page_metric(content)
+    past = summary.past_sweeps(summary.results[0].run.dataset, metric) if metric else []
+    return as_html(page_document(replace(content, history=past)), content.texts.secrets)
 
 
 def describe(summary: SweepSummary) -> str:
