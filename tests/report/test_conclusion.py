@@ -63,6 +63,27 @@ def test_a_better_config_has_its_probability_gain_and_loss_against_the_baseline(
     assert any("shown better b" in line for line in evidence(decision))
 
 
+@pytest.mark.parametrize(("factor", "rising", "gain"), [(0.5, False, 0.5), (2.0, True, 1.0)])
+def test_gains_and_losses_of_an_amount_are_shares_of_the_other_config(factor: float, rising: bool, gain: float) -> None:
+    """Half the time is a reduction by 50 %, twice the speed an increase by 100 %; no config loses all speed."""
+
+    def amount(name: str, scores: np.ndarray) -> Result:
+        found = one_metric(name, scores, direction=rising)
+        return changed(found, metrics={METRIC: replace(found.summaries.metrics[METRIC], unit="x")})
+
+    near = 100 * factor * np.exp(np.random.default_rng(0).normal(0, 0.01, 100))
+    clear = decide(amount("a", np.full(100, 100.0)), amount("b", near), baseline="a")
+    assert facts(clear)["against_baseline"]["expected_gain"] == pytest.approx(gain, rel=0.05)
+    assert float(re.findall(r"expected gain (\d+) %", sentence(clear))[0]) == pytest.approx(100 * gain, rel=0.05)
+    noise = np.exp(np.random.default_rng(1).normal(0.2 if rising else -0.2, 1.5, 100))
+    open_ = decide(amount("a", np.full(100, 100.0)), amount("b", 100 * noise), baseline="a")
+    against, found = compared(open_).choice.runner_up, facts(open_)["against_runner_up"]
+    assert against.lost > 0
+    lost = 1 - math.exp(-against.lost) if rising else math.exp(against.lost) - 1
+    assert found["lost_if_wrong"] == pytest.approx(lost)
+    assert float(re.findall(r"it loses ([\d.]+) % on", sentence(open_))[-1]) == pytest.approx(100 * lost, rel=0.06)
+
+
 def test_the_baseline_is_kept_where_no_config_is_expected_to_be_better() -> None:
     decision = decide(one_metric("a", BETTER), one_metric("b", BASE), baseline="a")
     assert (decision.kind, decision.chosen, facts(decision)["against_baseline"]) == ("keep", "a", None)

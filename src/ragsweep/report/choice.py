@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.numbers import change_with_interval, number, with_interval
-from ragsweep.report.verdict import name, score, size
+from ragsweep.report.verdict import deficit, lead, name, score, size
 from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -142,10 +142,10 @@ def _expected(verdict: SweepComparison, found: Against) -> str:
 
     If the probability is NaN, format only the mean gain.
     """
-    gain = size(verdict, found.gain)
+    gain = lead(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
-    lost = f"; if wrong, it loses {size(verdict, found.lost)} on average" if found.probability < SURE else ""
+    lost = f"; if wrong, it loses {deficit(verdict, found.lost)} on average" if found.probability < SURE else ""
     return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
 
 
@@ -164,7 +164,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     text = (
         f"Of the configs that lose less than {size(verdict, choice.loss)} on average against the best,"
         f" {name(verdict, best.row)}, and are shown to be cheaper, it is the cheapest: it loses"
-        f" {size(verdict, lost)} and takes {saving}."
+        f" {deficit(verdict, lost)} and takes {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 

@@ -10,7 +10,7 @@ from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.verdict import limits, verdict_word
 from ragsweep.stats.choice import Against
-from ragsweep.stats.comparison import SweepComparison, plain_size
+from ragsweep.stats.comparison import SweepComparison, plain_lead, plain_size
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.matrix import ratio_of
 
@@ -60,8 +60,8 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
     return {
         "config": verdict.matrix.configs[found.row],
         "probability_better": found.probability,
-        "expected_gain": plain_size(verdict, found.gain),
-        "lost_if_wrong": plain_size(verdict, found.lost),
+        "expected_gain": plain_lead(verdict, found.gain),
+        "lost_if_wrong": -plain_lead(verdict, -found.lost),
     }
 
 

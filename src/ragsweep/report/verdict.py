@@ -12,7 +12,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
-from ragsweep.stats.comparison import SweepComparison, best_first, plain_size
+from ragsweep.stats.comparison import SweepComparison, best_first, plain_lead, plain_size
 from ragsweep.stats.inference.estimates import TOO_SHORT, Differences, Slice
 from ragsweep.stats.verdict import EQUAL, PairVerdict
 
@@ -192,9 +192,23 @@ def size(verdict: SweepComparison, value: float) -> str:
     return distance(value, verdict.unit, verdict.differences.ratios)
 
 
+def lead(verdict: SweepComparison, value: float) -> str:
+    """Format the size of a lead in the comparison's unit or, for ratios, as a share in percent of the other config."""
+    return _share(plain_lead(verdict, value)) if verdict.differences.ratios else size(verdict, value)
+
+
+def deficit(verdict: SweepComparison, value: float) -> str:
+    """Format the size of a deficit, as `lead` does."""
+    return _share(-plain_lead(verdict, -value)) if verdict.differences.ratios else size(verdict, value)
+
+
 def distance(value: float, unit: str, ratios: bool) -> str:
     """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a change in percent."""
-    return f"{number(100 * math.expm1(value), '%')} %" if ratios else _score(value, unit, True, False)
+    return _share(math.expm1(value)) if ratios else _score(value, unit, True, False)
+
+
+def _share(value: float) -> str:
+    return f"{number(100 * value, '%')} %"
 
 
 def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:

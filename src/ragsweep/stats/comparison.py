@@ -161,3 +161,12 @@ def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
 def plain_size(verdict: SweepComparison, value: float) -> float:
     """Return a difference in the metric's unit; for ratios, convert the logarithm of a ratio to ratio - 1."""
     return math.expm1(value) if verdict.differences.ratios else value
+
+
+def plain_lead(verdict: SweepComparison, value: float) -> float:
+    """Return a lead, or a deficit if ``value`` is negative, in the metric's unit; for ratios, as a share of the other.
+
+    Where less is better, a lead is a reduction, so that its share is below 1.
+    """
+    sign = 1.0 if verdict.matrix.higher_is_better else -1.0
+    return sign * plain_size(verdict, sign * value)
