@@ -13,7 +13,7 @@ from scipy import stats
 
 from ragsweep.commands.compare import compare
 from ragsweep.commands.pair_page import confusion, pair_document
-from ragsweep.commands.pair_report import PairReport
+from ragsweep.commands.pair_report import PairReport, stage_means
 from ragsweep.core.results import TargetResult
 from ragsweep.report.document import Charts
 from ragsweep.stats.conclusion import Family, conclude_pair
@@ -117,6 +117,18 @@ def test_question_without_a_measured_step_has_no_time_and_an_old_record_no_reaso
     report = PairReport(conclude_pair(results, ["solved"], Family(results), RunLabels((), ("", ""))), str(tmp_path))
     assert np.isnan(np.array(report.milliseconds)).all()
     assert next(report.cases())["baseline"]["unscored"] == {}
+
+
+def test_retrieval_that_was_not_measured_takes_no_time_from_the_sum() -> None:
+    """Generation alone is the whole time only if it is all that was measured of both configs."""
+    whole, answers, nothing = (
+        changed(scored({"solved": BEFORE}), latency={stage: {"mean_ms": mean} for stage, mean in means.items()})
+        for means in ({"retrieve": 2.0, "rerank": 1.0, "generate": 4.0}, {"generate": 5.0}, {})
+    )
+    measured = {"retrieval": 3.0, "generate": 4.0, "all": 7.0}
+    assert stage_means((answers, whole)) == [{"generate": 5.0}, measured]
+    assert stage_means((whole, nothing)) == [measured, {}]
+    assert stage_means((answers, answers)) == [{"generate": 5.0, "all": 5.0}] * 2
 
 
 def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:

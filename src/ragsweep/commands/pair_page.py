@@ -109,7 +109,7 @@ def _targets(report: PairReport) -> Iterator[Block]:
 
 
 def _cost(report: PairReport) -> Iterator[Block]:
-    means = [stage_means(result) for result in report.results]
+    means = stage_means(report.results)
     rows = []
     for stage in ("retrieval", GENERATE, "all"):
         values = [found.get(stage, math.nan) for found in means]

@@ -131,12 +131,13 @@ class PairReport:
     def record(self) -> dict[str, Any]:
         """Return the report as one record in JSON types."""
         before, after = self.results
+        means = stage_means(self.results)
         return {
             "format": FORMAT,
             "dataset": before.run.dataset.name,
             "questions": before.run.dataset.questions,
-            "baseline": self._facts(before),
-            "candidate": self._facts(after),
+            "baseline": self._facts(before, means[0]),
+            "candidate": self._facts(after, means[1]),
             "metrics": self.rows,
             "slices": self.slices,
             "improvements": [
@@ -159,12 +160,12 @@ class PairReport:
             },
         }
 
-    def _facts(self, result: Result) -> dict[str, Any]:
+    def _facts(self, result: Result, means: dict[str, float]) -> dict[str, Any]:
         return {
             "name": result.name,
             "parameters": dict(result.run.parameters),
             "usage": result.summaries.usage,
-            "mean_ms": stage_means(result),
+            "mean_ms": means,
             "targets": [vars(target) for target in result.summaries.targets],
         }
 
@@ -195,9 +196,20 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
     return sum(measured) if measured else math.nan
 
 
-def stage_means(result: Result) -> dict[str, float]:
-    """Return the mean ms per question: "retrieval" (all stages but "generate"), "generate" (if measured) and "all"."""
-    means = {stage: found["mean_ms"] for stage, found in result.summaries.latency.items()}
-    retrieval = sum(value for stage, value in means.items() if stage != GENERATE)
-    generate = {GENERATE: means[GENERATE]} if GENERATE in means else {}
-    return {"retrieval": retrieval, **generate, "all": sum(means.values())}
+def stage_means(pair: Sequence[Result]) -> list[dict[str, float]]:
+    """Return each config's mean ms per question, if measured: "retrieval" (stages but "generate"), "generate", "all".
+
+    If the retrieval of only one config was measured, the other has no "all", which would be of its answers alone.
+    """
+    found = []
+    for result in pair:
+        means = {stage: one["mean_ms"] for stage, one in result.summaries.latency.items()}
+        retrieval = [value for stage, value in means.items() if stage != GENERATE]
+        parts: dict[str, float] = {"retrieval": sum(retrieval)} if retrieval else {}
+        parts |= {GENERATE: means[GENERATE]} if GENERATE in means else {}
+        found.append(parts | ({"all": sum(means.values())} if means else {}))
+    if any("retrieval" in one for one in found):
+        for one in found:
+            if "retrieval" not in one:
+                one.pop("all", None)
+    return found
