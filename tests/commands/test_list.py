@@ -185,6 +185,17 @@ def test_the_choice_of_a_sweep_is_called_so_where_a_config_is_shown_and_no_other
         assert re.findall(r"ndcg: ([a-z ]+) of its sweep", printed) == [role]
 
 
+def test_a_config_that_is_named_by_its_run_is_shown_with_the_verdict_of_its_sweep(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, printed = Ledger(Path(path)), list[list[str]]()
+    for kept in ledger.records(ledger.sweeps()[0].id):
+        for named in (f"feed#{kept.job + 1}", kept.run or ""):
+            show([named, "--path", path])
+            printed.append(re.findall(r"^verdict +(.*)", capsys.readouterr().out, re.MULTILINE))
+    assert printed[0] == printed[1] != printed[2] == printed[3] == ["ndcg: the choice of its sweep."]
+
+
 def _asked(mean: float, partition: str) -> Result:
     """Make a result on 210 questions of one partition of a golden set."""
     left_out = {"in partition=holdout": 100}

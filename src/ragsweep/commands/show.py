@@ -78,10 +78,15 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
         return
     ledger = open_ledger(path)
     summary = summarise_sweep(ledger, ledger.records(run.sweep))
-    found = summary.verdict
-    if not isinstance(found, SweepComparison) or run.result.name not in found.matrix.configs:
+    found, what = summary.verdict, (run.result.run.signature, run.result.run.overrides)
+    if not isinstance(found, SweepComparison):
         return
-    row = found.matrix.configs.index(run.result.name)
+    # A config that is named by its MLflow run has no number.
+    same = (one.name for one in summary.results if (one.run.signature, one.run.overrides) == what)
+    name = next((one for one in (run.result.name, *same) if one in found.matrix.configs), None)
+    if name is None:
+        return
+    row = found.matrix.configs.index(name)
     if found.baseline is not None:
         role = "the baseline"
     elif found.matrix.configs[found.reference] == summary.chosen:
