@@ -93,6 +93,12 @@ def test_a_share_has_two_decimals_and_no_zero_before_them() -> None:
     assert [number(share) for share in shares] == [".99", ".99", "1.00", "-.99", "-1.00", "1.00", "1.00"]
 
 
+def test_an_amount_keeps_two_significant_digits_below_one() -> None:
+    amounts = (0.0, 0.049, 0.051, 0.06, 0.149, -0.5, 1.04)
+    assert [amount(one, "EUR") for one in amounts] == ["0", "0.049", "0.051", "0.06", "0.15", "-0.50", "1.0"]
+    assert with_interval(0.06, 0.051, 0.14, "EUR") == "+0.06 [+0.051, +0.14]"
+
+
 def test_missing_numbers_are_a_dash() -> None:
     assert [number(math.nan), number(math.nan, "ms"), number(-0.0), number(-0.001)] == [NOT_MEASURED] * 2 + [".00"] * 2
     assert [duration(math.nan), spelled(math.inf), ago(math.nan), about(math.nan)] == ["-", "-", "-", "time unknown"]

@@ -44,7 +44,7 @@ def signed(value: float, unit: str = "") -> str:
         value = 0.0
     if not unit and abs(value) <= 1:
         return f"{value:+.{telling(value, 3)}f}".replace("0.", ".", 1)
-    limits = ((100, "+,.0f"), (0.05, "+,.1f"), (0, "+.2g"))
+    limits = ((100, "+,.0f"), (1, "+,.1f"), (0.1, "+.2f"), (0, "+.2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
 
