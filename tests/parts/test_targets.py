@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.parts.targets import Drop, Target, count_met, evaluate_targets, misses_target
+from ragsweep.report.page.details import targets
 from ragsweep.report.sweep_document import target_lines
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
@@ -151,6 +152,15 @@ def test_single_config_names_each_target_that_it_misses_or_may_miss() -> None:
         ("mrr", "pass", 0.71),
     ]
     assert "its interval lies on both sides of the target" in lines[2].text
+
+
+def test_a_small_amount_is_not_rounded_as_a_share() -> None:
+    judged = TargetResult("cost_per_1000", "fail", 0.004, 0.003, "poor", True, "", 0.002, False)
+    cost = Summary("cost_per_1000", 0.004, math.nan, math.nan, 9, 9, 0, 0, "EUR", False)
+    one = changed(result("a", judged), metrics={"cost_per_1000": cost})
+    assert list(target_lines([one]))[1].text == "fail cost_per_1000 0.004, target 0.003, ideal 0.002 (poor)"
+    (table,) = targets([one])
+    assert table.rows == [["cost_per_1000", "0.004 fail (target 0.003, ideal 0.002 missed)"]]  # type: ignore[union-attr]
 
 
 def test_configs_that_meet_the_same_share_a_line_and_the_best_stand_first() -> None:

@@ -31,7 +31,7 @@ from ragsweep.report.page.figures import (
     literal,
     with_unit,
 )
-from ragsweep.report.tables import Row, to_json
+from ragsweep.report.tables import Row, target_numbers, to_json
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.gate import Check
 from ragsweep.sweep.concluding.recorded_runs import open_ledger
@@ -93,13 +93,13 @@ def _range(row: Row, kind: str, unit: str) -> str:
 
 
 def _targets(report: PairReport) -> Iterator[Block]:
-    sides = [{target.metric: target for target in result.summaries.targets} for result in report.results]
+    sides = [{one.metric: _target(result, one) for one in result.summaries.targets} for result in report.results]
     tested = {(metric, kind): check for metric, kind, check in report.improvements}
     rising = {row["metric"]: row["higher_is_better"] for row in report.rows}
     rows = []
     for metric in dict.fromkeys([*sides[0], *sides[1]]):
         gains = (_improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal"))
-        rows.append([metric, *(text for side in sides for text in _target(side.get(metric))), *gains])
+        rows.append([metric, *(text for side in sides for text in side.get(metric, (NOT_MEASURED,) * 2)), *gains])
     sides_of = ("baseline", "candidate", "improvement")
     header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
     note = "An improvement is shown if its interval lies above the target, not reached if it lies below, and open if it"
@@ -184,13 +184,12 @@ def _history(report: PairReport) -> Iterator[Block]:
         yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")
 
 
-def _target(target: TargetResult | None) -> tuple[str, str]:
-    if target is None or not math.isfinite(target.value):
+def _target(result: Result, target: TargetResult) -> tuple[str, str]:
+    if not math.isfinite(target.value):
         return NOT_MEASURED, NOT_MEASURED
-    minimal = f"{number(target.value)} {target.verdict} ({number(target.threshold)}), {target.band}"
-    if target.ideal is None:
-        return minimal, NOT_MEASURED
-    return minimal, f"{'pass' if target.ideal_met else 'fail'} ({number(target.ideal)})"
+    value, threshold, ideal = target_numbers(result, target)
+    minimal = f"{value} {target.verdict} ({threshold}), {target.band}"
+    return minimal, f"{'pass' if target.ideal_met else 'fail'} ({ideal})" if ideal else NOT_MEASURED
 
 
 def _improvement(check: Check | None, higher_is_better: bool) -> str:
@@ -198,7 +197,7 @@ def _improvement(check: Check | None, higher_is_better: bool) -> str:
         return NOT_MEASURED
     found = check.found
     gain = found.difference if higher_is_better else -found.difference
-    return f"{_DECIDED[found.decision]}: {number(gain)} of {check.condition.written_size}"
+    return f"{_DECIDED[found.decision]}: {amount(gain, check.unit)} of {check.condition.written_size}"
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.evidence_losses import degraded_statements
 from ragsweep.report.holdout import holdout_use
 from ragsweep.report.naming import rounded
-from ragsweep.report.numbers import cell, number
+from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
-from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note
+from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.latencies import busy_sentence
@@ -152,8 +152,8 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
             if target.verdict not in (PASS, NOT_JUDGED) or not target.sure:
                 unsure = "" if target.sure else ", but its interval lies on both sides of the target"
                 action = f": {target.action}" if target.action else ""
-                ideal = "" if target.ideal is None else f", ideal {number(target.ideal)}"
-                numbers = f"{number(target.value)}, target {number(target.threshold)}{ideal}"
+                value, threshold, ideal = target_numbers(results[0], target)
+                numbers = f"{value}, target {threshold}{f', ideal {ideal}' if ideal else ''}"
                 text = f"{target.verdict:<4} {target.metric} {numbers} ({target.band}{unsure}){action}"
                 yield Statement("", text, vars(target))
         return

@@ -19,6 +19,7 @@ from ragsweep.core.results import (
     Result,
     Run,
     Summary,
+    TargetResult,
     below_coverage,
     judged_metrics,
     objectives,
@@ -81,6 +82,14 @@ def partial_note(result: Result) -> str:
     fact = f"{worst.name} is known for {share}, less than coverage={least:g}{bounds}{others}"
     reasons = (reason for one in below for reason in one.reasons)
     return f"{fact}; {remedy(reasons, result.questions.get('answer_failed', ()), worst.coverage)}"
+
+
+def target_numbers(result: Result, target: TargetResult) -> tuple[str, str, str]:
+    """Format the value, threshold and ideal of a target in the unit of its metric; without an ideal, the last is ""."""
+    summary = result.summaries.metrics.get(target.metric)
+    unit = summary.unit if summary else ""
+    ideal = "" if target.ideal is None else number(target.ideal, unit)
+    return number(target.value, unit), number(target.threshold, unit), ideal
 
 
 def moment(at: float) -> str:

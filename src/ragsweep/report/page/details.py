@@ -16,6 +16,7 @@ from ragsweep.core.results import Result, TargetResult
 from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list
+from ragsweep.report.tables import target_numbers
 from ragsweep.stats.latencies import busy_sentence
 
 
@@ -27,7 +28,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
     rows = []
     for target in judged[0].summaries.targets:
         found = [next((t for t in one.summaries.targets if t.metric == target.metric), None) for one in judged]
-        rows.append([target.metric, *(_target(one) if one else NOT_MEASURED for one in found)])
+        rows.append([target.metric, *starmap(_target, zip(judged, found, strict=True))])
     note = "After each value: whether it meets the target and, if there is an ideal, whether it reaches the ideal."
     yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
 
@@ -74,13 +75,14 @@ def environment(results: Sequence[Result]) -> Iterator[Block]:
     yield Statements([*starmap(Statement, facts)], title="Environment")
 
 
-def _target(one: TargetResult) -> str:
+def _target(result: Result, one: TargetResult | None) -> str:
+    if one is None:
+        return NOT_MEASURED
     if not math.isfinite(one.value):
         return one.verdict
-    text = f"{number(one.value)} {one.verdict} (target {number(one.threshold)}"
-    return (
-        f"{text})" if one.ideal is None else f"{text}, ideal {number(one.ideal)}{'' if one.ideal_met else ' missed'})"
-    )
+    value, threshold, ideal = target_numbers(result, one)
+    text = f"{value} {one.verdict} (target {threshold}"
+    return f"{text}, ideal {ideal}{'' if one.ideal_met else ' missed'})" if ideal else f"{text})"
 
 
 Group = tuple[str, NDArray[np.float64], str]
