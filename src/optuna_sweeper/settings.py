@@ -142,7 +142,7 @@ class StopRule:
         for name, limit in self.budget.items():
             if spent[name] >= limit:
                 key = f"budget.{name}" if name else "budget"
-                return f"the budget is spent: {_STOP}.{key}={limit:g}, used {spent[name]:g}"
+                return f"the budget is spent: {_STOP}.{key}={limit:.10g}, used {spent[name]:.10g}"
         return self._without_improvement(outcomes, directions)
 
     def _without_improvement(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str]) -> str:

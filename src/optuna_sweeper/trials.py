@@ -25,7 +25,7 @@ class Constraint:
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.name} {'<=' if self.upper else '>='} {self.limit:g}"
+        return f"{self.name} {'<=' if self.upper else '>='} {self.limit:.15g}"
 
     def violation(self, value: float) -> float:
         """Return by how much a value violates the constraint; 0 or less if the value meets the constraint."""

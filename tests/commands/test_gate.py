@@ -22,6 +22,7 @@ from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import PARTIAL, Result
+from ragsweep.stats.gate import MOST, Condition
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.noninferiority import sequential_gate
 from ragsweep.sweep.composing.command import compose_jobs, read_command
@@ -476,3 +477,12 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
         "specify it with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
         "--anchor: requires a condition": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip
+
+
+def test_a_condition_is_written_as_it_is_typed() -> None:
+    conditions = (
+        Condition("context_tokens", 1_048_576, MOST),
+        Condition("ndcg", 0.02),
+        Condition("ndcg", 0.07, MOST, True),
+    )
+    assert [str(one) for one in conditions] == ["context_tokens=1048576", "ndcg=0.02", "ndcg=7%"]

@@ -227,13 +227,11 @@ def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
 
 
 def test_no_config_within_the_limits_is_no_choice() -> None:
-    limited = {"constraints": {"context_tokens": 50}}
-    results = [
-        one_metric(name, row, context_tokens=100.0, config=limited) for name, row in (("a", BASE), ("b", BETTER))
-    ]
+    limited = {"constraints": {"context_tokens": 1_048_576}}
+    results = [one_metric(name, row, context_tokens=2e6, config=limited) for name, row in (("a", BASE), ("b", BETTER))]
     decision = decide(*results)
     assert (decision.kind, decision.chosen, facts(decision)["best"]) == ("none", None, "b")
-    assert "context_tokens 50" in sentence(decision)
+    assert "context_tokens 1048576" in sentence(decision)
 
 
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:

@@ -19,7 +19,7 @@ from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
-from ragsweep.sweep.concluding.sweep_summary import SweepSummary, choose, collect_finalists
+from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, changed, noisy, one_metric
 
@@ -91,6 +91,17 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     assert (summary.gap.config, summary.gap.over) == (f"dear{SUFFIX}", f"first{SUFFIX}")
     assert summary.gap.change == pytest.approx(-0.052)  # its lead was .302, and is .25
     assert list(finalist_lines(collect_finalists([], FIELD, METRIC))) == []
+
+
+def test_a_finalist_s_means_and_gap_have_the_digits_of_the_metric() -> None:
+    def measured(result: Result, value: float) -> Result:
+        metrics = result.summaries.metrics
+        return changed(result, metrics={**metrics, METRIC: replace(metrics[METRIC], value=value, unit="tokens")})
+
+    finalists = Finalists([measured(held(FIELD[0], 0.3), 1398.25)], (), [measured(FIELD[0], 1398.0)], METRIC)
+    text = list(finalist_lines(finalists))[1][1]
+    assert text.startswith("tune 1,398 · holdout 1,398")
+    assert "gap +0.25 " in text
 
 
 def ended(folder: Path, *held_out: Result | Failure, baseline: int | None = 1) -> SweepSummary:

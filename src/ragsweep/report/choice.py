@@ -237,4 +237,4 @@ def _leg_alone(found: BetterLeg) -> Statement:
 
 
 def _bounds(limits: Mapping[str, float]) -> str:
-    return ", ".join(f"{cost} {limit:g}" for cost, limit in limits.items())
+    return ", ".join(f"{cost} {limit:.15g}" for cost, limit in limits.items())

@@ -58,7 +58,7 @@ class Condition(NamedTuple):
     @property
     def written_size(self) -> str:
         """The size as it is typed: ``0.02``, ``5%``, ``+0.1``."""
-        return f"{self.size * 100:g}%" if self.relative else f"{'+' if self.kind == GAIN else ''}{self.size:g}"
+        return f"{self.size * 100:g}%" if self.relative else f"{'+' if self.kind == GAIN else ''}{self.size:.15g}"
 
     @property
     def paired(self) -> bool:

@@ -35,7 +35,8 @@ def watch_document(found: Watch, options: argparse.Namespace) -> Document:
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
     given = found.thresholds
-    limits = (Statement("limit", f"{_outcome(one)}: --{one.kind} {one.name}={one.bound:g}", vars(one)) for one in given)
+    written = ((one, f"--{one.kind} {one.name}={one.bound:.15g}") for one in given)
+    limits = (Statement("limit", f"{_outcome(one)}: {text}", vars(one)) for one, text in written)
     blocks += [lines(limits), paragraphs("RESULT", results(found))]
     blocks.append(Statements([*_next_steps(found, options)], "commands"))
     return Document(f"{found.version.uri}: {found.decision}", [Section(blocks)], _facts(found))
@@ -161,7 +162,7 @@ def results(found: Watch) -> Iterator[Statement]:
             value = found.measures[one.name]
             ends = (number(end, "_") if math.isfinite(end) else "" for end in (value.low, value.high))
             shown = f"{one.name} is {number(value.value, '_')} [{', '.join(ends)}]"
-            yield Statement("", f"{shown}: --{one.kind} {one.bound:g} is {_outcome(one)}.", vars(one))
+            yield Statement("", f"{shown}: --{one.kind} {one.bound:.15g} is {_outcome(one)}.", vars(one))
     yield from _undecided(found)
 
 

@@ -107,6 +107,15 @@ def test_a_value_beyond_a_worse_one_may_be_the_best_in_a_curve_of_one_option_too
     assert found.may_be_best.tolist() == [True, False, True]
 
 
+def test_a_large_number_is_written_in_full_on_its_curve() -> None:
+    sizes = {"1048576": 0.0, "2097152": 0.1, "4194304": 0.2}
+    ranked = [_shaken(config(gain, 1, size=value), n) for n, (value, gain) in enumerate(sizes.items())]
+    (found,) = swept_within(ranked, "ndcg", ())
+    assert found.values == tuple(sizes)
+    notes = [one["note"] for one in section(pages.page(source(ranked)), "effects")[0]["options"]]
+    assert any("size 4194304" in note for note in notes)
+
+
 def _shaken(result: Result, seed: int) -> Result:
     """Add noise of its own to the scores of a config."""
     noise = np.random.default_rng(seed).normal(0, 0.02, COUNT).tolist()

@@ -77,7 +77,7 @@ def _asked(view: PageView) -> Iterator[Block]:
         facts.append(("Baseline", "none is declared (baseline=)" if declared is None else names[declared]))
     given = first.run.config.get("constraints") or {}
     limits = {name: limit for name, limit in given.items() if limit is not None}
-    facts += [("Constraints", ", ".join(f"{name} {limit:g}" for name, limit in limits.items()))] if limits else []
+    facts += [("Constraints", ", ".join(f"{name} {limit:.15g}" for name, limit in limits.items()))] if limits else []
     facts += [("Search", f"{view.report.sampler}, {len(view.report.results):,} configs")] if view.report.sampler else []
     started = min((one.run.started for one in view.report.shown), default=0.0)
     if started:

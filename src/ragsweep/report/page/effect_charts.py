@@ -143,7 +143,7 @@ def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[st
         if found is not None:
             values = tuple(one.value for one in found.points)
             mean, low, high = np.array([(one.mean, one.low, one.high) for one in found.points]).T
-            best, names = np.array(found.may_be_best), tuple(f"{one:g}" for one in values)
+            best, names = np.array(found.may_be_best), tuple(f"{one:.10g}" for one in values)
             yield ParameterMeans(key, name, names, values, mean, low, high, best, 1)
 
 
@@ -181,7 +181,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
     layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
     if isinstance(found, Cloud):
         hover = [
-            lines(name, f"{found.name} {x:g}", f"{metric} {number(y, unit)}")
+            lines(name, f"{found.name} {x:.10g}", f"{metric} {number(y, unit)}")
             for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)
         ]
         axis |= axis_type(found.numbers)

@@ -71,15 +71,16 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     if one is None:
         return
     low, high = one.flat
-    same = f"{low:g} to {high:g} are not shown to be worse than the best" if low < high else "no neighbour is as good"
+    flat = f"{low:.10g} to {high:.10g} are not shown to be worse than the best"
+    same = flat if low < high else "no neighbour is as good"
     chosen = next(point for point in one.points if point.value == one.chosen)
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):
-        often = f"Cross-validation chooses {one.chosen:g} in {percentage(chosen.chosen)} of the folds"
+        often = f"Cross-validation chooses {one.chosen:.10g} in {percentage(chosen.chosen)} of the folds"
         unseen = f"{often}; the chosen values score {number(one.held_out)} on unseen questions."
     through = one.points[0].config.partition(" ")[0]
     where = f" (of the curve through {through})" if len(one.points) < len(view.best_first) else ""
-    yield f"Best in sample: {shown.name} {one.best:g}{where}, {number(one.best_mean)}; {same}. {unseen}"
+    yield f"Best in sample: {shown.name} {one.best:.10g}{where}, {number(one.best_mean)}; {same}. {unseen}"
 
 
 def _single_changes(view: PageView) -> dict[str, str]:

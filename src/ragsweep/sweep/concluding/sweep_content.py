@@ -15,7 +15,7 @@ from ragsweep.report.document import Statement
 from ragsweep.report.front import front_lines
 from ragsweep.report.holdout import gap_line
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import cell, signed
+from ragsweep.report.numbers import cell, number, signed
 from ragsweep.report.race import race_lines
 from ragsweep.report.sweep_document import failure_lines, sweep_document
 from ragsweep.report.sweep_report import PageTexts, SweepReport
@@ -117,7 +117,8 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
         if isinstance(finalists.verdict, SweepComparison) and row is not None:
             is_reference = row == finalists.verdict.reference
             apart = f"(from {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
-        rows.append((f"{tune:.3g}", cell(result.summaries.metrics[finalists.metric]), signed(gap), apart))
+        summary = result.summaries.metrics[finalists.metric]
+        rows.append((number(tune, summary.unit), cell(summary), signed(gap, summary.unit), apart))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for result, row_texts in zip(finalists.results, rows, strict=True):
         tuned, value, gap_text, apart = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
