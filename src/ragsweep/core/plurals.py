@@ -1,9 +1,17 @@
-"""Counts with a singular or plural noun, and percentages."""
+"""Counts with a singular or plural noun, counts of what is shown, and percentages."""
 
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: ``1 question``, ``1,200 questions``, ``0 questions``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def part_shown(shown: int, total: int, what: str = "configs", which: str = "") -> str:
+    """Return a sentence, after a space, on a shortened list: `` 10 of 18 configs are shown.``; "" if it is complete.
+
+    ``which`` is put before the numbers: ``The best``.
+    """
+    return f" {which}{' ' if which else ''}{shown:,} of {total:,} {what} are shown." if shown < total else ""
 
 
 def percentage(share: float) -> str:

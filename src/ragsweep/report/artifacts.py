@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import DROPPED, Failure, Result, shown_metrics
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.parts.tracking.files import encoded, without_noise
@@ -170,6 +171,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
         f"{'Ratios to' if ratios else 'Differences from'} {reference}, with simultaneous 95 % intervals. P(better):"
         f" posterior probability that the mean is better than that of {reference}. p: paired randomisation test,"
         " corrected by Holm. May be best: no config is shown to be better."
+        f"{part_shown(len(rows), len(verdict.results), which='The best')}"
     )
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),

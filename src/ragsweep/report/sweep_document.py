@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import counted, part_shown
 from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, Summaries, objectives, shown_metrics
 from ragsweep.core.trust import find_class
 from ragsweep.parts.targets import NOT_JUDGED, PASS, count_ideals, count_met
@@ -84,7 +84,8 @@ def description_document(report: SweepReport) -> Document:
     """Build the document for MLflow and for comments: conclusions first, then the table."""
     shown, found = report.shown, report.conclusion
     table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
-    return Document(report.title, [Section([conclusion_statements(report), Table(table.header, table.rows)])])
+    note = part_shown(len(table.rows), len(table.rows) + table.hidden).strip()
+    return Document(report.title, [Section([conclusion_statements(report), Table(table.header, table.rows, note)])])
 
 
 def heading(what: str, *datasets: DatasetFacts) -> Statements:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Failure, Result
+from ragsweep.report.document import Table
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import (
     UNSET,
@@ -20,10 +21,11 @@ from ragsweep.report.page.effect_charts import (
     swept_within,
 )
 from ragsweep.report.race import race_lines
-from ragsweep.report.sweep_document import sweep_document
+from ragsweep.report.sweep_document import description_document, sweep_document
 from ragsweep.report.sweep_report import PastSweep, SweepReport
 from ragsweep.report.sweep_table import settings
 from ragsweep.report.tables import moment
+from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
@@ -57,6 +59,18 @@ def test_a_cost_is_plotted_if_two_measured_configs_differ_in_it() -> None:
     ]
     found = [scored({"ndcg": [0.5] * COUNT}, name="#3 k=3"), *unmeasured]
     assert section(pages.page(source(found)), "quality") == []
+
+
+def test_shortened_lists_say_how_much_of_the_whole_they_show() -> None:
+    report = source([config(0.002 * n, 100, k=str(n)) for n in range(42)])
+    document = pages.page(report)
+    assert section(document, "differences")[1]["note"].endswith(" The best 40 of 42 configs are shown.")
+    assert section(document, "slices")[0]["note"].endswith(" 20 of 42 configs are shown.")
+    (table,) = (one for one in description_document(report).sections[0].blocks if isinstance(one, Table))
+    assert (len(table.rows), table.note) == (10, "10 of 42 configs are shown.")
+    few = source(grid(GAINS))
+    assert "shown." not in section(pages.page(few), "slices")[0]["note"]
+    assert as_markdown(description_document(few)).count("configs are shown") == 0
 
 
 def test_every_figure_is_one_that_plotly_accepts() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain, starmap
 
+from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.choice import WORDS
 from ragsweep.report.document import (
@@ -151,6 +152,7 @@ def _differences(view: PageView) -> Iterator[Block]:
         "Bars are simultaneous 95 % intervals. Filled points may be the best config; for hollow points,"
         " another config is shown to be better."
     )
+    note += part_shown(charts.MOST_BARS, len(found.matrix.configs), which="The best")
     yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)
 
 
@@ -166,7 +168,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     yield Charts(
         [{"label": label, "figure": charts.slices(shown, label, view.metric)} for label in labels],
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
-        " Small slices can only show large differences.",
+        f" Small slices can only show large differences.{part_shown(len(shown), len(view.best_first))}",
     )
     few = [one for one in view.chosen[:MOST_BOXES] if all(label in one.questions for label in labels)]
     if few and view.metric in few[0].questions:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ragsweep.core.plurals import percentage
+from ragsweep.core.plurals import part_shown, percentage
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, effect_charts
-from ragsweep.report.page.effect_charts import Cloud, ParameterMeans, curve_of_best, effects, swept_within
+from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans, curve_of_best, effects, swept_within
 from ragsweep.report.page.view import PageView
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
@@ -32,6 +32,7 @@ def effect_items(view: PageView) -> Iterator[Block]:
         note = (
             "Each bar is one change to the reference, with its 95 % interval; the largest effect is on top. Changes"
             " for the better are in colour."
+            f"{part_shown(charts.MOST_BARS, len(changes), 'changes', 'The largest')}"
         )
         yield Charts([{"label": "", "figure": tornado}], note)
         yield from _curves(view, found, list(swept_within(view.best_first, view.metric, ())))
@@ -40,7 +41,9 @@ def effect_items(view: PageView) -> Iterator[Block]:
     compared = [one for one in view.results if one.name in configs]
     if view.report.sampler and len(keys) > 1:
         figure = effect_charts.parallel(compared, configs, view.metric, keys)
-        yield Charts([{"label": "", "figure": figure}], "Each line is a config. The best tenth is in colour.")
+        note = "Each line is a config. The best tenth is in colour."
+        note += part_shown(MOST_LINES, len(compared), which="The best")
+        yield Charts([{"label": "", "figure": figure}], note)
     if view.report.sampler:  # a search has too few configs of each option
         yield from _curves(view, found, list(effects(found, configs)))
         return

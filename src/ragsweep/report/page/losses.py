@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
 
+from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result
 from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
@@ -70,6 +71,7 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
     ]
     if phantoms:
         note = "Irrelevant chunks that a reranker put first with a score above the median of relevant first chunks."
+        note += part_shown(len(phantoms), sum(len(one.phantoms) for one in funnels), "phantom hits")
         yield Table(["config", "question", "chunk", ">score", ">usual"], phantoms, note, "Phantom hits")
 
 
