@@ -27,13 +27,24 @@ def test_progress_may_return_to_the_start_of_its_line_without_styles() -> None:
     "text",
     [
         "![x](http://e.example/b.png)", "[click](http://e.example)", "\\[a](b)", "<img src=x>", "&lt;b>", "a | b",
-        "`code`", "**loud**", "~~gone~~", "[a][b] [b]: http://e.example", ".5 [.4, .6] ~/x",
+        "`code`", "**loud**", "~~gone~~", "__init__.py (4)", "_x_ a_b_ (_c_)._d_ e__f",
+        "[a][b] [b]: http://e.example", ".5 [.4, .6] ~/x",
     ],
 )  # fmt: skip
 def test_markdown_shows_the_text_itself(text: str) -> None:
     renderer = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     shown = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert renderer.render(f"x {markdown_text(text)}") == f"<p>x {shown}</p>\n"
+
+
+def test_name_of_a_metric_stays_readable_in_markdown() -> None:
+    assert markdown_text("context_ndcg of top_k=3") == "context_ndcg of top_k=3"
+
+
+@given(st.text("_a. (é1", max_size=12))
+@example("_a_")
+def test_underscores_are_no_markup(text: str) -> None:
+    assert MarkdownIt("commonmark").render(f"({markdown_text(text)})") == f"<p>({' '.join(text.split())})</p>\n"
 
 
 def test_mention_of_an_account_is_none() -> None:

@@ -11,8 +11,11 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u20
 
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
-_MARKUP = re.compile(r"[\\`*]|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
-"""Markdown characters that start images, links, code, emphasis or strikethrough; not the brackets of ``[.5, .6]``."""
+_MARKUP = re.compile(r"[\\`*]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
+"""Markdown characters that start images, links, code, emphasis or strikethrough.
+
+Not the brackets of ``[.5, .6]``, nor a single ``_`` within a word.
+"""
 
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 
