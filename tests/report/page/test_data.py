@@ -10,6 +10,7 @@ import pytest
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.document import Table
+from ragsweep.report.naming import short
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import (
     UNSET,
@@ -17,6 +18,7 @@ from ragsweep.report.page.effect_charts import (
     ParameterMeans,
     _heights,
     curve_of_best,
+    effect,
     effects,
     swept_within,
 )
@@ -136,6 +138,15 @@ def _shaken(result: Result, seed: int) -> Result:
     scores = [one + more for one, more in zip(result.questions["ndcg"], noise, strict=True)]
     return changed(result, questions=changed_table(result, {"ndcg": scores}),
                    metrics={**result.summaries.metrics, "ndcg": summarised("ndcg", scores)})  # fmt: skip
+
+
+def test_long_values_of_the_same_short_form_have_their_own_rows() -> None:
+    start, end = "You are a careful assistant. Answer ", " and cite the passages. Always give an answer."
+    prompts = [f"{start}{how}{end}" for how in ("briefly in English", "at length in French")]
+    assert short(prompts[0]) == short(prompts[1])
+    ranked = [_shaken(config(n / 5, 1, prompt=value), n) for n, value in enumerate([*prompts, "none"])]
+    figure = effect(curve(source(ranked), "prompt"), "ndcg", "")
+    assert sorted(figure["data"][0]["y"]) == [f"{short(prompts[0])} (1)", f"{short(prompts[0])} (2)", "none"]
 
 
 def test_a_number_that_is_not_crossed_with_the_rest_has_no_curve() -> None:

@@ -22,6 +22,7 @@ from ragsweep.report.page.figures import (
     Figure,
     as_list,
     axis_type,
+    categories,
     finite,
     interval_bars,
     is_known,
@@ -141,7 +142,7 @@ def slices(results: Sequence[Result], label: str, metric: str) -> Figure:
     turned = results[0].summaries.metrics[metric].higher_is_better is False
     trace = {
         "type": "heatmap",
-        "x": [f"{literal(short(value))}<br>n = {sizes[value]:,}" for value in values],
+        "x": [f"{name}<br>n = {sizes[value]:,}" for name, value in zip(categories(values), values, strict=True)],
         "y": [literal(short(one.name)) for one in results],
         "z": [[finite(one.value) if one else None for one in row] for row in found],
         "text": [

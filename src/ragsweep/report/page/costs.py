@@ -7,7 +7,7 @@ from typing import Any
 
 from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Block, Charts
-from ragsweep.report.naming import read_numbers, short, short_keys, varying_keys
+from ragsweep.report.naming import read_numbers, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
 from ragsweep.report.page.effect_charts import groups_over
 from ragsweep.report.page.figures import (
@@ -17,6 +17,7 @@ from ragsweep.report.page.figures import (
     Figure,
     as_list,
     axis_type,
+    categories,
     interval_bars,
     lines,
     literal,
@@ -148,7 +149,7 @@ def _total(amounts: Iterator[float]) -> float:
 def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
     """Draw panels below each other on one x axis: lines if ``values`` are numbers, else labelled points."""
     numbers = read_numbers(values)
-    x: list[Any] = [literal(short(value)) for value in values] if numbers is None else [*numbers]
+    x: list[Any] = categories(values) if numbers is None else [*numbers]
     axis: Figure = (
         {"tickvals": x, **axis_type(numbers)} if numbers else {"type": "category", "range": [-0.5, len(x) - 0.5]}
     )

@@ -26,6 +26,7 @@ from ragsweep.report.page.figures import (
     Figure,
     as_list,
     axis_type,
+    categories,
     is_known,
     lines,
     literal,
@@ -188,7 +189,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
         trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
         trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
         return {"data": [trace], "layout": layout}
-    x: list[Any] = [literal(short(value)) for value in found.values] if found.numbers is None else [*found.numbers]
+    x: list[Any] = categories(found.values) if found.numbers is None else [*found.numbers]
     colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
     hover = []
     for n, value in enumerate(found.values):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.results import Result, Summary
+from ragsweep.report.naming import short
 
 Figure = dict[str, Any]
 
@@ -24,6 +25,13 @@ WIDE = 20
 def literal(text: str) -> str:
     """Escape a text that plotly would read as markup."""
     return html.escape(text, quote=False)
+
+
+def categories(values: Sequence[str]) -> list[str]:
+    """Shorten and escape the values of an axis; those of equal short form are numbered, to be separate categories."""
+    names = [short(value) for value in values]
+    numbers = (f" ({names[:n].count(name) + 1})" if names.count(name) > 1 else "" for n, name in enumerate(names))
+    return [literal(f"{name}{number}") for name, number in zip(names, numbers, strict=True)]
 
 
 def lines(*texts: str) -> str:
