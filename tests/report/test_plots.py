@@ -12,6 +12,7 @@ from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report import plots
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.risk_coverage import CoveragePoint
 from support.results import METRIC, changed, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)
@@ -139,3 +140,9 @@ def test_differences_of_an_amount_are_drawn_as_ratios(drawn: list[matplotlib.fig
     assert axes.xaxis.get_inverted()
     assert [text.get_text().partition(" [")[0] for text in axes.texts] == ["x 0.63", "x 1.20"]
     assert axes.get_xticks().tolist() == pytest.approx([math.log(float(text[:-1])) for text in texts])
+
+
+def test_dollar_signs_of_a_prompt_are_no_formula_in_the_legend() -> None:
+    half = [CoveragePoint(math.inf, 0, 0.0, math.nan, 0.1, 0.0), CoveragePoint(0.5, 3, 0.6, 0.5, 0.4, 0.0)]
+    picture = plots.abstention({"#1 prompt=$\\foo$": half})
+    assert ">#1 prompt=$\\foo$: .40</text>" in picture.svg.decode()

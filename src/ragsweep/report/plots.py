@@ -115,7 +115,7 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
         points = curves[name]
         coverage = [point.coverage for point in points]
         answered.step(coverage[1:], [point.score_answered for point in points[1:]], color=colour, where="pre")
-        label = f"{_label(name)}: {number(best(points).score)}"
+        label = _literal(f"{_label(name)}: {number(best(points).score)}")
         all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=label)
         all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
     for axes, title in ((answered, "of answered questions"), (all_questions, "of all questions, refusals included")):
@@ -168,7 +168,8 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
         places, texts = _ratio_ticks(*axes.get_xlim())
         axes.set_xticks(places, texts)
     axes.xaxis.set_inverted(not rising)
-    axes.set_xlabel(f"{what} over {len(verdict.matrix.questions):,} questions{unit}; right is better", fontsize=8)
+    about = f"{what} over {len(verdict.matrix.questions):,} questions{unit}; right is better"
+    axes.set_xlabel(_literal(about), fontsize=8)
     _style(axes, "top", "right", "left")
     more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
     figure.supxlabel(
