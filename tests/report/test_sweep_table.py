@@ -61,6 +61,8 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     (line,) = narrow.omissions("abc")
     assert line == f"... {len(narrow.left_out)} more judged metrics: ragsweep show abc#{narrow.rows[0][0]}"
     assert not sweep_table(results, shown, compared(RESULTS[:2]), width=400).left_out
+    (baseline,) = SweepTable([">#"], [["prod"]], 0, ("faithful_1",)).omissions("abc")
+    assert baseline == "... 1 more judged metric: ragsweep show prod"
 
 
 def test_baseline_and_choice_have_a_row_and_a_mark() -> None:

@@ -42,8 +42,9 @@ class SweepTable(NamedTuple):
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:
-            first = self.rows[0][0]
-            yield f"... {counted(len(self.left_out), 'more judged metric')}: ragsweep show {sweep}#{first}"
+            first = self.rows[0][0]  # a number, or the name or id of a recorded baseline
+            shown = f"{sweep}#{first}" if first.isdigit() else first
+            yield f"... {counted(len(self.left_out), 'more judged metric')}: ragsweep show {shown}"
 
 
 class Column(NamedTuple):
