@@ -15,8 +15,12 @@ from ragsweep.parts.judges import NoJudge
 from ragsweep.parts.metrics import (
     AnswerFate,
     AnswerLength,
+    CitationRecall,
+    CitationsCorrect,
     ContextNdcg,
     ExactMatch,
+    GroundingLexical,
+    GroundingRougeL,
     RagasFaithfulness,
     SuccessRate,
     TokenF1,
@@ -87,10 +91,13 @@ def test_solved_is_of_the_objective_or_named_metric(objective: object, success: 
     assert found == {"metric": metric, "threshold": success.get("threshold", 0.5), "unanswerable": None}
 
 
-def test_metric_that_is_judged_by_the_context_does_not_define_solved_by_default() -> None:
-    faithfulness = RagasFaithfulness(NoJudge())
-    assert "contexts" in faithfulness.uses
-    assert resolve_success({"objective": faithfulness.name}, metrics(faithfulness))["metric"] == "success_rate"
+@pytest.mark.parametrize(
+    "metric",
+    [RagasFaithfulness(NoJudge()), GroundingLexical(), GroundingRougeL(), CitationsCorrect(), CitationRecall()],
+)
+def test_metric_that_reads_the_context_does_not_define_solved_by_default(metric: Any) -> None:
+    assert "contexts" in metric.uses
+    assert resolve_success({"objective": metric.name}, metrics(metric))["metric"] == "success_rate"
 
 
 @pytest.mark.parametrize(

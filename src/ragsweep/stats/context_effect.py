@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.results import Result, objectives
-from ragsweep.core.types import JudgedMetric, Metric
+from ragsweep.core.types import Metric
 from ragsweep.stats.inference.matrix import WEIGHT
 
 HELPED, HURT, KNOWN, NEVER, ABSTAINED = "helped", "hurt", "known already", "never solved", "abstained"
@@ -81,7 +81,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
     """Return the settings under the key ``success`` of a config: metric, threshold and ``unanswerable``, with defaults.
 
     ``metrics`` has the config's metrics by name. The default metric is the first objective, if it has a direction and
-    no unit, none of the requirements in ``WITHOUT_CONTEXT``, and no judge that reads the context; else ``METRIC``.
+    no unit, none of the requirements in ``WITHOUT_CONTEXT``, and does not read the context; else ``METRIC``.
 
     Raises:
         ConfigError: A key is unknown, the threshold is not a finite number, the metric is not a name or has no
@@ -103,7 +103,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
             objective.unit
             or objective.higher_is_better is None
             or WITHOUT_CONTEXT & set(objective.needs)
-            or (isinstance(objective, JudgedMetric) and "contexts" in objective.uses)
+            or "contexts" in getattr(objective, "uses", ())
         )
         return {"metric": objective.name if objective and usable else METRIC, **known}
     if name not in metrics and any("answer" in metric.needs for metric in metrics.values()):

@@ -27,6 +27,8 @@ from ragsweep.parts.sentences import LIBRARY, sentences
 class SupportMetric(AnswerMetric):
     """A metric that compares an answer's text with passages; conversational questions and refusals are not scored."""
 
+    uses = ("answer", "contexts")
+
     def _skip_reason(self, question: Question) -> str:
         return "" if question.needs_retrieval else CONVERSATIONAL
 
