@@ -96,7 +96,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         ):
             sweep("judge.labels=stars.jsonl")
         assert not server.log
-        assert re.search(r"against #2 model=b: shown worse #1 model=a -\.\d+ \[", printed(sweep))
+        assert re.search(r"against #2 model=b: shown worse #1 model=a \+\.\d+ \[", printed(sweep))
         asked, ledger = len(server.log), Ledger(tmp_path / ".ragsweep")
         runs = [f"{record.job + 1}" * 32 for record in ledger.records(ledger.sweeps()[0].id)]
         for run, record in zip(runs, ledger.records(ledger.sweeps()[0].id), strict=True):
