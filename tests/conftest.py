@@ -5,6 +5,7 @@ import importlib.metadata
 import logging
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -62,8 +63,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Drop log handlers that Hydra left, because their streams are closed when ragas logs at the end of the process."""
-    logging.getLogger().handlers.clear()
+    """Close log handlers that Hydra left: ragas logs at the end of the process, when their streams are closed."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+        with suppress(ValueError):  # the stream may be closed
+            handler.close()
 
 
 @pytest.fixture(autouse=True)
