@@ -233,7 +233,7 @@ class Evaluator:
         return Rankings(positions, scores, found.chunks)
 
     def _covered(self, experiment: Experiment) -> tuple[ChunkNames, Coverage]:
-        """Return the chunks' names and covered evidence; equal chunks, golden sets and thresholds share them."""
+        """Return the names of the chunks, and the evidence that they cover; configs with equal inputs share both."""
         golden = experiment.dataset.golden
         key = (experiment.graph.chunks.address, golden.digest, experiment.threshold)
         if key not in self._coverage:
@@ -262,7 +262,7 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the bytes and build seconds (in this or an earlier run) of each index, by "index/LEG", or NaN."""
+        """Return the size of each index in bytes and its build time in seconds, by "index/LEG"; NaN where unknown."""
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":
