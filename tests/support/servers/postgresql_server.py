@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ def binaries() -> Path | None:
 
 def call(*command: str) -> str:
     """Call a program of the server; it refuses to run as root, and is then run as the user postgres."""
-    other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    done = subprocess.run([*other, *command], capture_output=True, text=True, check=False, cwd="/", timeout=120)
+    other: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", timeout=120, **other)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
