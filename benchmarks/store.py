@@ -1,4 +1,4 @@
-"""Measure what keeping and recalling stage results costs.
+"""Measure the cost of storing stage results and of reading them again.
 
     python benchmarks/store.py [FOLDER]
 

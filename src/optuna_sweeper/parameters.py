@@ -62,7 +62,7 @@ class Numeric:
         return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List values whose configs must all be composable: both ends of the range, as typed (one value if equal)."""
+        """List both ends of the range, as typed (one value if they are equal), to check that their configs compose."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
@@ -124,7 +124,7 @@ class Parameter:
 
 
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
-    """Parse one override. Raises HydraException, whose message begins with ``where``, for unreadable text."""
+    """Parse one override. Raises HydraException, whose message begins with ``where``, for invalid syntax."""
     try:
         return OverridesParser.create(loader).parse_overrides([line])[0]  # unlike parse_override, sets the loader
     except HydraException as fault:

@@ -187,5 +187,5 @@ def _one_sentence(url: str) -> Iterator[None]:
             f"{WHERE}: not the URL of a database ({type(fault).__name__}); write"
             " sqlite:///FILE or postgresql://USER@HOST/DATABASE"
         ) from None
-    except RuntimeError as fault:  # raised by Optuna for a database of another version
+    except RuntimeError as fault:  # raised by Optuna if another version wrote the database
         raise HydraException(f"{WHERE}={url.rpartition('@')[2]}: {' '.join(str(fault).split())}") from None

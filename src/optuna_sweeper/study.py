@@ -52,10 +52,10 @@ class StudyPlan:
 
     name: str
     directions: tuple[str, ...]
-    subject: str  # identifies what is measured: a study is continued only with the same subject
+    subject: str  # identifies what is measured: a study is resumed only with the same subject
     sampler: Mapping[str, Any]
     n_trials: int
-    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides, and Optuna's values
+    first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides and Optuna's values
     has_zero: bool = False  # whether first[0] is trial 0, which is only tried in a new study
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config

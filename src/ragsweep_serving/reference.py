@@ -33,7 +33,7 @@ Column = list[Any]
 class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
-    ``numbers`` has ``results`` (chunks in the context; NaN without a search), ``unknown`` (the share of a question's
+    ``numbers`` has ``results`` (chunks in the context; NaN if not searched), ``unknown`` (the share of a question's
     content words that the corpus lacks) and, as far as measured, ``abstained``, ``failed``, ``tokens``, ``money`` and,
     for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
@@ -72,7 +72,7 @@ def read_words(folder: Path) -> frozenset[str]:
 
 
 def unknown_share(question: str, known: frozenset[str]) -> float:
-    """Return the share of a question's content words that are not in the corpus; NaN without content words."""
+    """Return the share of a question's content words that are not in the corpus; NaN if there are no content words."""
     said = content_words(question)
     return len(said - known) / len(said) if said else math.nan
 
@@ -125,7 +125,7 @@ def write_reference(
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return, by ranking step, the top score of each question and its gap to the second score; NaN without results."""
+    """Return, by ranking step, the top score of each question and its gap to the second score; NaN if none."""
     texts = columns.get("query", columns["question"])
     searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}

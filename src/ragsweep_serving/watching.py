@@ -246,7 +246,7 @@ def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: in
 
 
 def _quantile(sample: ClusteredSample, share: float) -> float:
-    """Return a quantile of a sample as an evaluation does, weighted only if the weights vary; NaN without values."""
+    """Return a quantile of a sample as an evaluation does, weighted only if the weights vary; NaN if empty."""
     if not len(sample.values):
         return math.nan
     weights = varying(sample.weights)

@@ -61,7 +61,7 @@ def test_stages_are_listed_with_their_sums(place: StorePlace, call: Call) -> Non
     assert lines["all"][1] == "4"
     assert lines["all"][3] == "8.0 s"
     assert lines["pieces of interrupted computations"][1] == "1"
-    assert re.search(r"disk +the store takes .* · .* of .* free", out)
+    assert re.search(r"disk +the store uses .* · .* of .* free", out)
     assert call("list")[1].splitlines()[0] == out.splitlines()[0]
 
 

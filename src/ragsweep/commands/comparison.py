@@ -21,7 +21,7 @@ _OPPOSITE = "the ratio for a typical question contradicts the change in the mean
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs of a sweep that contains both runs, with its declared baseline; None without such a sweep.
+    """Return the configs of a sweep that contains both runs, with its declared baseline; None if there is none.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Trials that violate a
     constraint of the search, which the sweep excludes, are left out unless they are one of the runs.

@@ -93,7 +93,7 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
 
 
 def _named(names: Mapping[str, str], target: str) -> str:
-    """Join the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``; "" without names."""
+    """Join the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``; "" if there are no names."""
     places = [(name, one.partition("#")) for name, one in names.items()]
     return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
 

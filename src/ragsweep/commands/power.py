@@ -115,7 +115,7 @@ def _is_repeat(first: Result, second: Result) -> bool:
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
-    """Read the results of the sweep to which all runs belong, except excluded configs; [] without such a sweep."""
+    """Read the results of the sweep to which all runs belong, except excluded configs; [] if there is none."""
     sweep, *others = {run.sweep for run in runs}
     if others or sweep is None:
         return []

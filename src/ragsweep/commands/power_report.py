@@ -35,8 +35,8 @@ def power_document(
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
     before it. ``siblings`` maps each metric to the number of configs that the runs' common sweep compares by it; the
-    number is 0 without such a sweep, or with ``--configs``. ``configs`` is the number of configs that are compared with
-    one reference.
+    number is 0 if there is no such sweep or ``--configs`` is given. ``configs`` is the number of configs that are
+    compared with one reference.
     """
     result = runs[0].result
     named = " and ".join(map(str, runs))

@@ -183,7 +183,7 @@ def _notes(listing: Listing) -> Iterator[Statement]:
 def _disk(place: StorePlace, found: Contents) -> Statement:
     disk = shutil.disk_usage(place.folder)
     unused = f", {spelled(found.unused)} of it unused inside store.db" if found.unused >= 1e6 else ""
-    text = f"the store takes {spelled(found.bytes)}{unused} · {spelled(disk.free)} of {spelled(disk.total)} free"
+    text = f"the store uses {spelled(found.bytes)}{unused} · {spelled(disk.free)} of {spelled(disk.total)} free"
     return Statement("disk", text, {"bytes": found.bytes, "unused": found.unused, "free": disk.free})
 
 

@@ -97,7 +97,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The reference answers or, without any, the keywords joined to a single answer; empty without both."""
+        """The reference answers, else the keywords joined into a single answer; empty if there are neither."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -296,12 +296,12 @@ class EvaluationView:
     context_evidence_tokens: NDArray[np.int64]  # (questions, top_k): how many of these tokens are in evidence
     latency: Mapping[str, NDArray[np.float64]]  # stage -> seconds of each question, NaN if not probed
     approximate: Mapping[str, IndexComparison]  # by leg; only legs with an approximate index
-    context_length: NDArray[np.int64] | None = None  # (questions,), in chunks; None without a token budget
+    context_length: NDArray[np.int64] | None = None  # (questions,), in chunks; None if there is no token budget
     answers: Answers | None = None  # None if the config has no generator and no system that answers
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
-    routes: Sequence[Route] | None = None  # one per question; None without a router
+    routes: Sequence[Route] | None = None  # one per question; None if there is no router
     chunks: Chunks | None = None  # the chunking that was searched, with its corpus
-    queries: Sequence[Answer] | None = None  # one per question: the written query; None without a query writer
+    queries: Sequence[Answer] | None = None  # one per question: the written query; None if there is no query writer
     output: OutputReader | None = None  # reads answers for the metrics of a task
 
     @property

@@ -24,7 +24,7 @@ class RagsweepError(Exception):
 
 
 class InputError(RagsweepError):
-    """A file or its content is not usable."""
+    """A file or its content is unusable."""
 
 
 class ConfigError(RagsweepError):
@@ -32,7 +32,7 @@ class ConfigError(RagsweepError):
 
 
 class TrackingError(RagsweepError):
-    """The tracking destination is not usable."""
+    """The tracking destination is unusable."""
 
 
 def describe_fault(fault: BaseException) -> str:

@@ -150,7 +150,8 @@ class Node:
     the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
     call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
     from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
-    are known only when this node is computed. Its last argument reads other inputs that need not be computed.
+    are known only when this node is computed. Its last argument (see `ReadKnown`) reads rows of other nodes that
+    need not be computed.
     """
 
     stage: str

@@ -89,9 +89,9 @@ class Metric(HasTraits, Protocol):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The lowest and the highest value that any question can have; None where the values are unbounded.
+        """The lowest and the highest possible score of a question; None on a side that is unbounded.
 
-        They also bound the unknown value of a question whose measurement failed.
+        They also bound the unknown score of a question whose measurement failed.
         """
 
     @property

@@ -74,10 +74,10 @@ class EvidenceRanks:
     held: Doubles  # 1 if one chunk covers the piece, else the largest share of it in a chunk, to 3 decimals
     legs: Mapping[str, Numbers]  # in each leg of a hybrid, by name
     exact: Mapping[str, Numbers]  # by exact search, for each leg with an approximate index
-    first: Numbers | None  # before reranking, after fusion; None without a reranker
+    first: Numbers | None  # before reranking, after fusion; None if there is no reranker
     ranked: Numbers  # in the final ranking
-    context: Numbers | None  # 1: in the context; None without a token budget
-    top: Doubles | None  # (questions,): score of the first chunk, NaN without evidence; None without a reranker
+    context: Numbers | None  # 1: in the context; None if there is no token budget
+    top: Doubles | None  # (questions,): score of the first chunk, NaN if no evidence; None if there is no reranker
     scores: Mapping[str, Mapping[str, Doubles]]
     """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
 
@@ -156,7 +156,7 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
 
     @property
     def rows(self) -> int:
-        """The number of questions; 0 without columns."""
+        """The number of questions; 0 if there are no columns."""
         return len(next(iter(self.columns.values()), ()))
 
     @property

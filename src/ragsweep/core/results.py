@@ -72,7 +72,7 @@ class TargetResult:
     sure: bool = True
     action: str = ""
     ideal: float | None = None
-    ideal_met: bool | None = None  # None without an ideal
+    ideal_met: bool | None = None  # None if there is no ideal
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Run:
     config: Mapping[str, Any]  # composed and resolved, secrets masked
     parameters: Mapping[str, str]  # the same, flattened to overrides
     dataset: DatasetFacts
-    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds and further counts
+    stages: Mapping[str, Mapping[str, float]]  # stage -> executed, recalled, seconds and other counts
     indexes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # index -> seconds to build, bytes
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
@@ -123,7 +123,7 @@ class Run:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
-    """This mapping is empty without a race; otherwise, "asked" is the number of evaluated questions and "of" is the
+    """This mapping is empty outside a race; otherwise, "asked" is the number of evaluated questions and "of" is the
     number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped it,
     and "ahead" is the least lead of the best config over this config (NaN if the rule gives none)."""
 
@@ -139,7 +139,7 @@ class Summaries:
 
     metrics: Mapping[str, Summary]
     groups: Mapping[str, Mapping[str, Mapping[str, Summary]]]  # label -> its value -> metric
-    first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty without a reranker
+    first_stage: Mapping[str, Summary] = field(default_factory=dict)  # before reranking; empty if there is no reranker
     reranking: Mapping[str, float] = field(default_factory=dict)  # see ``evaluation.scoring.compare``
     targets: tuple[TargetResult, ...] = ()
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Failure:
 
 
 class HumanLabel(NamedTuple):
-    """A person's score of one answer: on the metric's scale, or 1 for a right and 0 for a wrong answer.
+    """A person's score of one answer: on the metric's scale, or 1 for a right answer and 0 for a wrong one.
 
     ``run`` (an MLflow run id, a prefix of such an id, or the name of a config) and ``answer`` (the text of the answer)
     identify the labelled answer; each is "" if the file of labels does not give it.

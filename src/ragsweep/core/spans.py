@@ -77,7 +77,7 @@ def windows(length: int, size: int, stride: int) -> list[Piece]:
 
     Each window starts ``stride`` units after the previous window. For a ``length`` of 0, the only window is (0, 0).
     """
-    # The first window that reaches the end is the last: any further window would lie inside it.
+    # The first window that reaches the end is the last: any later window would lie inside it.
     starts = range(0, max(length - size + stride, 1), stride)
     return [(start, min(start + size, length)) for start in starts]
 

@@ -33,7 +33,7 @@ class ApproximateLeg(NamedTuple):
 
     found: Node
     exact: Node
-    kept: Node  # the exact ranking without excluded documents and low scores: the leg's own with an exact index
+    kept: Node  # ``exact`` without excluded documents and low scores, as an exact index would give it
 
 
 class PaidStage(NamedTuple):
@@ -61,7 +61,7 @@ class ConfigGraph:
     counts: Node  # token counts of the chunks
     embeddings: tuple[Node, ...]  # of the searched chunks; one per embedder
     first_stage: Node  # after fusion, before reranking
-    candidates: int  # the number of reranked candidates; 0 without a reranker
+    candidates: int  # the number of reranked candidates; 0 if there is no reranker
     reranked: Node  # the final ranking of searched chunks
     ranking: Node  # the final ranking of chunks of the context; the same node unless chunks are nested
     context: Node
@@ -72,7 +72,7 @@ class ConfigGraph:
     verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None if the golden set decides which questions need the corpus
-    query: Node | None = None  # queries of questions with a history; None without a query writer
+    query: Node | None = None  # queries of questions with a history; None if there is no query writer
     paid_stages: tuple[PaidStage, ...] = ()
     repetitions: tuple[Repetition, ...] = ()  # beyond the first answer
 
@@ -91,7 +91,7 @@ class ConfigGraph:
 
     @property
     def budget(self) -> int | None:
-        """The maximum number of tokens in the context; None without a limit."""
+        """The maximum number of tokens in the context; None if there is no limit."""
         budget: int | None = self.context.spec.parameters.get("budget")
         return budget
 

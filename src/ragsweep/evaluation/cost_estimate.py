@@ -69,7 +69,7 @@ class _Estimator:
         return Charge(rows * one.calls, tokens, money, estimated, *most)
 
     def _measured(self, stage: PaidStage) -> CostEstimate | None:
-        """Return the mean usage of a node's stored rows or, if it has none, of similar rows; None without any rows.
+        """Return the mean usage of a node's stored rows, else of similar rows; None if there are no such rows either.
 
         Similar rows belong to other nodes with the same stage, class of part and model.
         """

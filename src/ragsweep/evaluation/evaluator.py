@@ -187,7 +187,7 @@ class Evaluator:
     def _reranked(
         self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures
     ) -> dict[str, Any]:
-        """Return the scores before reranking, and the effect of reranking; empty without a reranker."""
+        """Return the scores before reranking, and the effect of reranking; empty if there is no reranker."""
         graph = experiment.graph
         if not graph.candidates:
             return {}

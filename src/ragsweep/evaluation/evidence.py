@@ -77,7 +77,7 @@ class Coverage:
         """Return, for each marked pair, the rank, from 1, of its chunk for its question (marked pairs,); 0 if unranked.
 
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
-        if the rankings are of another chunking (checked only if both addresses are known).
+        if the rankings are of a different chunking (checked only if both addresses are known).
         """
         assert len(rankings.positions) == len(self.questions), "rankings must have one row per question"
         addresses = {self.chunks.address, rankings.chunks} - {""}

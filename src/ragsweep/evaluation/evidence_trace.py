@@ -22,10 +22,10 @@ DIGITS = 6
 class TracedStages:
     """The rankings that precede a config's final ranking, with one row per question, and the config's token budget."""
 
-    legs: Mapping[str, Rankings]  # by leg of a hybrid retriever; empty without one
+    legs: Mapping[str, Rankings]  # by leg; empty unless the retriever is a hybrid
     exact: Mapping[str, Rankings]  # of legs with an approximate index: their rankings with an exact index instead
-    first_stage: Rankings | None  # before reranking; None without a reranker
-    budget: int | None  # maximum number of tokens in the context; None without a limit
+    first_stage: Rankings | None  # before reranking; None if there is no reranker
+    budget: int | None  # maximum number of tokens in the context; None if there is no limit
 
 
 def trace_evidence(

@@ -125,7 +125,7 @@ class Answering:
 
     @cached_property
     def generate(self) -> Node | None:
-        """The node of the generator's answers, keyed by the hash of the request; None without a generator."""
+        """The node of the generator's answers, keyed by the hash of the request; None if there is no generator."""
         if self.generator is None:
             return None
         part, contents, spec = self.generator.value, self.contents, self.generator.spec
@@ -166,7 +166,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions of the answers, with the verdicts on these answers; empty without repetitions."""
+        """Build the repetitions of the answers, with the verdicts on these answers; empty if there are none."""
         part = self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return ()

@@ -48,7 +48,7 @@ class QuestionTable:
     """The questions of one golden set as columns; each column is computed when it is first read."""
 
     questions: Sequence[Question]
-    routed: bytes = b""  # one byte per question, 1 if the router chose to search, else 0; empty without a router
+    routed: bytes = b""  # one byte per question, 1 if the router chose to search, else 0; empty if there is no router
     written: str = ""  # a JSON list of all search texts; empty if no queries were written
 
     @cached_property

@@ -33,7 +33,7 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
     """Read the questions of a golden file, except rejected ones, and add errors to the faults.
 
-    A question that states another version of the corpus than ``corpus_version`` is a fault. The questions of faulty
+    A question that states a corpus version other than ``corpus_version`` is a fault. The questions of faulty
     lines are returned, too, so check the faults before using the result.
     """
     unique, questions, rejected = UniqueIds("question"), [], 0
@@ -96,7 +96,7 @@ def read_question(row: Row) -> Question:
 def read_weight(row: Row) -> float | None:
     """Return the weight of the question in a row, None if it has none.
 
-    A weight of another type, and one that is not above 0, are faults; the returned weight is then at most 0, or NaN.
+    A weight that is not a number, or is not above 0, is a fault; the returned weight is then at most 0, or NaN.
     """
     weight = row.number("weight", math.nan)
     if weight <= 0:

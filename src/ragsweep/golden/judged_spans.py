@@ -80,7 +80,7 @@ def first_rank(found: Sequence[DocumentSpan], label: JudgedSpan) -> int:
 
 
 def ndcg(found: Sequence[DocumentSpan], labels: Sequence[JudgedSpan], depth: int) -> float:
-    """Return the nDCG at ``depth`` of the chunks ``found``; 0 without relevant labels.
+    """Return the nDCG at ``depth`` of the chunks ``found``; 0 if there are no relevant labels.
 
     Relevant labels that are first covered at the same rank are credited at successive ranks, highest grade first.
     """

@@ -26,12 +26,12 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Return rankings like ``arrange``, from positions that ascend in every row except for padding (anywhere)."""
+    """Do the same as ``arrange`` for positions that ascend in every row; padding may be anywhere in the row."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)
     width = order.shape[1]
-    order += np.arange(len(order))[:, None] * kept.shape[1]  # flat indices: faster to look up
+    order += np.arange(len(order))[:, None] * kept.shape[1]  # flat indices are faster to look up
     if width == depth:
         return Rankings(positions.ravel()[order].astype(np.int32, copy=False), kept.ravel()[order])
     result = empty_rankings(len(order), depth)

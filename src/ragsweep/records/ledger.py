@@ -107,7 +107,7 @@ class Ledger:
         self._update_sweep(sweep, status=status)
 
     def set_jobs(self, sweep: str, names: Sequence[str]) -> None:
-        """Set the names of a search's jobs; a search that is continued may have more jobs than before."""
+        """Set the names of a search's jobs; a resumed search may have more jobs than before."""
         self._update_sweep(sweep, jobs=json.dumps([[]] * len(names)), names=json.dumps(list(names)))
 
     def set_parent(self, sweep: str, parent: str) -> None:

@@ -27,7 +27,7 @@ class Sweep:
 
     id: str
     name: str
-    parent: str  # the id of the MLflow run that is the parent of the jobs' runs; "" without tracking
+    parent: str  # the id of the MLflow run that is the parent of the jobs' runs; "" if they have none
     jobs: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
     tracker: str = ""  # identity of the tracker
@@ -121,7 +121,7 @@ def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str 
     """Write the holdout questions of a result's golden set and, if the result is on the holdout, a use of it.
 
     A sweep counts as one use, and each evaluation of a single config as another. The evaluation of a search's finalists
-    counts as one use, and as a further use each time that it is repeated after more trials.
+    counts as one use, and as another each time that it is repeated after more trials.
     """
     golden = facts.undivided
     if facts.held:

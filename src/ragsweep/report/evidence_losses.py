@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of sentences on changes with a gain, on further changes to a single leg, and on slices."""
+"""Maximum number of sentences on changes with a gain, on other changes to a single leg, and on slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -63,7 +63,7 @@ def funnel_rows(found: Funnel) -> list[list[str]]:
 def funnel_sentences(found: Funnel) -> Iterator[str]:
     """Yield sentences on the effect that a change of one stage would have, and a sentence on phantom hits, if any.
 
-    At most three changes with a gain come first, the largest gain first. At most three further changes from fusion to a
+    At most three changes with a gain come first, the largest gain first. At most three other changes from fusion to a
     single leg follow, with or without a gain. All other changes are omitted. A phantom hit is an irrelevant chunk that
     the reranker puts first with a high score.
     """

@@ -7,7 +7,7 @@ from ragsweep.stats.inference.matrix import ratio_of
 
 NOT_MEASURED = "-"
 ROUNDING = 1e-9
-"""Size below which a difference of two means is only a rounding error."""
+"""Size below which a difference between two means is only a rounding error."""
 
 
 def cell(summary: Summary | None) -> str:
@@ -49,9 +49,9 @@ def signed(value: float, unit: str = "") -> str:
 
 
 def telling(value: float, digits: int) -> int:
-    """Return the smallest number of decimals, at least ``digits``, with which a value is not rounded to 0.
+    """Return the smallest number of decimals, at least ``digits``, at which a value does not round to 0.
 
-    For a value of at most `ROUNDING`, return ``digits``.
+    If the value itself is only a rounding error (see ROUNDING), return ``digits``.
     """
     while value and abs(value) > ROUNDING and round(value, digits) == 0:
         digits += 1

@@ -111,7 +111,7 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 
 def remedies(results: Sequence[Result]) -> Statements:
-    """Return paragraphs on problems of the results or the data, each with its remedy; empty without problems."""
+    """Return paragraphs on problems of the results or the data, each with its remedy; empty if there are none."""
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in results if one.run.state == PARTIAL]
     warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
     texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
@@ -140,7 +140,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements on how many targets the configs meet, and on which they miss; nothing without targets.
+    """Yield statements on how many targets the configs meet, and on which they miss; nothing if there are no targets.
 
     For a single config, each missed or uncertain target has its own statement, with numbers and advice.
     """

@@ -140,7 +140,7 @@ class Terminal:
         return self.console.width if self.bars else _columns() or LOG_WIDTH
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print the cost of this process's calls, and the reasons for failed calls; nothing without calls."""
+        """Print the cost of this process's calls, and the reasons for failed calls; nothing if there are no calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
         for reason, (count, words) in meter.failures.items():

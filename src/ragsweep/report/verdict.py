@@ -77,7 +77,7 @@ def luck(verdict: SweepComparison) -> Iterator[Statement]:
             text = f"The mean of {name(verdict, bias.winner)}, the best of {configs} configs, is {best}, too {end} by"
         end = f"about {lucky}, because it was chosen as the {most}; expect {value} on new questions."
         if verdict.adaptive:
-            end = f"{lucky} at least, because the same questions also guided the search."
+            end = f"at least {lucky}, because the same questions also guided the search."
         yield Statement("", f"{text} {end}", {"optimism": bias.optimism, "expected": bias.crossfitted})
 
 

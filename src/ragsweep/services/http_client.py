@@ -80,7 +80,7 @@ class Service:
             ) from None
 
     def key(self) -> str:
-        """Return the key from the environment, "" without ``key_env``; raise ConfigError if it is not usable."""
+        """Return the key from the environment, "" if ``key_env`` is None; raise ConfigError if the key is unusable."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()

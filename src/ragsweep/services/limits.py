@@ -80,7 +80,7 @@ class RateLimiter:
         self._free = -math.inf
 
     def reserve(self, amount: float, per_minute: float | None, now: float) -> float:
-        """Reserve an amount of calls or tokens, and return the seconds until it may be used; 0 without a rate."""
+        """Reserve an amount of calls or tokens, and return the seconds until it may be used; 0 if there is no rate."""
         if not per_minute:
             return 0.0
         free = max(self._free, now - BURST)

@@ -28,7 +28,7 @@ class Connectable(Protocol):
     """A client of a service that uses the connections, limits and usage meter of a session."""
 
     def connect(self, session: ServiceSession) -> None:
-        """Use this session for all further calls."""
+        """Use this session for all subsequent calls."""
 
 
 @dataclass

@@ -49,7 +49,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 
     Three kinds of tags are treated as plain text: tags in code, tags in a reply that is entirely JSON, and an opening
     tag within a line if no tag closes it. Names in capitals may be in brackets (Mistral's ``[THINK]``); OPENING and
-    CLOSING match further kinds of tags.
+    CLOSING match other kinds of tags.
     """
     if not tags or _is_json(text):
         return Separated(text)
@@ -106,7 +106,7 @@ def _text_of(part: Mapping[str, Any], kind: str) -> str:
 
 
 def is_tag(token: str, tags: Sequence[str] | None) -> bool:
-    """Return whether a special token is a tag or part of a tag, which decoding must not drop; False without tags."""
+    """Return whether a special token, which decoding would otherwise drop, is a tag of thoughts or part of one."""
     tokens = ("<|channel|>", "<|constrain|>", "<|message|>")
     return bool(tags) and (token in tokens or _patterns(tuple(tags or ()))[0].fullmatch(token) is not None)
 

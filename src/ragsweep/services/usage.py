@@ -114,7 +114,7 @@ class UsageMeter:
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Return a text on the usage since ``before``: calls, tokens and, if known, money; "" without calls."""
+        """Return a text on the usage since ``before``: calls, tokens and, if known, money; "" if there are no calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

@@ -161,7 +161,7 @@ def insert_entry(
 
 
 def damaged(fault: Exception) -> bool:
-    """Return whether an error means that the database is damaged or of another version, not busy or unreachable."""
+    """Return whether an error means that the database is damaged or in another format, not busy or unreachable."""
     if isinstance(fault, sqlite3.Error):
         # The SQL is correct: a failed constraint means a bad value, an error outside _PASSING a damaged file.
         return getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF not in _PASSING
@@ -185,7 +185,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables in a new database, or none; raises OtherFormat for a database of another version."""
+    """Create all tables in a new database, or none; raises OtherFormat for a database in another format."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return

@@ -1,4 +1,4 @@
-"""Compute or recall the results of nodes: each distinct node once, and only the missing rows of a rows node."""
+"""Compute or reload the results of nodes: each distinct node once, and only the missing rows of a rows node."""
 
 import math
 from collections import deque
@@ -52,7 +52,7 @@ class Listener:
 
 @dataclass
 class StageWork:
-    """The work on one stage: how often results were computed or recalled, and the computing time without its inputs."""
+    """The work on one stage: how often results were computed or reused, and the computing time without its inputs."""
 
     executed: int = 0
     recalled: int = 0
@@ -60,7 +60,7 @@ class StageWork:
 
 
 class Executor:
-    """Computes the values of nodes, keeps them by address in memory and in the store, if any, and recalls them.
+    """Computes the values of nodes, keeps them by address in memory and in the store, if any, and reuses them.
 
     ``work`` contains the counts and the computing time of each stage except the corpus.
     """

@@ -107,7 +107,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of a timed target: it returns precomputed inputs, but recalls, reports and stores nothing else."""
+    """The context of a timed target: it returns precomputed inputs, and reads, reports and stores nothing else."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work

@@ -2,8 +2,8 @@
 
 Results are immutable objects, named by address, so get, put-if-absent, list and delete suffice for them. All requests
 are made by the library obstore, which reads credentials from the environment. If the object store is unreachable or too
-slow, a warning is given, and no request is made for a minute. Each further failure in succession doubles this pause,
-without another warning.
+slow, a warning is given, and no request is made for a minute. Each successive failure doubles this pause, without
+another warning.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Remote:
         objects: An obstore store.
         url: The store's name in warnings.
         warn: Called, in any thread, with the text of a warning.
-        pause: Seconds without requests after a failure; doubled after each further failure in succession.
+        pause: Seconds without requests after a failure; doubled after each successive failure.
         answer: Timeout in seconds for a response, or for its next part; longer for an upload (see SLOWEST).
     """
 
@@ -180,7 +180,7 @@ class Remote:
         for future in list(self._pending):
             future.result()
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------
 
     def _upload(self, name: str, path: Path) -> bool | None:
         import obstore

@@ -167,12 +167,12 @@ class Computation:
         self._begun = time.perf_counter()
         self._elsewhere = 0.0  # seconds spent in other nodes
         self._kept = 0.0  # seconds up to the last kept rows
-        self._pieces = [0, 0]  # the numbers of computed pieces and of recalled pieces
+        self._pieces = [0, 0]  # the numbers of computed pieces and of pieces read from the store
 
     def seconds(self) -> float:
         """Return the seconds spent in this node without its inputs.
 
-        Each recalled piece counts as much as the mean of the computed pieces.
+        Each piece read from the store counts as much as the mean of the computed pieces.
         """
         made, recalled = self._pieces
         spent = time.perf_counter() - self._begun - self._elsewhere

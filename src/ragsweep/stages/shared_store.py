@@ -145,7 +145,7 @@ class SharedStore(Store):
             self.remote.put_later(f"rows/{node.address}/{_hash(data)}", data)
             yield keys, data
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------
 
     def _fetch_whole(self, node: Node) -> bool:
         """Copy a whole value from the remote half, unless it is absent or damaged; return whether this succeeded."""

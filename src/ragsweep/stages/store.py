@@ -129,7 +129,7 @@ class Store:
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 
     def fetch_rows(self, node: Node) -> None:
-        """Copy the rows of a node from the remote half; do nothing without a remote half, as in this class."""
+        """Copy the rows of a node from the remote half; do nothing if there is no remote half, as in this class."""
 
     # --- existing entries -----------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Store:
                 "UPDATE entries SET used = ? WHERE address = ?", [(now, address) for address in used]
             )
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------
 
     def _pack_rows(self, node: Node, rows: StoredPiece) -> Iterator[tuple[str, bytes]]:
         """Divide rows into segments; yield the digest of each segment's keys, and the segment's bytes."""

@@ -128,7 +128,7 @@ class BetterLeg:
 
 
 class DegradedSlices(NamedTuple):
-    """The slices where a leg alone is notably better than its hybrid: the worst slice, and further significant ones."""
+    """The slices where a leg alone is notably better than its hybrid: the worst slice, and other significant ones."""
 
     config: str
     metric: str

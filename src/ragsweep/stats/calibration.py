@@ -20,7 +20,7 @@ NAN = math.nan
 
 
 class Interval(NamedTuple):
-    """A value and its 95 % interval; NaN without data."""
+    """A value and its 95 % interval; NaN if there are no data."""
 
     value: float = NAN
     low: float = NAN
@@ -70,7 +70,7 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968), in which the cost of a
     disagreement is the distance between the two values or the square of this distance. Values are compared as numbers,
     not as ranks, so scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks.
-    Return NaN without items, or if both raters always give the same single value.
+    Return NaN if there are no items, or if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if not len(first):
@@ -108,7 +108,7 @@ def corrected_share(passed: Share, errors: Confusion) -> Interval:
     The interval includes the uncertainty of the measured errors. The estimate is Rogan and Gladen's (American Journal
     of Epidemiology 107, 1978). The interval is Lang and Reiczigel's (Preventive Veterinary Medicine 113, 2014): the
     delta method on shares with added successes and failures. The estimate and both ends are clipped to [0, 1]. They are
-    NaN without judged items, if humans labelled nothing as right or nothing as wrong, or if the judge was no better
+    NaN if no items were judged, if humans labelled nothing as right or nothing as wrong, or if the judge was no better
     than chance on the labels.
 
     Args:

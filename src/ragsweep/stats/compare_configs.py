@@ -118,11 +118,11 @@ def compare_configs(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep by the first objective, and by further objectives, headline and judged metrics.
+    """Compare the configs of a sweep by the first objective, and by other objectives, headline and judged metrics.
 
     ``baseline`` names the config in production, if one is declared. Without a baseline, differences are from
     ``reference``, which is by default the choice. Configs that a race dropped, that failed, or that have too few scores
-    of the deciding metric (``coverage``) are left out; ``set_aside`` lists further excluded configs, which are not in
+    of the deciding metric (``coverage``) are left out; ``set_aside`` lists other excluded configs, which are not in
     ``results``. Any other metric with too few scores in a compared config is skipped. If the objective is not a mean
     with a direction (a quantile, for example), if it was not measured for every config, or if fewer than two configs
     have enough scores for it, the next comparable metric replaces it.

@@ -22,7 +22,7 @@ from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
 
 FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
-"""The class path, as in configs, of the generator that answers with fields of the case."""
+"""The class path, as in configs, of the generator that returns fields of a case as its answer."""
 
 
 class ExcludedConfig(NamedTuple):
@@ -38,13 +38,13 @@ def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that answer with fields of the case, only for reference; the list is empty if all do so."""
+    """List the configs that are shown only for reference (see ``is_reference``); [] if all configs are."""
     found = [one.name for one in results if is_reference(one)]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
 
 def is_reference(result: Result) -> bool:
-    """Return whether a config answers with fields of the case."""
+    """Return whether a config only returns fields of each case as its answers (see ``FIELD_OF_CASE``)."""
     return (result.run.config.get("llm") or {}).get("_target_") == FIELD_OF_CASE
 
 
@@ -91,7 +91,7 @@ class SweepComparison:
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice
     rises_with: tuple[str, ...] = ()  # keys that lengthen the choice's context, if that lowers no score
-    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by further metric
+    others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by metric, except the deciding one
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
@@ -131,8 +131,8 @@ class SweepComparison:
     def is_better(self) -> bool:
         """Whether the choice is likely better than the declared baseline, and its lead survives rare losses.
 
-        An interval alone is not enough: only the posterior allows for skewed differences. The result is False without a
-        baseline.
+        An interval alone is not enough: only the posterior allows for skewed differences. The result is False if no
+        baseline is declared.
         """
         row, losses = self.choice.row, self.choice.losses
         if self.baseline is None or row is None:

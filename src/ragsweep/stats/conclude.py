@@ -81,7 +81,7 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return the first further metric by which the choice is shown to be worse, and a row; None without such a metric.
+    """Return the first other metric by which the choice is shown to be worse, and a row; None if there is none.
 
     If the choice is the reference, the row is that of the best config that is shown to be better; else it is that of
     the choice itself, which is shown to be worse than the reference. Costs and latencies do not count.
@@ -114,7 +114,7 @@ def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | N
 
 
 def _shown_distractors(results: Sequence[Result]) -> DistractorLoss | None:
-    """Return the effect of distractors on the common success metric; None without one, or if 0 is in the interval."""
+    """Return the effect of distractors on the common success metric; None if unknown, or if its interval contains 0."""
     metrics = {str((result.run.config.get("success") or {}).get("metric", "")) for result in results}
     if len(metrics) != 1:
         return None

@@ -45,7 +45,7 @@ class SweepEvidence(NamedTuple):
 
     by_kind: Mapping[Kind, Sequence[int]] = {}  # rows of the deciding comparison, best first
     over: int | None = None  # the row over which the choice has an unproven lead; None if there is none
-    needed: int | None = None  # None if unknown, or without such a lead
+    needed: int | None = None  # None if unknown, or if there is no such lead
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SweepConclusion:
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:
-        """The comparison that decides: None without ``comparison``, else ``finals`` if present, else ``comparison``."""
+        """The comparison that decides: ``finals`` if present, else ``comparison``; None if ``comparison`` is None."""
         return self.comparison if self.comparison is None or self.finals is None else self.finals
 
     @property

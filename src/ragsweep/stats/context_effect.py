@@ -50,7 +50,7 @@ class ContextEffect:
 
     @property
     def gain(self) -> float:
-        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 without questions."""
+        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 if there are none."""
         signs = {HELPED: 1, HURT: -1}
         total = sum(self.weights.get(name, 1.0) for name in self.kinds)
         return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)

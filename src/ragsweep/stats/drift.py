@@ -121,7 +121,7 @@ def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 
 def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
-    """Bound the difference of two shares by their intervals (after Newcombe, Statistics in Medicine 17, 1998)."""
+    """Bound the difference between two shares, given their intervals (Newcombe, Statistics in Medicine 17, 1998)."""
     one, two = share_interval(now, alpha), share_interval(before, alpha)
     difference = one.estimate - two.estimate
     below = math.hypot(one.estimate - one.low, two.high - two.estimate)

@@ -31,11 +31,11 @@ class Traces:
     top: Doubles  # the score of the first chunk after reranking
     scores: Mapping[str, Mapping[str, Doubles]]  # leg -> metric -> scores; "" is the fused ranking before a reranker
     top_k: int
-    candidates: int  # of the reranker; 0 without one
+    candidates: int  # of the reranker; 0 if there is none
     budgeted: bool  # whether the context has a token budget
 
     def recall(self, found: Flags) -> float:
-        """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN without evidence."""
+        """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN if there are none."""
         number = np.bincount(self.question, minlength=len(self.questions))
         share = np.bincount(self.question, found, len(self.questions)) / np.maximum(number, 1)
         weights = np.where(number > 0, self.weights, 0.0)

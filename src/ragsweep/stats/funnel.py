@@ -64,7 +64,7 @@ class Funnel:
     ``fates`` lists, for each question with evidence, the stage that lost each piece; "" if the piece is in the context.
     ``lost_by`` has the first of these stages per question, or "answer" if all evidence is in the context and the answer
     does not solve the question; "" if nothing was lost. Of the questions with all their evidence in the context,
-    ``solved`` counts those that the answer solves and ``unsolved`` the others; both are 0 without scored answers.
+    ``solved`` counts those that the answer solves and ``unsolved`` the others; both are 0 if no answer is scored.
     """
 
     config: str
@@ -193,7 +193,7 @@ def _changes(traces: Traces) -> Iterator[Counterfactual]:
     yield _change(traces, RERANKING, "perfect", _best_order(traces, seen), context, bound=True)
     more = traces.within(traces.ranked, 2 * traces.top_k)
     if (more & ~now).any():
-        top_k = int(traces.ranked[more].max())  # the further chunks, up to twice ``top_k``, have no evidence
+        top_k = int(traces.ranked[more].max())  # the remaining chunks, up to twice ``top_k``, have no evidence
         after = traces.within(traces.ranked, top_k)
         yield replace(_change(traces, TOP_K, str(top_k), after, now, budgeted), cutoff=top_k)
     yield _change(traces, BUDGET, "none", now, context)

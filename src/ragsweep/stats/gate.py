@@ -271,7 +271,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     """Decide question by question: the check fails if any question is worse by more than the margin.
 
     Otherwise it passes; but it is inconclusive if there are no questions, or if the candidate has no score for the
-    questions in ``missing``. The ``slack`` of the check is the smallest slack of any question, NaN without questions.
+    questions in ``missing``. The ``slack`` of the check is the smallest slack of any question; NaN if there are none.
     """
     baseline, candidate = matrix.scores
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
@@ -296,5 +296,5 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Join the first five names by commas; "..." stands for any further names."""
+    """Join the first five names by commas; "..." stands for the rest."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

@@ -198,7 +198,7 @@ def _draws(questions: int) -> Doubles:
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores by linear interpolation, as numpy does but faster; NaN without scores."""
+    """Return a quantile of sorted scores by linear interpolation, as numpy does but faster; NaN if empty."""
     if not len(ordered):
         return math.nan
     position = (len(ordered) - 1) * share
@@ -253,7 +253,7 @@ def _too_few(count: float, share: float) -> bool:
 
 
 def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
-    """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN without scores.
+    """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN if there are no scores.
 
     The quantile is the smallest score up to which the weights reach the share, without interpolation. The ends are the
     quantiles at the share minus and plus 1.96 standard errors, for the effective number of questions (Woodruff, JASA

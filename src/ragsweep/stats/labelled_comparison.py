@@ -140,7 +140,7 @@ class _CorrectedMetric(NamedTuple):
 def _correct(
     matrix: Matrix, judged: Differences, results: Sequence[Result], labels: SweepLabels
 ) -> _CorrectedMetric | str:
-    """Correct the differences of a metric, or return why they are not corrected; "" without labels."""
+    """Correct the differences of a metric, or return why they are not corrected; "" if there are no labels."""
     people = labels.of(matrix.metric, results)
     if people is None:
         return ""

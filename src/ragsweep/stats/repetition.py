@@ -79,7 +79,7 @@ class _Repetitions(NamedTuple):
 
 
 def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
-    """Split the variance of a config's mean, or of the difference of two; None if nothing is repeated or varies.
+    """Split the variance of a config's mean, or of a difference between two; None if nothing is repeated or varies.
 
     The shares are from the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
     1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster), times

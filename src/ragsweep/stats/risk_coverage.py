@@ -19,7 +19,7 @@ class CoveragePoint(NamedTuple):
     """The result of giving only answers whose support is at least ``threshold``.
 
     ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
-    answers (NaN without any); ``score`` is the mean over all questions, where a refusal counts 1 for an unanswerable
+    answers (NaN if none); ``score`` is the mean over all questions, where a refusal counts 1 for an unanswerable
     question and 0 for any other. ``hallucinated`` is the share of the unanswerable questions that would be answered
     (NaN if there are none).
     """

@@ -46,7 +46,7 @@ class PairVerdict(NamedTuple):
     below .1. "equal": the whole interval is within the margin on both sides of 0. "open": none of these.
 
     ``probability`` is the probability of a better true mean, NaN with too few clusters. ``within`` is, for "equal", the
-    distance of the interval's further end from 0; NaN for other kinds.
+    distance of the interval's farther end from 0; NaN for other kinds.
     """
 
     kind: Kind

@@ -31,7 +31,7 @@ from ragsweep_golden.sets.files import write_rows
 
 PHASES = ("strata", "answerable", "unanswerable", "validation", "entries", "selection")
 MOST_DOCUMENTS = 2  # maximum number of documents that may match a rule-based question (see ``specific``)
-VERSION = "4"  # version of the rules: raise it if a change gives other questions for the same corpus
+VERSION = "4"  # version of the rules: raise it if a change yields different questions for the same corpus
 Row = dict[str, Any]
 Documents = Mapping[str, list[int]]  # language -> indices of documents
 PhaseDone = Callable[[int, list[Row], bool, list[Row]], None]
@@ -132,9 +132,9 @@ def build_set(
 
 
 def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
-    """Return drafts of answerable questions: first those of the model, if there is one, then those of the rules.
+    """Return drafts of answerable questions: first those by the model, if there is one, then those made by rule.
 
-    Drafts of the rules are kept only if they are specific (see ``specific``). Drafts with a question of fewer than
+    Drafts made by rule are kept only if they are specific (see ``specific``). Drafts with a question of fewer than
     SHORTEST_QUESTION or an answer of fewer than SHORTEST_ANSWER characters are dropped. Of drafts with the same
     question, ignoring case, the first is kept.
     """
@@ -170,10 +170,10 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 def ask_unanswerable(
     sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
 ) -> list[Draft]:
-    """Return drafts of unanswerable questions: first those of the model, if there is one, then those of the rules.
+    """Return drafts of unanswerable questions: first those by the model, if there is one, then those made by rule.
 
-    The rules use the drafts in ``made`` that are themselves made by rule. Of drafts with the same question, ignoring
-    case, the first is kept.
+    The latter are made from the drafts in ``made`` that are themselves made by rule. Of drafts with the same question,
+    ignoring case, the first is kept.
     """
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, indices in documents.items():

@@ -77,7 +77,7 @@ def _french_definition(found: Mapping[str, str]) -> str:
     is_name = found["s"][:1].isupper()
     if (is_name and _PERSON.match(found["a"])) or _NAMED_PERSON.match(found["s"]):
         return f"Qui est {found['s']} ?"
-    # a name without an article may be a person
+    # a name without an article may be that of a person
     is_thing = not is_name or _THING.search(found["s"])
     return fill("Qu'est-ce que {} ?" if is_thing else "Que sait-on de {} ?", found["s"])
 

@@ -28,7 +28,7 @@ have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 a file th
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden check``; return the exit status: 0 without faults and unmet quotas, else 1."""
+    """Run ``ragsweep golden check``; return the exit status: 0 if there are no faults or unmet quotas, else 1."""
     _, given = read_inputs(words_parser("check", _ABOUT, "the golden file; corpus=FOLDER or FILE"), arguments)
     file, quotas = given.path, _quotas(given.values)
     corpus, faults = given.corpus, Faults()

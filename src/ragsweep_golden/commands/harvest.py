@@ -103,9 +103,9 @@ def find_question(value: Any) -> str:
 def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Return the questions of a log that are not in a golden set, with counts; questions without words are ignored.
 
-    Questions with the same words are merged. A question of an earlier harvest is known by its id if its text in the set
-    was edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged too, and
-    near-duplicates of questions of the set are dropped.
+    Questions with the same words are merged. A question of an earlier harvest is recognised by its id if its text in
+    the set has been edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged
+    too, and near-duplicates of questions of the set are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
     for question in questions:

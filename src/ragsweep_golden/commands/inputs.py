@@ -149,7 +149,7 @@ class Inputs:
 
     @property
     def embed(self) -> Embed | None:
-        """A function that embeds texts as an array of unit vectors (texts, dimension); None without an embedder.
+        """A function that embeds texts as an array of unit vectors (texts, dimension); None if there is no embedder.
 
         The vector of a blank text is NaN.
         """
@@ -189,9 +189,9 @@ def user_name() -> str:
 
 
 class Model:
-    """The ``llm`` of the config, with any of the prompts of the config; its replies are cached in a folder.
+    """Builds the config's ``llm`` with any prompt of the config, and computes replies, cached in a folder.
 
-    The budget of the config limits its calls.
+    The config's budget limits the calls.
     """
 
     def __init__(self, values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> None:

@@ -40,7 +40,7 @@ class ItemReport(NamedTuple):
 
 
 def items_document(report: ItemReport, target: Path | None) -> Document:
-    """Return the document of an item analysis; ``target`` is the file of the mini set, None without a mini set."""
+    """Return the document of an item analysis; ``target`` is the file of the mini set, None if there is no mini set."""
     configs, questions = counted(len(report.scores), "distinct config"), counted(len(report.texts), "question")
     count = {"configs": len(report.scores), "questions": len(report.texts)}
     none, every = find_unanimous(report.scores)

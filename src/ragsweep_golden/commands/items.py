@@ -77,7 +77,7 @@ def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     first = next(iter(sweeps))
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
-            fact = f"has another golden set, partition or corpus than {first}"
+            fact = f"has a different golden set, partition or corpus from {first}"
             raise InputError(f"{name}: {fact}; use sweeps on the same data")
     pooled = [result for results in sweeps.values() for result in results]
     complete = [result for result in pooled if result.run.state == COMPLETE]

@@ -55,7 +55,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of the sentence in a passage that matches a question best by BM25; None without sentences.
+    """Return the span of the sentence in a passage that matches a question best by BM25; None if there are none.
 
     ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Sentences of fewer than
     FEWEST_WORDS words count only if there are no others. If no sentence matches, the first is returned.
@@ -175,10 +175,10 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 
 
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
-    """Return an anchor (a quote) for the passage at a place, and the anchor's start or None (see ``shortest_anchor``).
+    """Return an anchor (a quote) from the passage ``place``, and the anchor's start or None (see ``shortest_anchor``).
 
     If the passage contains the right answer (``reference``) exactly once, the evidence is that answer. Otherwise, it is
-    the whole passage or, if the passage has more than _LONG words, its best sentence by BM25 for question and answer.
+    the whole passage or, if that has more than _LONG words, its best sentence by BM25 for the question and the answer.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end

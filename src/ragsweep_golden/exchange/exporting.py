@@ -89,7 +89,7 @@ def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     labels = [(context(label, corpus), label["document"]) for label in relevant_evidence(entry)]
     labels = [one for one in labels if one[0]] or labels  # without any text, an import reads the ids alone
     record = {
-        "user_input": entry["question"] or " ",  # an import takes an empty text as no question
+        "user_input": entry["question"] or " ",  # an importer would treat an empty text as a missing question
         "reference": entry.get("reference"),
         "reference_contexts": [text for text, _ in labels if text],
         "reference_context_ids": [document for _, document in labels],

@@ -38,7 +38,7 @@ class Admission(NamedTuple):
 
 TITLES = {
     "without_context": "answered without any context",
-    "without_evidence": "answered from other passages than its evidence",
+    "without_evidence": "answered from passages other than its evidence",
 }
 _NO_MODEL = "no model; add llm=openai llm.model=NAME"
 
@@ -67,7 +67,7 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
 
 
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
-    """Return whether an answer to the question of an entry is right; always False without a reference.
+    """Return whether an answer to the question of an entry is right; always False if there is no reference.
 
     An answer is right if it contains every number of the reference, and either enough of the reference's keywords (see
     METHODS) or the reference verbatim.

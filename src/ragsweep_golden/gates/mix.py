@@ -14,7 +14,7 @@ TOLERANCE = 0.05  # maximum difference between the found and the wanted share
 
 
 class Quota(NamedTuple):
-    """The quota of a category: its ``wanted`` share (NaN without a quota) and its number of questions (``found``).
+    """The quota of a category: its ``wanted`` share (NaN if there is no quota) and its number of questions (``found``).
 
     ``of`` is the number of questions to which the share refers.
     """
@@ -26,7 +26,7 @@ class Quota(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the quota is met; True without a quota.
+        """Whether the quota is met; True if there is no quota.
 
         A quota is met if the number of questions differs from the wanted number by at most one, or by at most TOLERANCE
         of the total.

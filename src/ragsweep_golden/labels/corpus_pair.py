@@ -43,7 +43,7 @@ class CorpusPair:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """Sentence -> the documents that only the new corpus has and that contain it; empty without an old corpus."""
+        """Sentence -> the documents that only the new corpus has and that contain it; empty if ``old`` is None."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:
@@ -53,12 +53,12 @@ class CorpusPair:
 
     @cached_property
     def candidates(self) -> list[SearchableText]:
-        """The new and changed documents, to which a passage may have moved; without an old corpus, all documents."""
+        """The new and changed documents, to which a passage may have moved; all documents if there is no old corpus."""
         return searchable(self.new, self.old)
 
     @cached_property
     def before(self) -> list[SearchableText]:
-        """All documents of the old corpus, which must be given."""
+        """All documents of the old corpus, which is required."""
         assert self.old is not None
         return searchable(self.old, None)
 
@@ -70,7 +70,7 @@ class CorpusPair:
 
 
 def text_of(corpus: Corpus | None, document: str) -> str | None:
-    """Return the text of a document; None without a corpus, or if the corpus lacks the document."""
+    """Return the text of a document; None if there is no corpus, or if the corpus lacks the document."""
     return None if corpus is None or document not in corpus.position else corpus.texts[corpus.position[document]]
 
 

@@ -86,7 +86,7 @@ def changelog_path(golden: Path) -> Path:
 
 
 def read_changes(golden: Path) -> list[Change]:
-    """Return the changes in the changelog of a golden file, oldest first; empty without a changelog.
+    """Return the changes in the changelog of a golden file, oldest first; empty if there is no changelog.
 
     Raises InputError for faults of the changelog.
     """

@@ -177,7 +177,7 @@ def _undecided(found: Watch) -> Iterator[Statement]:
     if unclear := sum(one.verdict == "open" for one in found.drifts):
         asked, evaluated = counted(found.requests.questions, "different question"), len(found.reference.cluster)
         of = f"{unclear} of {counted(len(found.drifts), 'comparison')} {'is' if unclear == 1 else 'are'} unclear"
-        text = f"{of} with {asked} asked and {evaluated} evaluated; a drift may go unnoticed."
+        text = f"{of} with {asked} asked and {evaluated} evaluated; drift may go unnoticed."
         yield Statement("", text, {"unclear": unclear, "comparisons": len(found.drifts)})
     if found.decision == "too few":
         yield Statement("", "The requests are too few to decide; wait for more, or include older ones with --since.")

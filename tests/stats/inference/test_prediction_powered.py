@@ -143,7 +143,7 @@ def test_intervals_of_few_marks_hold(labels: int, questions: int, share: float, 
 @pytest.mark.parametrize("agreement", [0.9, 1.0])
 @pytest.mark.parametrize("right", [0.0, 1.0])
 def test_ten_equal_marks_are_no_certainty(right: float, agreement: float) -> None:
-    """The exact bound of ten of ten is .69 (Clopper and Pearson, two-sided); the difference of two configs is open."""
+    """The exact bound of ten of ten is .69 (Clopper-Pearson, two-sided); the difference between two configs is open."""
     labels = np.where(np.arange(100) < 10, right, np.nan)
     judged = np.where(np.random.default_rng(0).random((2, 100)) < agreement, right, 1 - right)
     mean = prediction_powered(matrix(judged[:1]), labels[None, :], (1,))

@@ -63,7 +63,7 @@ class OpenAI(EndpointSettings):
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request; if a call fails permanently, the answer counts as failed.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no further call can succeed; all pending
+        Raises ConfigError if the key is missing, and EndpointFailed as soon as no other call can succeed; all pending
         requests are then cancelled.
         """
         self.repeat(requests, done, 0)

@@ -78,7 +78,7 @@ def scorer(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Create an instance of ragas' metric class ``name`` whose calls go through a session; return its ``ascore``.
 
-    ``embeddings`` is true if the metric needs embeddings. ``options`` are further arguments of the class. Raises
+    ``embeddings`` is true if the metric needs embeddings. ``options`` are other arguments of the class. Raises
     ValueError if ragas rejects the options.
     """
     ragas = library()

@@ -37,7 +37,7 @@ PROMPT = 1500
 
 
 class RagasMetric(JudgeMetric):
-    """Base class of ragas' judged metrics; ``of_ragas`` is the name of the class in ragas.
+    """Base class of ragas' judged metrics; ``of_ragas`` is the name of ragas' own class.
 
     If ``strict`` is true, a case is not scored if any of its texts has no statements; otherwise, a case is not scored
     if none of its texts has statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more

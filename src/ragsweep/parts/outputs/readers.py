@@ -121,7 +121,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _missing_reference(schema: Any) -> str | None:
-    """Return a reference in a schema, or in a schema that it refers to, whose target is missing; None without one.
+    """Return a reference in a schema, or in a schema that it refers to, whose target is missing; None if all exist.
 
     Raises SchemaError if the target of a reference is no valid schema.
     """

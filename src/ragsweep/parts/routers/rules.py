@@ -21,7 +21,7 @@ class NoRouter:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
-        """Report the decision to search for every request."""
+        """Report, for every request, the decision to search."""
         for number in range(len(requests)):
             done(number, Route())
 

@@ -101,7 +101,7 @@ class Http(ServiceSettings):
         """Send every request, and report its response by calling ``done(index, response)``.
 
         If a call fails, its answer counts as failed. Raises ConfigError if the key is missing, and EndpointFailed as
-        soon as no further call can succeed.
+        soon as no other call can succeed.
         """
         self.service.each(requests, self._respond, done)
 

@@ -297,7 +297,7 @@ class Mlflow:
         return run
 
     def _create(self, parent: str | None, name: str, tags: dict[str, str], started: float) -> OpenRun:
-        # MLflow shows children inside their parent's experiment only.
+        # MLflow shows child runs only in their parent's experiment.
         experiment = self._connection.parent(parent).experiment if parent else self._experiment_id()
         tags |= {"mlflow.source.name": "ragsweep", "mlflow.source.type": "LOCAL"}
         if not parent and (commit := runs.git_commit()):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WAY_OUT = f"check that the database is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""Seconds without calls after a request to a server has timed out; each further timeout doubles them, until a call
+"""Seconds without calls after a request to a server has timed out; each subsequent timeout doubles them, until a call
 succeeds."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
 """Seconds after which a message reports that the server is slow, and maximum seconds for all calls in one ``opened``

@@ -21,7 +21,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 
 def targets(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield a table of the targets, with each config's value and verdict; nothing without targets."""
+    """Yield a table of the targets, with each config's value and verdict; nothing if there are no targets."""
     judged = [one for one in chosen if one.summaries.targets]
     if not judged:
         return
@@ -50,7 +50,7 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
 
 
 def latency(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield a table of the median and 95th-percentile latency of each stage; nothing without measured latencies."""
+    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured."""
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
@@ -63,7 +63,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results."""
+    """Yield the digests of the data, the duration of the sweep and the software versions; nothing if no results."""
     if not results:
         return
     dataset = results[0].run.dataset

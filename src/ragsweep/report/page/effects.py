@@ -22,7 +22,7 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 
 def effect_items(view: PageView) -> Iterator[Block]:
-    """Yield charts of each swept parameter's effect on the metric; nothing without a comparison or a difference."""
+    """Yield charts of each swept parameter's effect on the metric; nothing if no configs are compared or differ."""
     found = view.compared
     if not found or not found.differences.apart.any():
         return

@@ -82,7 +82,7 @@ def _left(part: StageLoss | None) -> str:
 def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     """Yield comparisons of up to four hybrids with their legs: charts, and tables of scores and unique evidence.
 
-    Yield nothing without hybrids.
+    Yield nothing if there are no hybrids.
     """
     # a hybrid whose legs have no scores of this metric is compared by the first metric that they have
     audits = (fusion_audit(one, metric if metric in audited_metrics(one) else None) for one in results)

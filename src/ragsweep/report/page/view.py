@@ -42,7 +42,7 @@ class PageView:
         self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
     def _roles(self) -> dict[str, str]:
-        """Return config name -> roles among choice, baseline and best ("choice, best"); empty without a comparison."""
+        """Return config name -> its roles (choice, baseline, best), joined by commas; empty without a comparison."""
         if not self.compared:
             return {}
         names, declared = self.compared.matrix.configs, self.compared.baseline

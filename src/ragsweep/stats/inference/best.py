@@ -33,7 +33,7 @@ class SelectionBias(NamedTuple):
 
 
 def winner(matrix: Matrix) -> int:
-    """Return the row with the best mean: the first of tied rows; 0 without questions."""
+    """Return the row with the best mean: the first of tied rows; 0 if there are no questions."""
     if not matrix.values.size:
         return 0
     means = matrix.better.mean(axis=1)

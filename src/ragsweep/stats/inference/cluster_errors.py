@@ -30,7 +30,7 @@ KINDS = 40
 
 
 def effective_clusters(sizes: Doubles) -> float:
-    """Return the effective number of clusters: n² / sum of squared sizes, with n the sum of sizes; 0 without any."""
+    """Return the effective number of clusters: n² / sum of squared sizes, with n the sum of sizes; 0 if empty."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 

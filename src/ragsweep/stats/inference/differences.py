@@ -127,7 +127,7 @@ def _note(differences: Doubles, known: bool) -> str:
 
 
 WORK = 500_000_000
-"""Maximum product of the numbers of pairs and of resamples; more than about 300 configs get fewer resamples."""
+"""Maximum number of pairs times resamples; with more than about 300 configs there are fewer resamples."""
 AT_ONCE = 250
 """Number of resamples per block of the pairwise comparison."""
 SAME = 1e-5

@@ -108,7 +108,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """The differences of configs from the baseline on the questions with one value of a label: one number per config.
+    """One slice, the questions with one value of a label: the difference of each config from the baseline there.
 
     Differences are in the metric's unit and own direction. Intervals hold simultaneously for all configs and slices;
     their ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is
@@ -170,7 +170,7 @@ class Reversal(NamedTuple):
 class Part:
     """The comparison of configs on some of the questions.
 
-    In a part that is one cluster, each question is its own cluster: the intervals generalise to further questions on
+    In a part that is one cluster, each question is its own cluster: the intervals generalise to other questions on
     that document, not to other documents. The ends of the intervals are NaN with too few questions.
     """
 

@@ -18,7 +18,7 @@ from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores, clus
 Decision = Literal["pass", "fail", "inconclusive"]
 
 SAME = "the same scores for every question"
-SKEWED = "a few large differences are decisive: more questions of their kind are needed"
+SKEWED = "a few large differences decide the result: more such questions are needed"
 FEW_DIFFER = "very few questions differ: a large loss on a few others may be unseen"
 UNSEEN = "very few questions differ against the candidate: large losses on a few others may be unseen"
 UNSEEN_GAINS = "very few questions differ for the candidate: large gains on a few others may be unseen"

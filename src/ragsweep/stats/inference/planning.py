@@ -23,7 +23,7 @@ from ragsweep.stats.inference.power import (
 from ragsweep.stats.inference.resampling import cluster_sums, student_quantile
 
 PARAMETER, METHOD = "a parameter", "another retriever"
-"""Kinds of changes whose variation was measured."""
+"""The kinds of changes for which the variation of the differences was measured."""
 
 
 class Variation(NamedTuple):

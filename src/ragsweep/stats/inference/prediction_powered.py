@@ -1,4 +1,4 @@
-"""Correct judged means, and differences of judged means, by human labels of some of the answers."""
+"""Correct judged means, and differences between judged means, by human labels of some of the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEWEST_LABELS = 10
 
 
 class Corrected(NamedTuple):
-    """A corrected mean, or difference of means, with its interval; NaN with too few labels.
+    """A corrected mean, or difference between means, with its interval; NaN with too few labels.
 
     ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
     only) to 1; NaN if no question needs a label. ``labels`` is the number of labels of the config with the fewest.

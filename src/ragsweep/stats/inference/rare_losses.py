@@ -60,7 +60,7 @@ def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
     The loss is the distance from the highest score to 0 or, unless a loss ``falls`` (is a lower score), from the lowest
-    score to 1. For other scores it is the largest absolute score; 0 without scores.
+    score to 1. For other scores it is the largest absolute score; 0 if there are no scores.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))

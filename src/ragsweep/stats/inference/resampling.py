@@ -27,11 +27,11 @@ NEGLIGIBLE = 1e-9
 class ClusteredScores:
     """Rows of scores (rows, questions), summed by cluster for resampling.
 
-    ``sums`` (rows, clusters) are of deviations from each row's mean. ``errors`` are standard errors of the means, with
-    the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of freedom, NaN
-    without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A spread that
-    is only rounding error is set to 0. If a row's ``sums`` are all 0 although its scores vary, the error is that of
-    independent questions.
+    ``sums`` (rows, clusters) are the sums of deviations from each row's mean. ``errors`` are standard errors of the
+    means, with the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of
+    freedom, NaN without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A
+    spread that is only rounding error is set to 0. If a row's ``sums`` are all 0 although its scores vary, the error is
+    that of independent questions.
     """
 
     means: Doubles
@@ -191,7 +191,7 @@ def bound(
 
 
 def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
-    """Return the ``level`` quantile of the largest resampled deviation of any row; 0 without rows.
+    """Return the ``level`` quantile of the largest resampled deviation of any row; 0 if there are no rows.
 
     ``standardised`` is (rows, clusters). The deviations are in standard errors that are treated as known;
     :func:`critical_value` allows for the fact that they are estimated.

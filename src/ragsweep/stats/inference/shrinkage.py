@@ -243,6 +243,6 @@ def _means(groups: Groups, observed: Doubles, ranks: Numbers) -> Doubles:
 
 
 def _ratio(gains: Doubles, errors: Doubles) -> Doubles:
-    """Divide gains by errors; for an error of 0, return infinity with the sign of the gain, or 0 without a gain."""
+    """Divide gains by errors; for an error of 0, return infinity with the sign of the gain, or 0 for a gain of 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors > 0, gains / errors, np.where(gains == 0, 0.0, np.copysign(np.inf, gains)))

@@ -18,7 +18,7 @@ from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 def read_overrides(declared: object) -> list[str] | None:
     """Read a ``declared`` baseline that consists of overrides, and return them; None for a number, a name or a run.
 
-    Raises ConfigError for unreadable text, and for overrides with several values.
+    Raises ConfigError for invalid syntax, and for overrides with several values.
     """
     if not isinstance(declared, str) or "=" not in declared:
         return None

@@ -20,7 +20,7 @@ def parse(line: str) -> Override:
 def expand_glob(line: str, options: Options) -> str:
     """Expand a pattern of options (``retriever=glob(hybrid*)``); return any other override unchanged.
 
-    Raises HydraException for unreadable text, and if no option matches.
+    Raises HydraException for invalid syntax, and if no option matches.
     """
     override = parse(line)
     pattern, known = override.value(), options(override.key_or_group) if "glob" in line else []

@@ -43,7 +43,7 @@ class Finalists:
         return self.results[0].run.dataset.questions if self.results else 0
 
     def named(self) -> tuple[list[Result], list[Failure]]:
-        """Return the results and the failures, renamed to the configs' names in the search."""
+        """Return the results and the failures under the names that the configs have in the search."""
         results = [result.renamed(plain_name(result.name)) for result in self.results]
         return results, [replace(failure, name=plain_name(failure.name)) for failure in self.failures]
 
@@ -147,7 +147,7 @@ class SweepSummary:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of the objectives; empty without results."""
+        """The names of the objectives; empty if there are no results."""
         return objectives(self.results[0].run.config) if self.results else ()
 
     @property

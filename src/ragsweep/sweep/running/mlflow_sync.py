@@ -74,7 +74,7 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
 def catch_up(context: RunContext, sweep: Sweep) -> None:
     """Upload the sweep's records that never reached the tracker, and wait for those that another process is uploading.
 
-    Do nothing without a tracker; an unreachable tracker only causes a warning.
+    Do nothing if there is no tracker; an unreachable tracker only causes a warning.
     """
     if not context.tracker.identity:
         return

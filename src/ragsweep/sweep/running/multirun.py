@@ -54,7 +54,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How a sweep's jobs ended: the status, why a job may lack a record ("" without a fault), and any interruption."""
+    """How a sweep's jobs ended: the status, why a job may lack a record ("" if none does), and any interruption."""
 
     status: str
     why: str
@@ -77,7 +77,7 @@ class Multirun:
         self.terminal, self.secrets = self.context.terminal, self.context.secrets
         self.values: Mapping[str, Any] = self.jobs[0].config.values
         self.is_shared = False  # whether several commands can work on the sweep
-        self.elsewhere = False  # whether other machines can work on the sweep, without records in this ledger
+        self.elsewhere = False  # whether machines that do not record in this ledger can work on the sweep
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the sweep's key, and a new record for the sweep.
@@ -235,7 +235,7 @@ class Multirun:
                 error = f"its process died {claim.attempts} times: it was killed, or ran out of memory"
                 OutcomeWriter(self.context, claim.number).keep_failure(lost_job(sweep, claim.number, error))
 
-    # --- the end -----------------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------------------
 
     def leave(self, _: Sweep) -> str:
         """Return "", because this process must conclude the sweep; a search may leave that to another process."""

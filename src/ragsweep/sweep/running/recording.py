@@ -71,7 +71,7 @@ class OutcomeWriter:
     def _track(self, record: int, outcome: Result | Failure, artifacts: Artifacts = NO_ARTIFACTS) -> None:
         """Log the outcome of a record to the tracker; a failing tracker only causes a warning.
 
-        Do nothing without a tracker, or if another process has uploaded the record or is uploading it.
+        Do nothing if there is no tracker, or if another process has uploaded the record or is uploading it.
         """
         ledger, tracker = self.context.ledger, self.context.tracker
         if not tracker.identity:

@@ -39,7 +39,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
 
     A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
     most the number of trials times the largest number of such nodes in one config, and its seconds are limited in the
-    same way. For a stage that is computed row by row, each finalist counts as a further trial. Nodes that are already
+    same way. For a stage that is computed row by row, each finalist counts as one more trial. Nodes that are already
     stored take no time.
     """
     settings = command.search or {}
@@ -126,7 +126,7 @@ class _Parts:
         configs = {one.overrides: list(_nodes(one)) for one in experiments}
         parts = cls(trials, finalists, configs)
         alone = [plan([one.wanted], _Unknown(executor)) for one in experiments]
-        rows: dict[str, Rows] = {}  # the most that one config computes
+        rows: dict[str, Rows] = {}  # the largest number of rows that one config computes
         for address, found in (pair for one in alone for pair in one.missing.items()):
             rows[address] = max(rows.get(address, found), found, key=len)
         missing = plan([one.wanted for one in experiments], executor).missing

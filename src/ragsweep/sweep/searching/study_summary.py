@@ -19,7 +19,7 @@ class StudySummary:
     n_trials: int = 0
     stopped: str = ""  # why the search ended early; "" if it did not end early
     stop: Any = None  # the configured stop rule
-    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # facts by job number
+    trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # job number -> trial, as JSON
     pictures: Mapping[str, bytes] = field(default_factory=dict)  # plots by path, ``plots/NAME``
 
     @property
