@@ -90,5 +90,5 @@ def collections() -> Path:
     if not folder:
         pytest.skip("set RAGSWEEP_COLLECTIONS to the folder with the real collections")
     path = Path(folder).resolve()
-    assert path.is_dir(), f"RAGSWEEP_COLLECTIONS={folder} is no folder"
+    assert path.is_dir(), f"RAGSWEEP_COLLECTIONS={folder} is not a folder"
     return path

@@ -43,7 +43,7 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically, because several processes may export the same study at once."""
+    """Replace a file atomically, because several processes may export the same study simultaneously."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".unfinished.{uuid.uuid4().hex}")
     partial.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from ragsweep.core.types import Turn
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep_serving.pipeline import ServedAnswer, ServedPassage
 
-MOST_WAITING = 1000  # capacity of the queue; further traces are dropped, and counted in a warning
+MOST_WAITING = 1000  # capacity of the queue; additional traces are dropped, and counted in a warning
 EXIT_SECONDS = 5.0  # maximum time that the exit of a process waits for pending traces
 SHOWN = 300  # maximum number of characters of a chunk in a trace
 RATIO = "MLFLOW_TRACE_SAMPLING_RATIO"
@@ -48,7 +48,7 @@ class TraceQueue:
             self._waiting.put_nowait(make)
         except queue.Full:
             self.dropped += 1
-            if self.dropped & (self.dropped - 1) == 0:  # at 1, 2, 4, 8, ...
+            if self.dropped & (self.dropped - 1) == 0:  # warn at 1, 2, 4, 8, ...
                 why = "MLflow accepts them too slowly, or not at all"
                 way = "check MLFLOW_TRACKING_URI, or ship with a smaller --trace-sample"
                 _log.warning("%s dropped so far: %s; %s", counted(self.dropped, "trace"), why, way)
@@ -78,7 +78,7 @@ class TraceQueue:
         """
         threading.main_thread().join()
         if self.flush(EXIT_SECONDS):  # else the exit has waited long enough
-            atexit.register(self.flush, EXIT_SECONDS)  # for requests to threads that outlive the main thread
+            atexit.register(self.flush, EXIT_SECONDS)  # for requests in threads that outlive the main thread
 
     def _work(self) -> None:
         while True:

@@ -113,9 +113,9 @@ def _numbers(trace: ServedTrace) -> dict[str, float]:
 class RequestComparison:
     """Requests compared with a reference.
 
-    ``stale`` is 1 for each request that changed documents affect (see `CorpusChanges.concerned`), else 0; None if
-    today's documents are unknown. ``tolerance`` maps each kind of quantity to the largest difference that is no drift
-    (see `stats.drift`).
+    ``stale`` is 1 for each request that changed documents affect (see `CorpusChanges.concerned`), else 0; None if the
+    current documents are unknown. ``tolerance`` maps each kind of quantity to the largest difference that does not
+    count as drift (see `stats.drift`).
     """
 
     requests: Requests

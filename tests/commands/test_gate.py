@@ -116,7 +116,7 @@ def test_a_slice_whose_baseline_has_a_mean_of_0_has_no_relative_margin(tmp_path:
     assert status == (0 if empty < 20 else 3)
     (check,) = (check for check in checks if check["value"] == "unanswerable")
     assert (check["decision"], check["counts"], check["margin"]) == ("inconclusive", empty >= 20, None)
-    assert check["note"].startswith("10% of the baseline's mean is no margin, because the mean is 0")
+    assert check["note"].startswith("10% of the baseline's mean is not a usable margin, because the mean is 0")
     nothing = named(tmp_path / "all", *(scored({"latency_ms": [0.0] * 39 + [last]}) for last in (0.0, 1.0)))
     refuse(gate, {"because the mean is 0": [*nothing, "--margin", "latency_ms=10%"]})
 

@@ -44,7 +44,7 @@ def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_
         ("a" * 8, "2", "#2 k=5", ""),
     ]
     assert [row[6].partition(" ")[0] for row in sweeps["rows"]] == [".40", ".70"]
-    assert [row[5] for row in second["items"][0]["rows"]] == ["#1 k=3"]  # one point is no picture
+    assert [row[5] for row in second["items"][0]["rows"]] == ["#1 k=3"]  # a single point is not drawn
 
 
 def test_a_config_that_refuses_every_question_is_not_the_best_where_another_answers(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
     assert f"--model handbook@champion --since 7d traces={uri} experiment=assistant" in said
     assert "Language shift: fr 50.0 % of the requests, 0.0 % in the evaluation" in said
     assert "lacking language fr" in said
-    assert "Topic shift" not in said  # words of another language are no other topic
+    assert "Topic shift" not in said  # words of another language do not count as a topic shift
 
     (tmp_path / "golden.jsonl").write_text((served.folder / "golden.jsonl").read_text())
     assert harvest([str(tmp_path / "golden.jsonl"), "corpus=corpus.jsonl", "--model", "handbook@champion"]) == 0

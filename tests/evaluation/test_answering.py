@@ -1,4 +1,4 @@
-"""Requests and cases are known by their content, answers and verdicts are rows, and what arrives is kept at once."""
+"""Requests and cases are identified by content; each answer and verdict is a row, stored as soon as it arrives."""
 
 import json
 import math

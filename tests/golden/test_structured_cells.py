@@ -156,7 +156,7 @@ READERS: dict[str, Callable[[Path, dict[str, Any]], list[str]]] = {
 ALIKE = {
     "folder": "its golden file is that of jsonl",
     "python_reference": "its golden file is that of jsonl, and part of the package",
-    "trec": "the question is an element of a file that is no table",
+    "trec": "the question is an element of a file that is not a table",
     "cases": "any field may be structure, which metrics of a task read",
 }
 """Readers without cells, or whose cells another reader reads."""

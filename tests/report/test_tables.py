@@ -99,7 +99,7 @@ def test_heading_has_the_names_of_all_datasets_and_their_common_notes() -> None:
 
 
 def no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is no JSON")
+    raise AssertionError(f"{name} is not JSON")
 
 
 def test_json_is_strict_and_holds_null_with_reasons_where_not_measured() -> None:

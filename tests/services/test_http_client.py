@@ -279,5 +279,5 @@ def test_rates_are_spread_over_their_minute(rate: dict[str, int]) -> None:
         made = endpoint(server, concurrency=16, **rate)
         messages = [{"role": "user", "content": "x" * 40}]
         made.each(range(8), lambda n: made.chat(messages, max_tokens=10, seed=n), lambda *_: None)
-    # 8 requests at 5 a second, or 8 x 20 tokens at 100 a second, the first second's worth at once
+    # 8 requests at 5 a second, or 8 x 20 tokens at 100 a second, the first second's worth immediately
     assert max(one.began for one in server.log) - min(one.began for one in server.log) >= 0.3

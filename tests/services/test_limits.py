@@ -62,7 +62,7 @@ def test_rate_is_spread_evenly_with_one_second_at_once() -> None:
 
 
 def fail(breaker: CircuitBreaker, now: float, retry_after: float = 0.0) -> float:
-    """Let a call fail at once; return when the next one may start."""
+    """Make a call fail immediately; return the time when the next call may start."""
     breaker.start(now)
     breaker.fail("status 500", now, now, retry_after)
     return now + breaker.delay(now)

@@ -1,4 +1,4 @@
-"""A reasoning model's answer is the text behind its thoughts; whatever is no thought stays as it is."""
+"""A reasoning model's answer is the text after its thoughts; all other text is left unchanged."""
 
 from contextlib import suppress
 from typing import Any

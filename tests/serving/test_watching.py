@@ -75,7 +75,7 @@ def slower(factor: float) -> list[ServedTrace]:
         (changed(tokens_out=1000), {"tokens"}),
         (changed(money=0.02), {"money"}),
         (slower(3.0), {"latency/rerank"}),
-        (slower(0.2), set()),  # faster is no alarm
+        (slower(0.2), set()),  # a lower latency is not an alarm
         ([replace(one, question=f"where do the people keep the {'q' * n}uark") for n, one in enumerate(traces(), 1)],
          {"unknown_words"}),
         ([replace(one, question=f"où est-ce que les gens gardent la chose {n}") for n, one in enumerate(traces())],

@@ -128,7 +128,7 @@ def test_runner_up_is_the_best_other_config_even_if_its_mean_is_equal() -> None:
         assert found.runner_up.gain == 0
         assert found.runner_up.probability == pytest.approx(0.5)
         assert order[found.runner_up.row] != 3
-        assert (order[found.row] == 1) != (order[found.runner_up.row] == 1)  # the same scores are no runner-up
+        assert (order[found.row] == 1) != (order[found.runner_up.row] == 1)  # equal scores are not a runner-up
     assert chosen([results[n] for n in (0, 2, 3)]).runner_up.row == 2
 
 

@@ -46,7 +46,7 @@ def test_a_part_without_an_option_of_its_own_is_named_by_its_class() -> None:
 
 
 def test_a_list_of_options_with_the_values_of_one_option_is_no_factor() -> None:
-    """`metrics=[retrieval,answers]` is no parameter, but has the same metrics as `metrics=retrieval` with an LLM."""
+    """`metrics=[retrieval,answers]` is not a parameter, but has the same metrics as `metrics=retrieval` with an LLM."""
     one, other = config(metrics="retrieval"), config()
     found = {"mrr": {"_target_": "x.Mrr"}, "f1": {"_target_": "x.F1"}}
     both = [changed(result, config={**result.run.config, "metrics": found}) for result in (one, other)]

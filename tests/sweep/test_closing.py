@@ -170,7 +170,7 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
 
 
 def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
-    """That the holdout's questions are harder for all (by .2) is no gap."""
+    """Holdout questions that are harder for all configs (by .2) are not a gap."""
     tuned = [measured("a", 0.5, "tune"), measured("b", 0.7, "tune", 1), measured("elsewhere", 0.9, "tune")]
     held = [measured("a", 0.3, "holdout"), measured("b", 0.35, "holdout", 1)]
     found = holdout_gap(held, tuned, METRIC)

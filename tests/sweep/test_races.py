@@ -134,7 +134,7 @@ def fates(store: str) -> dict[str, tuple[object, ...]]:
 
 
 class Killed(BaseException):
-    """Stands for a process that ends at once."""
+    """A substitute for a process that ends immediately."""
 
 
 @pytest.mark.nightly

@@ -112,7 +112,7 @@ def test_a_documented_command_and_its_options_exist() -> None:
 
 @cache
 def sentences() -> list[tuple[str, str]]:
-    """Return place and text of every string of the package that is no docstring; values that are filled in are {}."""
+    """Return place and text of every string in the package except docstrings; values that are filled in are {}."""
     found = []
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))

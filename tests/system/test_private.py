@@ -149,7 +149,7 @@ def test_credentials_over_an_open_line_are_a_warning_without_them(
 
 def test_command_says_that_credentials_are_sent_over_an_open_line(ragsweep: Ragsweep, tmp_path: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as silent:
-        uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is no loopback's
+        uri = f"http://0.0.0.0:{silent.getsockname()[1]}"  # this machine, by a name that is not a loopback name
         given = {"MLFLOW_TRACKING_TOKEN": "geheim", "MLFLOW_HTTP_REQUEST_TIMEOUT": "1"}
         done = ragsweep(*write_dataset(tmp_path), f"tracking.uri={uri}", **given)
     assert f"warning   {uri}: the credentials for MLflow are sent unencrypted" in done.stdout

@@ -74,7 +74,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the requested metrics or, without a request, the usual and the labelled metrics.
+    """Return the requested metrics or, if there are none, the usual and the labelled metrics.
 
     Raises RagsweepError for results, metrics or labels that cannot be compared.
     """

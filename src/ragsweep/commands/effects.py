@@ -72,7 +72,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
     hidden = sum(bool(effect.note) for effect in ordered)
     notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
     if hidden:
-        text = f"with these configs, {counted(hidden, 'effect')} cannot be told apart from others"
+        text = f"with these configs, {counted(hidden, 'effect')} cannot be distinguished from others"
         notes.append(Statement("note", text, {"confounded": hidden}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
     section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])

@@ -22,7 +22,7 @@ MOST = 20
 HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]
 NAME = 1  # the column that is dropped if nothing has a name
 
-_ABOUT = """List sweeps and single runs, the latest last. compare, gate, ablate, show and report accept these ids,
+_ABOUT = """List sweeps and single runs, most recent last. compare, gate, ablate, show and report accept these ids,
 numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
 
 

@@ -38,7 +38,7 @@ REPEATED = (".replicate", ".seed")
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. With two runs, the variance of differences over
 questions is measured; with one run, it is assumed. The more configs are compared, the larger a difference must be to be
-detected; their number is that of the runs' sweep, or is set by --configs. --repeat names further runs of the first
+detected; their number is that of the runs' sweep, or is set by --configs. --repeat names other runs of the first
 config with another replicate or seed, to measure how much its scores vary by chance. --questions plans a golden set
 that is not annotated yet, from variances measured elsewhere or in a pilot RUN."""
 

@@ -91,7 +91,7 @@ class Question:
     notes: str = ""
     history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
     query: str = ""  # the search query, if it differs from the text
-    fields: Mapping[str, Any] = field(default_factory=dict)  # further fields, JSON values, for the metrics of a task
+    fields: Mapping[str, Any] = field(default_factory=dict)  # other fields, JSON values, for the metrics of a task
     weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all or for none
     where: str = field(default="", compare=False)
 

@@ -130,7 +130,7 @@ class StageContext(Protocol):
     def notes(self, node: Node) -> MutableMapping[str, str]:
         """Return the stored replies (hash of a request -> reply) of any node, even of a node that is not an input.
 
-        A reply that is added to the mapping is stored at once.
+        A reply that is added to the mapping is stored immediately.
         """
 
 

@@ -38,7 +38,7 @@ class MaskedStream:
 def masked_records(
     make: Callable[..., logging.LogRecord], mask_text: Callable[[str], str]
 ) -> Callable[..., logging.LogRecord]:
-    """Return a factory of log records that creates each record with ``make``, and formats and masks it at once."""
+    """Return a factory of log records that creates each record with ``make``, and formats and masks it immediately."""
     formatter = logging.Formatter()
 
     def make_masked(*args: Any, **kwargs: Any) -> logging.LogRecord:

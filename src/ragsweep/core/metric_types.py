@@ -42,7 +42,7 @@ class JudgedMetric(HasTraits, Protocol):
 
 
 ReplyCache = MutableMapping[str, str]
-"""Hash of a request -> the judge's reply; an assigned reply is stored at once."""
+"""Hash of a request -> the judge's reply; an assigned reply is stored immediately."""
 
 
 @runtime_checkable

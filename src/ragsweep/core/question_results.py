@@ -131,7 +131,7 @@ class Repetitions:
 class QuestionResults(Mapping[str, Sequence[Any]]):
     """The results of one config by question: a mapping of names to columns of single values, and nested results.
 
-    ``columns`` has ``question_id``, ``question``, ``category`` and further labels, facts about the ranking and the
+    ``columns`` has ``question_id``, ``question``, ``category`` and other labels, facts about the ranking and the
     answer, and one column per metric (NaN where not measured). The other fields have nested results; they are empty or
     None if the config has no such results or if the record is from a release without them.
     """

@@ -40,7 +40,7 @@ class QuestionKey(str):
     """The identity of a question in one config: all that its answer and verdicts depend on, except the config.
 
     As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
-    from the router or, without a router, from the golden set. ``reference`` is set only for judges. ``query`` is the
+    from the router or, if there is none, from the golden set. ``reference`` is set only for judges. ``query`` is the
     search query; it is empty if the query is the text of the question, or if nothing is searched.
     """
 
@@ -220,7 +220,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node whose rows are packed results of a kind; failed rows are not stored. ``further``: fields of Node."""
+    """Make a node whose rows are packed results of a kind; failed rows are not stored. ``further`` are other fields."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

@@ -83,7 +83,7 @@ def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterat
 
 
 def _repeated(corpus: Corpus, labels: Sequence[Label]) -> Iterator[Row]:
-    # Searching first for the longest word, then for all words, is much cheaper than calling `resolve` at once.
+    # Searching first for the longest word, then for all words, is much cheaper than calling `resolve` directly.
     anchors = [(n, label.evidence.document, label.evidence.anchor or "") for n, label in enumerate(labels)]
     rows = [(n, own, anchor, visible_words(anchor)) for n, own, anchor in anchors]
     longest = [max(words, key=len, default="") for *_, words in rows]

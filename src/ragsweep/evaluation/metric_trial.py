@@ -48,7 +48,7 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
 
 
 def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
-    """Return a view of one question, with excerpts of its evidence or, without evidence, of the first document."""
+    """Return a view of one question, with excerpts of its evidence or, if it has none, of the first document."""
     questions, documents = dataset.golden.questions, dataset.corpus
     question = next((one for one in questions if one.evidence and one.needs_retrieval), questions[0])
     texts = _excerpts(question, documents) or {documents.ids[0]: documents.texts[0][:EXCERPT]}
@@ -66,7 +66,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return an excerpt of each evidence document by id: its anchors or, without an anchor, its beginning."""
+    """Return an excerpt of each evidence document by id: its anchors or, if it has none, its beginning."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

@@ -133,7 +133,7 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """Return the documents of a question's relevant evidence or, without such evidence, its first distractor, if any.
+    """Return the documents of a question's relevant evidence or, if it has none, its first distractor, if any.
 
     Further distractors are omitted, because an unanswerable question should not link several documents.
     """

@@ -75,7 +75,7 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
-    """Return the first objective that is one of ``metrics`` or, without any, the first of ``metrics``."""
+    """Return the first objective that is one of ``metrics`` or, if none is, the first of ``metrics``."""
     names = objectives(results[0].run.config) if results else ()
     return next((name for name in names if name in metrics), metrics[0])
 

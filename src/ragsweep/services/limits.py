@@ -40,7 +40,7 @@ POLL = 0.01
 """Interval in seconds at which to check whether the only call allowed in flight has ended."""
 
 BURST = 1.0
-"""Seconds for which unused capacity is saved: calls or tokens saved over this time may be used at once."""
+"""Seconds for which unused capacity is saved: calls or tokens saved over this time may be used in one burst."""
 
 
 def parse_retry_after(value: str | None) -> float:
@@ -104,7 +104,7 @@ class CircuitBreaker:
         self._fact = ""
 
     def delay(self, now: float) -> float:
-        """Return the seconds to wait before calling this method again; 0 if a call may start at once.
+        """Return the seconds to wait before calling this method again; 0 if a call may start immediately.
 
         Raises EndpointFailed while the circuit is open, that is, while the service counts as down.
         """

@@ -83,7 +83,8 @@ COMPUTED = "another process is computing it"
 def evict(place: StorePlace, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
     """Evict items one by one; yield each item with "" if it was removed, else with the reason for keeping it.
 
-    Files come before rows. Raises InputError if the database cannot be used, and OSError if a file cannot be removed.
+    Files are evicted before rows. Raises InputError if the database cannot be used, and OSError if a file cannot be
+    removed.
     """
     gone, rows = [], [item for item in items if item.sort == "rows"]
     # Files first: on a full disk, this frees the space that is needed to open the database for writing.
@@ -111,7 +112,7 @@ def give_back(place: StorePlace) -> str:
     """Return the database's unused space to the file system; return "" on success, else the reason for the failure."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # fail at once if others use the database: VACUUM blocks them
+            connection.execute("PRAGMA busy_timeout=0")  # fail immediately if the database is in use: VACUUM blocks it
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:

@@ -51,7 +51,7 @@ class Leases(Liveness[str]):
     def alone(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Wait for a lease, and hold it inside the block; call ``waiting`` once if another process holds it.
 
-        If this process already holds the lease, or if the object store is unreachable, the block runs at once.
+        If this process already holds the lease, or if the object store is unreachable, the block runs immediately.
         """
         if name in self._objects:
             yield

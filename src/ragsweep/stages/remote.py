@@ -90,7 +90,7 @@ class Remote:
         return self._reach(read())
 
     def get_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and content of each object that can be read, in the given order; several are read at once."""
+        """Yield the name and content of each readable object, in the given order; several are read concurrently."""
         listed = list(names)
         for name, data in zip(listed, self._threads.map(self.get, listed), strict=True):
             if data is not None:

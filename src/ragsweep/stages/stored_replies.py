@@ -22,7 +22,7 @@ def _never(work: StageContext, rows: Rows) -> NoReturn:
 
 
 class StoredReplies(MutableMapping[str, str]):
-    """A mapping of keys to the replies stored under a node's address; a new reply is stored at once.
+    """A mapping of keys to the replies stored under a node's address; a new reply is stored immediately.
 
     All threads may read the mapping, but only the thread that created it may add replies. Without a store, or if a
     reply cannot be stored, replies stay in memory only.

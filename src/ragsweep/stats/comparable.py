@@ -81,7 +81,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether a parameter differs; a list of options is no parameter, but may be equal to a single option."""
+    """Return whether a parameter differs; a list of options is not a parameter, but may be equal to a single option."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)

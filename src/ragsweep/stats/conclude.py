@@ -53,9 +53,9 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
-    The other row is the declared baseline or, without one, the runner-up. Both results are None if this lead is shown
-    or the two configs are equal, if the choice's mean is not better, if neither of the two is the reference, or if
-    labels correct the differences. The number alone is None if it is unknown.
+    The other row is the declared baseline or, if there is none, the runner-up. Both results are None if this lead is
+    shown or the two configs are equal, if the choice's mean is not better, if neither of the two is the reference, or
+    if labels correct the differences. The number alone is None if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up

@@ -106,7 +106,7 @@ def compared_first(verdict: SweepComparison) -> tuple[str, str]:
     """Return the names of the two configs to compare first, the baseline and the candidate.
 
     The candidate is the choice, or the best config if there is no choice. The baseline is the reference. If the
-    reference is the candidate itself, the baseline is the runner-up or, without a runner-up, the first other config.
+    reference is the candidate itself, the baseline is the runner-up or, if there is none, the first other config.
     """
     row = verdict.choice.best if verdict.choice.row is None else verdict.choice.row
     other = verdict.reference

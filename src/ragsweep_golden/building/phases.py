@@ -208,7 +208,7 @@ def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | No
 
     A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
     with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer
-    that is not verbatim and has a number that its evidence lacks is rejected without further tests.
+    that is not verbatim and has a number that its evidence lacks is rejected without other tests.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

@@ -110,7 +110,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
     """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
 
-    Types without further entries are skipped.
+    Types with no remaining entries are skipped.
     """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES

@@ -16,7 +16,7 @@ _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),
     "fr": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:et|ou|etc)\b"),
 }
-"""Matches an answer that begins with further conditions, because a rule took only the first of several."""
+"""Matches an answer that begins with the remaining conditions, because a rule took only the first of several."""
 _NO_SUBJECT = {
     "en": re.compile(alternatives("en", "no_subjects"), re.IGNORECASE),
     "fr": re.compile(alternatives("fr", "no_subjects")),

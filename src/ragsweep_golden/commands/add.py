@@ -60,7 +60,7 @@ def add(arguments: Sequence[str]) -> int:
 def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """Return (id of the entry to complete, question, right answer or "") for each question to add or complete.
 
-    These are the given question, whose first item is empty, or, without one, the questions of the file that lack
+    These are the given question, whose first item is empty, or, if none is given, the questions of the file that lack
     evidence. Raises ConfigError for several given questions, and for an option that needs a question.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]

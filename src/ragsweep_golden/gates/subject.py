@@ -98,7 +98,7 @@ class Subject:
 
     @cached_property
     def evidence_texts(self) -> list[str]:
-        """For each answerable entry, its passage or, without one, the texts of the chunks that overlap its evidence.
+        """For each answerable entry, its passage or, if it has none, the texts of the chunks that overlap its evidence.
 
         The text is "" if the entry has no passage, and its chunks are unknown.
         """

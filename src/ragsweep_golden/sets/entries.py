@@ -1,7 +1,7 @@
 """Define the entries of a golden set: 46 fields in eight groups (schema.toml), and the constraints on their values.
 
 An entry is a JSON object. The fields of the group ``root`` are keys of this object, and every other group is a nested
-object. An entry may have further keys, such as ``weight``, which docs/datasets.md describes. Of the nested objects, an
+object. An entry may have other keys, such as ``weight``, which docs/datasets.md describes. Of the nested objects, an
 evaluation reads only the validation status and the fields by which results are grouped.
 """
 

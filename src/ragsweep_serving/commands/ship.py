@@ -91,7 +91,7 @@ def ship(arguments: Sequence[str]) -> int:
     registry = tracker.models()
     champion = registry.holder(options.name, options.alias) if options.alias else None
     decision, tags = None, champion.tags if champion else {}
-    # The reference alone may name another config: records are numbered anew in each ledger.
+    # The reference alone may name another config: record numbers differ between ledgers.
     if champion and (tags.get(CONFIG), tags.get(SIGNATURE)) != (reference, found.result.run.signature):
         decision = _gate(champion, found, options.run, options.path, options.unless_worse)
     with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:

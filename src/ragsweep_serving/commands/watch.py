@@ -35,7 +35,7 @@ of questions, refusals, failures, latencies, tokens and money. A drift is report
 lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
 any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
 requests to decide."""
-_TOLERANCE = """largest difference that is no drift: share=.05 (difference between two shares), score=.1 (distance from
+_TOLERANCE = """largest difference that is not drift: share=.05 (difference between two shares), score=.1 (distance from
 one half of the probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
 _LOOKS = """number of calls that share the 5 %% risk of a false alarm: with 30, 95 %% of months with daily calls have no
 false alarm"""
@@ -65,7 +65,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         "--uri", help="MLflow database or server (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)"
     )
     parser.add_argument("--experiment", metavar="NAME", help="only the traces of this experiment (default: all)")
-    corpus = "today's documents, to count the requests that new, changed or removed documents affect"
+    corpus = "the current documents, to count the requests that new, changed or removed documents affect"
     parser.add_argument("--corpus", metavar="FOLDER", help=corpus)
     most = "a threshold of a number that --numbers lists: latency_p95_ms=300, empty_share=.05; can be repeated"
     parser.add_argument("--max", action="append", default=[], metavar="NUMBER=X", help=most)

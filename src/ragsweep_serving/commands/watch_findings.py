@@ -69,7 +69,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """The lacks whose share of requests is shown to exceed the tolerance, except those that are also alarms."""
+        """The ``lacks`` whose share of requests is shown to exceed the tolerance, except those that are also alarms."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
@@ -132,7 +132,7 @@ class CorpusChanges:
         """Return 1 for each request that an added, changed or removed document affects, and 0 for each other request.
 
         A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or changed
-        document first among all documents of today's corpus.
+        document first among all documents of the current corpus.
         """
         if not self:
             return [0.0] * len(traces)

@@ -25,7 +25,7 @@ LEGEND = (
     "Scores and times are medians. A pair is a request and an evaluated question; 50 % of pairs means no change. In"
     " brackets: 95 % intervals, simultaneous over all quantities and --looks; requests with the same words are one"
     " cluster. DRIFT: the interval lies beyond the tolerance; same: within the tolerance; less: a decrease beyond"
-    " the tolerance, which is no alarm; unclear: too few questions."
+    " the tolerance, which is not an alarm; unclear: too few questions."
 )
 
 
@@ -180,7 +180,7 @@ def _undecided(found: Watch) -> Iterator[Statement]:
         text = f"{of} with {asked} asked and {evaluated} evaluated; drift may go unnoticed."
         yield Statement("", text, {"unclear": unclear, "comparisons": len(found.drifts)})
     if found.decision == "too few":
-        yield Statement("", "The requests are too few to decide; wait for more, or include older ones with --since.")
+        yield Statement("", "There are too few requests to decide; wait for more, or include older ones with --since.")
 
 
 def _sentence(drift: Drift, found: Watch) -> str:
@@ -221,7 +221,7 @@ def _next_steps(found: Watch, options: argparse.Namespace) -> Iterator[Statement
         yield Statement(command, "add these questions to the golden set for labelling")
     if watching.STALE in names:
         command = "ragsweep run ... && ragsweep ship RUN ..."
-        yield Statement(command, "evaluate and ship the config with today's documents")
+        yield Statement(command, "evaluate and ship the config with the current documents")
 
 
 def _facts(found: Watch) -> dict[str, Any]:

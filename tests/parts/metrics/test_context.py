@@ -162,7 +162,7 @@ NOTES = "# Notes\n\nText.\n\n```sh\n# Run it\n```\n\n## Run `it`!\n\nGo on.\n\n#
         (GUIDE, "Guide", "Guide\n", "Go.\n"),
         (GUIDE, "set it up", "Set it up\n---", "More.\n\n"),
         (GUIDE, "Run it", "Run it\n---", "Go.\n"),
-        (NOTES, "Run it", "## Run `it`!", "Go on.\n\n"),  # what stands in code is no heading
+        (NOTES, "Run it", "## Run `it`!", "Go on.\n\n"),  # text in a code span is not a heading
         (NOTES, "Notes", "# Notes", "Go on.\n\n"),
         ("Plain\nOne\ntext\n# Two\n", "one", "One\n", "text\n"),  # a line of its own
     ],

@@ -76,7 +76,7 @@ def both(question: Question, text: str, language: str = "label") -> tuple[float,
         (["cat cat dog"], "cat dog dog dog", 0, 2 * 2 / (3 + 4)),
         (["dog", "cat"], "cat", 1, 1),
         (["theatre"], "re the at", 0, 0),
-        (["the"], "", 0, 0),  # a refusal is no article
+        (["the"], "", 0, 0),  # a refusal is not an article
         (["A"], "A", 1, 1),  # the letter of a choice
         (["x[1]"], "x[1]", 1, 1),  # the brackets are the right answer's, not a citation
         (["cat"], "", 0, 0),
@@ -84,7 +84,7 @@ def both(question: Question, text: str, language: str = "label") -> tuple[float,
         (["-5 degrees"], "\u22125 degrees", 1, 1),
         (["1/2"], "\u00bd", 1, 1),
         (["cat"], "Cat [1].", 1, 1),  # citations do not count
-        (["x[1]"], "`x[1]`", 1, 1),  # and code is no citation
+        (["x[1]"], "`x[1]`", 1, 1),  # and code is not a citation
         (["été"], "ete", 0, 0),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_config_that_leaves_a_parameter_at_its_default_is_a_point_of_the_curve
 
 
 def test_options_with_parameters_of_their_own_are_compared_as_one_parameter() -> None:
-    """k1 belongs to bm25 alone: it changes with the option, and is no effect beside it."""
+    """k1 belongs to bm25 alone: it changes with the option, so it is not listed as a separate effect."""
     first, other = config(0, 1, retriever="bm25"), config(0.2, 1, retriever="vector")
     parameters = {"retriever": "bm25", "retriever.k1": "2"}
     first = changed(first, parameters=parameters, overrides=("retriever=bm25", "retriever.k1=2"))

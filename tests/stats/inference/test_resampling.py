@@ -41,7 +41,7 @@ def test_resamples_spread_as_far_as_those_of_scipy() -> None:
 
 
 def test_clusters_are_drawn_whole() -> None:
-    """Three copies of each question are no more questions than one; drawn one by one they would seem to be."""
+    """Three copies of each question carry no more information than one, unless they are resampled one by one."""
     once = np.random.default_rng(2).normal(size=(1, 30))
     thrice = np.repeat(once, 3, axis=1)
     assert drawn(thrice, np.repeat(np.arange(30), 3)) == pytest.approx(drawn(once, np.arange(30)), abs=1e-5)

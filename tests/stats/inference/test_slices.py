@@ -88,7 +88,7 @@ def test_p_values_are_corrected_over_all_slices_and_configs() -> None:
     slices = by_slice(one, labelled(one, 3))
     expected = holm(np.concatenate([part.p for part in slices]))
     assert np.concatenate([part.p_holm for part in slices]) == pytest.approx(expected, nan_ok=True)
-    assert np.isnan(slices[0].p_holm[0])  # the baseline against itself is no test
+    assert np.isnan(slices[0].p_holm[0])  # the baseline is not tested against itself
 
 
 def test_small_slices_are_marked_and_the_smallest_have_no_interval() -> None:

@@ -48,9 +48,9 @@ PAYLOADS = {
     "address in urllib": _typed("urllib.request.urlopen", arguments=", url: 'http://localhost:9'"),
     "code of ctypes": _typed("ctypes.CDLL", arguments=", name: x.so"),
     "Hydra's own call": _typed("hydra.utils.call", arguments=", config: {_target_: canary.act}"),
-    "our ledger is no part": _typed("ragsweep.records.ledger.Ledger", arguments=", folder: elsewhere"),
-    "our command is no part": _typed("ragsweep.__main__.main"),
-    "a contract suite is no part": _typed("ragsweep.testing.rerankers.RerankerContract"),
+    "our ledger is not a part": _typed("ragsweep.records.ledger.Ledger", arguments=", folder: elsewhere"),
+    "our command is not a part": _typed("ragsweep.__main__.main"),
+    "a contract suite is not a part": _typed("ragsweep.testing.rerankers.RerankerContract"),
     "package that nobody trusts": _typed("canary.act"),
     "no word": Payload(["++reranker={_target_: [os, system]}"], "reranker._target_"),
     "name that comes from elsewhere": Payload(

@@ -86,7 +86,7 @@ class Slurm:
 
 
 def why_not() -> str:
-    """Return why there can be no cluster here; empty where there can be one."""
+    """Return the reason why no cluster can run here; empty if one can."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
         return f"SLURM is not installed (apt-get install slurm-wlm munge): no {missing[0]}"

@@ -213,7 +213,7 @@ def articles_of(question: Question, language: Language) -> str:
     """Return the language whose articles are removed from the question's answers: "french" or "english".
 
     If ``language`` is not "label", it is returned unchanged. Otherwise, the language is read from the question's label
-    ``language`` or, without this label, detected from its text; "english" stands for all languages except French.
+    ``language`` or, if it has none, detected from its text; "english" stands for all languages except French.
     """
     if language != "label":
         return language

@@ -129,7 +129,7 @@ class AnswerSupport(AnswerMetric):
 class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
-    The question's language is given by its label ``language`` or, without this label, detected; the answer's language
+    The question's language is given by its label ``language`` or, if it has none, detected; the answer's language
     is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. A
     question is not scored if the answer is a refusal or if one of the languages is unknown, for instance because the
     answer is a name or a number.

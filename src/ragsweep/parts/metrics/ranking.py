@@ -206,7 +206,7 @@ def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
 class AnnRecall(Proportion):
     """Proportion of the first chunks of an exact search that are also among the first chunks of the approximate search.
 
-    Both rankings are cut at the cutoff or, without a cutoff, at the depth of the exact search. This is the recall of
+    Both rankings are cut at the cutoff or, if there is none, at the depth of the exact search. This is the recall of
     Aumüller, Bernhardsson and Faithfull, "ANN-Benchmarks" (Information Systems 2020), except that chunks are compared
     by identity, not by distance. In a hybrid, the counts are summed over all legs with an approximate index. Questions
     are not scored if no index is approximate, if they are conversational, or if the exact search finds nothing.

@@ -53,7 +53,7 @@ class FencedBlock:
 
 @dataclass(eq=False)
 class JsonObject:
-    """Read the JSON object in the last fenced block of an answer or, without a block, in the whole answer.
+    """Read the JSON object in the last fenced block of an answer or, if there is no block, in the whole answer.
 
     ``schema`` is a JSON schema without references to other files or addresses, or the path of a file that contains one;
     None accepts every object.
@@ -117,13 +117,13 @@ class JsonObject:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _missing_reference(schema: Any) -> str | None:
     """Return a reference in a schema, or in a schema that it refers to, whose target is missing; None if all exist.
 
-    Raises SchemaError if the target of a reference is no valid schema.
+    Raises SchemaError if the target of a reference is not a valid schema.
     """
     from jsonschema import Draft202012Validator
     from jsonschema_specifications import REGISTRY

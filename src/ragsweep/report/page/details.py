@@ -139,7 +139,7 @@ def scores_of_context(result: Result) -> Figure:
     rows = [row or [] for row in result.questions["context_scores"]]
     first = np.array([row[0] for row in rows if row], dtype=np.float64)
     others = np.array([score for row in rows for score in row[1:]], dtype=np.float64)
-    return _histogram([("first chunk", first, ACCENT), ("further chunks", others, MUTED)], "score", "chunks")
+    return _histogram([("first chunk", first, ACCENT), ("other chunks", others, MUTED)], "score", "chunks")
 
 
 def numbers_of_results(result: Result) -> Figure:
@@ -158,7 +158,7 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
 
 
 def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Plot groups as stacked bars of width ``width``; a width of 0 means one that makes about `BARS` bars."""
+    """Plot groups as stacked bars of width ``width``; for 0, the width is chosen to give about `BARS` bars."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -186,7 +186,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
         return undecided(matrix, margin, level, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
-        share = f"{100 * margin:g}% of the baseline's mean is no margin, because the mean is {baseline:g}"
+        share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
         raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):

@@ -259,7 +259,7 @@ def _refuse_leaks(written: Mapping[str, Any]) -> None:
             for name in filter(is_secret, VARIABLE.findall(text)):
                 raise ConfigError(
                     f"{where}: this value is stored, but the environment variable {name} is named like a secret;"
-                    f" refer to an API key by key_env={name} (pgvector: url_env), or rename {name} if it is no secret"
+                    f" refer to an API key by key_env={name} (pgvector: url_env), or rename {name} if it is not secret"
                 )
 
 

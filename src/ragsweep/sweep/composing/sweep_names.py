@@ -53,7 +53,7 @@ def read_settings(overrides: Sequence[str]) -> dict[str, str]:
 def reference(sweep: Sweep) -> str:
     """Return a sweep's short id for commands.
 
-    This is a prefix of the id of the sweep's parent run or, without a parent run, of the sweep's own id.
+    This is a prefix of the id of the sweep's parent run or, if it has no parent run, of the sweep's own id.
     """
     return (sweep.parent or sweep.id)[:REFERENCE]
 

@@ -177,7 +177,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep during the block, and yield None; if another process has claimed it, yield that process at once.
+    """Claim a sweep during the block, and yield None; if another process has the claim, yield it without waiting.
 
     This process does not wait for the other process, which may run for hours.
     """
