@@ -163,7 +163,7 @@ class SearchLoop:
                 self._check_failures(self.study.outcomes())
                 if (charged := self.study.count_charged()) < plan.n_trials:
                     _log.warning(
-                        "the search found no new config after %d trials, fewer than hydra.sweeper.n_trials=%d;"
+                        "the search found no more new configs after %d trials, fewer than hydra.sweeper.n_trials=%d;"
                         " widen the search space, or lower n_trials",
                         charged,
                         plan.n_trials,

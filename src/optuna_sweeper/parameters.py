@@ -14,7 +14,7 @@ PARAMS = "hydra.sweeper.params"
 MOST = 100_000
 """Maximum number of values in a range; a higher number indicates a mistyped range."""
 _BOOLEANS = {"True": "true", "False": "false"}
-"""Hydra's texts of booleans -> the texts in overrides and domains."""
+"""Hydra's spellings of booleans -> those in overrides and domains."""
 
 
 @dataclass(frozen=True)

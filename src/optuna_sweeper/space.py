@@ -135,7 +135,7 @@ class Space:
     ) -> Iterator[tuple[Parameter, list[tuple[str, ...]]]]:
         """Yield each parameter and its probes, once for each combination of its ancestors' values for which it exists.
 
-        An ancestor of a parameter is one on whose value the parameter's existence depends. There is a probe for each
+        The ancestors of a parameter are the parameters on whose values its existence depends. There is a probe for each
         choice, or for each end of a range. ``others`` maps the remaining parameters to values; those that are absent
         have their first value.
         """

@@ -69,7 +69,7 @@ def test_a_kappa_without_an_interval_has_a_reason(
     labels, given = (written(tmp_path / f"{name}.jsonl", rows_of(values, name))
                      for name, values in (("label", people), ("value", verdicts)))  # fmt: skip
     assert judge(["calibrate", labels, "--verdicts", given]) == 0
-    assert ("an interval of kappa needs 10 to 5,000 labels" in capsys.readouterr().out) == noted
+    assert ("an interval for kappa needs 10 to 5,000 labels" in capsys.readouterr().out) == noted
 
 
 def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

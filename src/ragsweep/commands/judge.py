@@ -125,7 +125,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     counts = {"labels": found.n_labels, "compared": found.n_compared, "verdicts": found.n_verdicts}
     yield Statement(
         "metric",
-        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict; verdicts in all:"
+        f"{found.metric}: {found.n_compared} of {found.n_labels} labels have a verdict; verdicts in total:"
         f" {found.n_verdicts}; {passing} passes"
         + (f"; without a verdict: {count_reasons(found.missing)}" if found.missing else ""),
         {**counts, "missing": found.missing},
@@ -133,7 +133,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     yield _stated("kappa", "{} pass against fail, {} weighted", found.kappa, found.weighted_kappa)
     if math.isnan(found.kappa.low) or math.isnan(found.weighted_kappa.low):
         needed = f"{RATED[0]} to {RATED[-1]:,} labels with a verdict; both labels and verdicts must vary"
-        yield Statement("note", f"an interval of kappa needs {needed}")
+        yield Statement("note", f"an interval for kappa needs {needed}")
     yield _stated("finds", f"{{}} of {found.n_right} answers that people pass (sensitivity)", found.sensitivity)
     yield _stated("refuses", f"{{}} of {found.n_wrong} answers that people fail (specificity)", found.specificity)
     fewest = min(found.n_right, found.n_wrong)

@@ -107,7 +107,7 @@ def last_pause(text: str, start: int, end: int) -> int:
     """Return the position in ``text`` at which to cut the passage ``text[start:end]``.
 
     Only the second half of the passage is searched. The cut is after its last line break or, if it has none, after its
-    last end of a sentence or else its last white space. If it has none of these, the position is ``end``.
+    last sentence end or else its last white space. If it has none of these, the position is ``end``.
     """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]

@@ -218,7 +218,7 @@ class Row:
         return self.values.get(name) is not None
 
     def with_values(self, values: Mapping[str, Any]) -> Row:
-        """Return a row with other values, the same place and the same faults."""
+        """Return a row with new values, the same place and the same faults."""
         return replace(self, values=values)
 
     def fault(self, fact: str) -> None:

@@ -17,7 +17,7 @@ _WRITTEN = re.compile(
     r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
     re.DOTALL,
 )
-"""Matches a text of only brackets, literals and separators, possibly cut off within a literal."""
+"""Matches a text that consists of brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """Matches an opening bracket with nothing but separators after it, which is plain text."""
 DEEPEST = 50

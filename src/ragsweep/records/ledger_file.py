@@ -46,7 +46,7 @@ BUSY, NOTICE = 60.0, 10.0
 """Maximum seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
-"""The settings that choose the file's folder, as messages name them."""
+"""The settings that choose the file's folder, as named in messages."""
 
 UNREADABLE = "Could not decode"
 """The start of the message of the OperationalError that sqlite3 raises for text that is not valid UTF-8."""

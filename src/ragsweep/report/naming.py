@@ -44,7 +44,7 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
     """Format settings briefly, as in ``bm25 k1=1.2 +late``; ``groups`` is as in `label_configs`.
 
-    Keys are shortened as far as they remain distinct among the keys of ``settings`` and ``keys``.
+    Keys are shortened, but remain distinct among the keys of ``settings`` and ``keys``.
     """
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)

@@ -32,7 +32,7 @@ _LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tok
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
 ABORTION = frozenset({"error", "abort", "insufficient_system_resource"})
-"""What Mistral and OpenRouter, vLLM, and DeepSeek report if the service broke off the reply."""
+"""Finish reasons of an aborted reply: those of Mistral and OpenRouter, of vLLM, and of DeepSeek."""
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class Noise(NamedTuple):
 
 
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
-    """Measure the differences between two judgements of the same questions, without questions that have a NaN score.
+    """Measure the differences between two judgements of the same questions, ignoring questions with a NaN score.
 
     ``weights`` are the questions' weights in the two means; the spreads and the changed share are unweighted.
     """

@@ -75,7 +75,7 @@ class Funnel:
     stages: tuple[StageLoss, ...]
     fates: Mapping[str, tuple[str, ...]]
     lost_by: Mapping[str, str]
-    split: int  # pieces with a part in some chunk, but enough in none; outside the context they are lost by chunking
+    split: int  # pieces that chunks contain only in part; if not in the context, they are lost by chunking
     solved: int = 0
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()

@@ -211,7 +211,7 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
     """Check a ``declared`` baseline that names a recorded result, and yield notes on it.
 
     Any other declaration is not checked here and gets no notes. Raises InputError if there is no such result, if the
-    result was evaluated on other questions or documents, or if it lacks an objective.
+    result was evaluated on different questions or documents, or if it lacks an objective.
     """
     found = find_recorded(declared, session.ledger)
     if found is None:
@@ -220,7 +220,7 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
     asked, before = experiment.dataset, found.result.run.dataset
     if (before.golden_digest, before.corpus_digest) != (asked.golden.digest, asked.corpus.digest):
         raise InputError(
-            f'baseline={declared}: was evaluated on other questions or documents ("{before.name}",'
+            f'baseline={declared}: was evaluated on different questions or documents ("{before.name}",'
             f" {before.questions:,} questions); declare it by overrides, so that it is evaluated here"
         )
     if lacking := [name for name in objectives(experiment.config) if name not in found.result.summaries.metrics]:

@@ -122,7 +122,7 @@ SURE_WORDS = 5  # minimum number of words of an answer that may be located outsi
 def _answers(
     entry: Entry, labels: Iterable[Mapping[str, Any]], corpus: Corpus, notes: Counter[str]
 ) -> list[dict[str, Any]]:
-    """Return the right answers with their starts in the document, as far as the evidence contains them.
+    """Return the right answers that the evidence contains, with their starts in the document.
 
     An answer of at least SURE_WORDS words that occurs exactly once in the document may also be outside the evidence. A
     quote that contains no right answer is itself returned as an answer.

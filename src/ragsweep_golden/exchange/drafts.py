@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields that hold the right answer or passages in a question set, but those of a system in its results."""
+"""Fields with the right answer or the evidence in a question set, but the system's own in a system's results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")

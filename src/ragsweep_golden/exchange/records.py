@@ -69,7 +69,7 @@ def as_texts(value: Any) -> list[str]:
 
 
 def as_documents(value: Any) -> list[str | None]:
-    """Return the ids in a list, with those of inner lists, as AutoRAG has them, or in a text (see ``as_texts``).
+    """Return the ids in a list, including nested lists as in AutoRAG, or in a text (see ``as_texts``).
 
     Blank ids of a list are None, and repeated ids are kept, so that each id can be paired with a passage. Raises
     ValueError for other structures.

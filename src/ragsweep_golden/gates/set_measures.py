@@ -104,7 +104,7 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return (entry, chunk) pairs: answerable entries, each with a chunk that also answers the question, or with "".
+    """Return answerable entries, each with a chunk that also answers the question; "" if there is no such chunk.
 
     Only entries with an answer, with evidence that is found, and with content words in the question are returned. The
     chunk is the first one that does not overlap the evidence, contains every line of the answer, and contains at least

@@ -178,7 +178,7 @@ def test_lists_that_hold_too_few_leave_places_empty() -> None:
 
 @every_part
 def test_an_index_of_other_vectors_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="the stored index belongs to other vectors"):
+    with pytest.raises(InputError, match="the stored index belongs to different vectors"):
         PARTS[name]().search(index_of(name), VECTORS[:-1], QUERIES, 5)
 
 

@@ -9,7 +9,7 @@ These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
 - If a right answer consists only of articles and punctuation, these are not removed before the comparison. ExactMatch
-  and TokenF1 ignore such a right answer if another right answer has other words.
+  and TokenF1 ignore such a right answer if another right answer has different words.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation is removed, compatibility forms (NFKC) and case are folded, and
   digits are converted to ASCII.

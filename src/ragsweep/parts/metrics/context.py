@@ -189,7 +189,7 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
     """Return a view in which evidence has rank 0 if a token budget excludes it from the context."""
     if view.context_length is None:
         return view
-    inside = view.first_rank <= view.context_length[view.evidence_question]  # a piece may be credited beyond its chunk
+    inside = view.first_rank <= view.context_length[view.evidence_question]  # credit may be at a later rank
     first, credited = (np.where(inside, rank, 0) for rank in (view.first_rank, view.credited_rank))
     return replace(view, first_rank=first, credited_rank=credited)
 

@@ -222,7 +222,7 @@ class AnnRecall(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per question; NaN and a reason for a question that is not scored."""
         shared, total = np.zeros(len(view.questions)), np.zeros(len(view.questions))
-        row = np.arange(len(view.questions), dtype=np.int64)[:, None] << 32  # keeps the questions' positions apart
+        row = np.arange(len(view.questions), dtype=np.int64)[:, None] << 32  # makes positions unique to their question
         for leg in view.approximate.values():
             exact = leg.exact.first(self.cutoff or leg.exact.positions.shape[1])
             found, is_chunk = leg.found.first(exact.positions.shape[1]), exact.positions != NO_CHUNK

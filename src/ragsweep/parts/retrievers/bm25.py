@@ -22,7 +22,7 @@ LANGUAGES = (
 """Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" omits both steps."""
 
 TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
-"""The lower-case letters of Turkish, with and without a dot, for which ``str.lower`` returns other letters."""
+"""The Turkish letters I, with and without a dot, and their lower-case forms, which ``str.lower`` gets wrong."""
 
 Score = Callable[[list[int]], NDArray[Any]]
 """A function from the indices of a query's words in the index's vocabulary to the scores of all chunks."""
@@ -70,7 +70,7 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        letters = {"letters": "2"} if self.language == "turkish" else {}  # a version of this language alone
+        letters = {"letters": "2"} if self.language == "turkish" else {}  # the version of the steps for Turkish only
         return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:

@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 from ragsweep.core.errors import TrackingError
 
 ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
-"""The settings of the tracking URI, as messages name them."""
+"""The settings of the tracking URI, as named in messages."""
 
 SCHEMES = frozenset({"", "databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite"})
 """Schemes of URIs that MLflow supports without plugins."""
@@ -150,7 +150,7 @@ def use_write_ahead_log(path: Path) -> None:
     process is killed, nothing is lost; after a power failure, the last configs may be missing, but the ledger has them.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # fails, without consequences, if another process uses the file
+        connection.execute("PRAGMA journal_mode = WAL")  # fails harmlessly if another process uses the file
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 

@@ -32,7 +32,7 @@ class Gate:
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
     the passing side; ``low`` and ``high`` bound it, each one-sided at ``level``. The decision is "pass" if the whole
-    interval is at or above 0, "fail" if all of it is below 0, and else "inconclusive".
+    interval is at or above 0, "fail" if all of it is below 0, and "inconclusive" otherwise.
     """
 
     decision: Decision

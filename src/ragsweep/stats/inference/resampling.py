@@ -87,7 +87,7 @@ def cluster_scores(
     errors[errors <= NEGLIGIBLE * np.abs(rows).max(axis=1)] = 0.0
     sums = np.where((errors > 0)[:, None], sums, 0.0)
     cancelled = (errors == 0) & apart.any(axis=1)
-    if cancelled.any() and len(sizes) < questions:  # deviations that cancel in every cluster are no sign of precision
+    if cancelled.any() and len(sizes) < questions:  # deviations that cancel in every cluster do not mean precision
         errors[cancelled] = cluster_scores(rows[cancelled], np.arange(questions), weights).errors
     return ClusteredScores(means, sums, sizes, errors, factors, degrees)
 

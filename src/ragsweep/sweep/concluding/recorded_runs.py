@@ -179,7 +179,7 @@ def find_baseline(
 ) -> Result | None:
     """Return the result of the declared baseline, which is a config of the sweep or a recorded run.
 
-    Return None if no baseline is declared, if it is not found, or if it is a recorded run with other questions.
+    Return None if no baseline is declared, if it is not found, or if it is a recorded run on different questions.
     ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
     ``names`` maps job indices to the names of the sweep's configs.
     """
