@@ -263,7 +263,7 @@ def workflow() -> dict[str, Any]:
 
 
 def commands() -> list[list[str]]:
-    """Split the commands of the workflow, lines that go on joined, and what stands in $(...) by itself."""
+    """Split the workflow's commands, joining continued lines and separating the commands in $(...)."""
     scripts = [step["run"] for job in workflow()["jobs"].values() for step in job["steps"] if "run" in step]
     lines = [line for script in scripts for line in script.replace("\\\n", " ").splitlines()]
     found = [match for line in lines for match in re.findall(r"ragsweep [^|>)&]*", line)]

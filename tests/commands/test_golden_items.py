@@ -98,7 +98,7 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     golden = folder / "golden.jsonl"
     mini = ["--mini", str(folder / "mini.jsonl")]
     cases = {
-        "cccc: has another golden set": ["aaaa", "cccc"],
+        "cccc: has a different golden set": ["aaaa", "cccc"],
         "specify it with --golden": ["aaaa", *mini],
         "above 0 and below 1, got 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
         "--mini needs 8 distinct configs, got 3": ["feed", *mini, "--golden", str(golden)],

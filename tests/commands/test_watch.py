@@ -44,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{folder / 'mlflow.db'}")
-        mlflow.set_tracking_uri(uri)  # whatever a test before it has set
+        mlflow.set_tracking_uri(uri)  # overrides the setting of an earlier test
         patch.setenv("MLFLOW_EXPERIMENT_NAME", "assistant")
         assert ship(["record 1", "--name", "handbook", "--alias", "champion"]) == 0
         model = mlflow.pyfunc.load_model("models:/handbook@champion")

@@ -116,7 +116,7 @@ def test_real_collections_have_their_language(collections: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted({*TEXTS, *UNKNOWN} - {"no language", "nothing"}))
 def test_every_script_is_searched_and_compared(name: str) -> None:
-    """With ``auto``: a text is found by itself, and equal texts score 1 in every comparison by words."""
+    """With ``auto``, a query equal to a text finds that text, and equal texts score 1 in every word comparison."""
     text, others = {**TEXTS, **UNKNOWN}[name], [one for key, one in TEXTS.items() if key != name]
     texts = [*others, text]
     part = Builder().build(resolve_language(BM25, corpus(text)), "retriever").value

@@ -26,7 +26,7 @@ PATTERNS = {
     r"ndcg": Ndcg, r"ndcg_cut_(\d+)": Ndcg, r"map": MeanAveragePrecision, r"map_cut_(\d+)": MeanAveragePrecision,
     r"recall_(\d+)": Recall, r"set_recall": Recall, r"P_(\d+)": Precision, r"success_(\d+)": HitRate,
     r"recip_rank": Mrr,
-    r"ndcg_1=3,2=9,4=4.5": Ndcg,  # all relevant documents of this file have grade 1: one gain, whatever its size
+    r"ndcg_1=3,2=9,4=4.5": Ndcg,  # all relevant documents of this file have grade 1: one gain, of any size
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""When a search ends before it has all of its trials, and what is left of it: for any program, whatever it measures."""
+"""Searches that end before all trials are done, and the state that they leave, for any program and any metric."""
 
 import math
 from collections.abc import Sequence

@@ -100,7 +100,7 @@ def test_hub_is_asked_only_for_a_download_and_failure_is_a_config_error(tmp_path
 
 @pytest.mark.parametrize("where", ["", "1_Pooling/"])
 def test_decoy_beside_pickled_weights_does_not_stand_in_for_them(tmp_path: Path, where: str) -> None:
-    """The libraries load ``pytorch_model.bin`` where there is no ``model.safetensors``, whatever else lies there."""
+    """Without ``model.safetensors``, the libraries load ``pytorch_model.bin``, even beside other weights files."""
     folder = model(tmp_path / "own")
     if not where:
         (folder / "model.safetensors").unlink()

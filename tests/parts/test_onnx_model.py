@@ -1,4 +1,4 @@
-"""Computing in int8: near to float32, blind to a text's company, and from a file that is whole or made anew."""
+"""Computing in int8: close to float32, independent of the other texts, and from a file that is complete or rebuilt."""
 
 import stat
 import subprocess

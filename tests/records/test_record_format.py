@@ -1,4 +1,4 @@
-"""A record is decoded as it was encoded, whatever its numbers are, and a damaged one is refused."""
+"""Encoding and decoding preserve any record, and a damaged record is rejected."""
 
 import hashlib
 import json

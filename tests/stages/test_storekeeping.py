@@ -61,7 +61,7 @@ def fill(folder: Path) -> StorePlace:
 
 
 def kept(folder: Path) -> set[str]:
-    """Name the stages whose values a store still has; whatever it has must be right, and it must not complain."""
+    """Name the stages whose values are still in a store; the values must be right, and no warning may be given."""
     said: list[str] = []
     store = Store(folder / "stages", said.append)
     there = set()

@@ -70,7 +70,7 @@ def test_noise_of_a_judge_is_told_from_that_of_answers_and_equal_answers_share_i
     alike = repeated(noise[:, [0, 0]], [[[f"a{n}", error]] * 2 for n in range(count)])
     two, one = shares(apart), shares(alike)
     assert (two.judge, one.judge) == (pytest.approx(1, abs=0.06), pytest.approx(1, abs=0.06))
-    assert two.twice_repetitions == pytest.approx(0.5**0.5, abs=0.03)  # new answers are judged anew
+    assert two.twice_repetitions == pytest.approx(0.5**0.5, abs=0.03)  # each new answer is judged again
     assert one.twice_repetitions == 1  # the same answer is not
     assert one.twice_samples == pytest.approx(0.5**0.5, abs=0.03)
 

@@ -62,7 +62,7 @@ def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) ->
 
 
 def user_environment(**variables: str) -> dict[str, str]:
-    """Return an environment as a user's, whatever the test run itself has set."""
+    """Return a user's environment, without the variables that the test run itself has set."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA_"))
     }

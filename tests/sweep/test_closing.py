@@ -1,4 +1,4 @@
-"""What is said and kept of a sweep when it ends: made from its records, whatever fails."""
+"""The output and the tracked data of a sweep at its end are made from its records, even if a part of this fails."""
 
 import io
 import json

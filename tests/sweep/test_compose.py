@@ -1,4 +1,4 @@
-"""A job's config is Hydra's own composition, to the last key, however little of it is composed anew."""
+"""A job's config equals Hydra's own composition in every key, although only parts of it are composed again."""
 
 import copy
 from pathlib import Path

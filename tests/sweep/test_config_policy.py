@@ -1,4 +1,4 @@
-"""A config can choose among our parts and nothing else: whatever it says, nothing of it happens."""
+"""A config can only choose among our parts: a hostile config runs no other code."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Outcomes of workers with folders of their own reach the command's ledger, each once, whoever dies."""
+"""Outcomes of workers with separate folders reach the command's ledger exactly once, even if processes die."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -185,7 +185,7 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     ledger.write("search", 1, held(FIELD[1], 0.5), kind=FINALIST)  # again, after a fault
     assert ledger.holdout_views("w") == 1
     ledger.write("search", 4, FIELD[4])
-    ledger.write("search", 3, held(FIELD[3], 0.5), kind=FINALIST)  # the search went on, and chooses anew
+    ledger.write("search", 3, held(FIELD[3], 0.5), kind=FINALIST)  # the search continued, and chooses again
     assert ledger.holdout_views("w") == 2
     # They are no configs of the search: nobody who reads these compares them with the others.
     assert [record.job for record in ledger.records("search")] == [0, 1, 2, 3, 4]

@@ -124,7 +124,7 @@ def test_race_without_a_drop_ends_with_the_records_of_no_race(server: LlmServer,
 
 
 def _untimed(table: Mapping[str, object]) -> dict[str, str]:
-    """Leave out what is measured anew each time; NaN compares equal as text."""
+    """Leave out values that differ in each run, such as times; as text, NaN equals NaN."""
     return {name: repr(value) for name, value in table.items() if not name.startswith(("latency", "steps"))}
 
 

@@ -118,7 +118,7 @@ def evaluate(asked: Experiment, executor: Executor | None = None) -> Result:
 
 
 def untimed(result: Result) -> str:
-    """Return the table of questions as text, without what is measured anew each time."""
+    """Return the table of questions as text, without values that differ in each run, such as times."""
     return str({name: values for name, values in to_texts(result.questions).items() if name != "steps"})
 
 

@@ -124,7 +124,7 @@ TOGETHER = Way(
     {"LLM_KEY": CANARY, "OTHER_KEY": f"first line\n{CANARY}", "RAGSWEEP_TRUSTED_PACKAGES": "raising"},
     (*PLAIN, "hydra.verbose=true"), _surroundings, echoes="body",
 )  # fmt: skip
-"""Most of them in one run: each by itself is tried at night."""
+"""Most of the cases in one run; the nightly tests try each one separately."""
 
 QUICK = {
     ("together", "failure"),

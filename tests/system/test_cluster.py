@@ -1,4 +1,4 @@
-"""Two nodes of a Ray cluster with separate folders: one sweep, each stage once in all, whoever is killed."""
+"""Two nodes of a Ray cluster with separate folders: each stage of a sweep runs once, even if processes are killed."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Evidence survives re-chunking, whatever is chosen: every option of a chunker beside every option of a retriever."""
+"""Evidence survives re-chunking with every combination of a chunker option and a retriever option."""
 
 from functools import cache
 from pathlib import Path

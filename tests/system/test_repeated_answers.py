@@ -168,7 +168,7 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
 
 @pytest.mark.nightly
 def test_intervals_hold_and_shares_are_those_of_the_service(server: LlmServer, tmp_path: Path) -> None:
-    """Two configs, right with probabilities that each question draws by itself: equal on average."""
+    """Two configs whose probability of a right answer is drawn separately for each question, with equal means."""
     names = [Random(n).randbytes(6).hex() for n in range(24)]  # texts that are not alike
 
     def answer(asked: ModelRequest) -> str:

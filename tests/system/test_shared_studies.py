@@ -1,4 +1,4 @@
-"""Several processes on one study, on SQLite and on a real PostgreSQL: each trial is begun once, whoever dies."""
+"""Several processes on one study, on SQLite and PostgreSQL: each trial starts exactly once, even if processes die."""
 
 import itertools
 import json

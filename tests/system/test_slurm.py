@@ -1,4 +1,4 @@
-"""Two nodes of a SLURM cluster with separate folders: one sweep, each stage once in all, whatever ends a job.
+"""Two nodes of a SLURM cluster with separate folders: one sweep in which each stage runs once, even if jobs are killed.
 
 By night, as root, with ``apt-get install slurm-wlm munge``; without them it is skipped.
 """

@@ -44,7 +44,7 @@ def lenient(prompt: str) -> str:
 
 
 def obeying(read: Any, seen: list[str]) -> Any:
-    """Make a judge that does what it is told, by whoever, outside of the fences; else it finds everything wrong."""
+    """Make a judge that obeys any instruction outside the fences; otherwise, it judges every answer wrong."""
 
     def answer(asked: ModelRequest) -> dict[str, Any]:
         prompt = asked.body["messages"][0]["content"]

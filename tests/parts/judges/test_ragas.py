@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 
 
 def by_prompt(asked: ModelRequest) -> dict[str, Any]:
-    """Answer as the schema wants it, from a hash of ragas' prompt: whoever sends it, in whatever mode."""
+    """Return a reply that conforms to the schema, from a hash of ragas' prompt, so it is the same in every mode."""
     prompt = next(message["content"] for message in reversed(asked.body["messages"]) if message["role"] == "user")
     prompt = prompt if isinstance(prompt, str) else prompt[0]["text"]
     made: dict[str, Any] = example(asked.schema, Random(hashlib.sha256(prompt.encode()).hexdigest()))

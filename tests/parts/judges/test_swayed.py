@@ -44,7 +44,7 @@ def steered(asked: ModelRequest) -> dict[str, Any]:
 
 
 def knowing(asked: ModelRequest) -> dict[str, Any]:
-    """Know that it was Alice, whatever the reference says."""
+    """Judge by the knowledge that it was Alice, ignoring the reference."""
     return {"reason": "r", "verdict": int("Alice" in texts(asked)["answer"])}
 
 

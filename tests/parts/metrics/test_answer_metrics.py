@@ -61,7 +61,7 @@ GRATIS = "Les entrées sont gratuites."
         ("word", "label", ("mat",), "a matter of taste", 0),
         ("word", "label", ("élève",), "l'ELEVE dort", 1),
         ("word", "label", ("cœur",), "coeur", 1),
-        ("word", "label", ("red  mat",), "the red\nmat", 1),  # phrases, whatever the blanks
+        ("word", "label", ("red  mat",), "the red\nmat", 1),  # phrases, with any white space
         ("word", "label", ("red mat",), "red and mat", 0),
         ("word", "label", ("Newton's law", "1994-1998", "-5"), "Newton\u2019s law, 1994\u20131998: \u22125", 1),
         ("word", "label", ("thirty-day", 'a "cap"'), "a thirty\u2011day limit, a \u201ccap\u201d", 1),

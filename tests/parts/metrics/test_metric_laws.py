@@ -1,4 +1,4 @@
-"""What holds for every shipped metric, whatever the chunking, the evidence, the ranking and the answers."""
+"""Properties of every shipped metric, for any chunking, evidence, ranking and answers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +98,7 @@ ANSWERS = st.builds(
 
 @st.composite
 def answers(draw: st.DrawFn) -> EvaluationView:
-    """Draw a few questions and whatever was answered."""
+    """Draw a few questions, each with any kind of answer."""
     size = draw(st.integers(0, 4))
     passages = st.lists(st.builds(Passage, st.just("p"), TEXTS), max_size=3).map(tuple)
     questions = tuple(draw(QUESTIONS) for _ in range(size))

@@ -75,7 +75,7 @@ def test_a_case_is_solved_where_every_criterion_holds(seen: EvaluationView) -> N
     criteria = {"a": {"metric": Value("a"), "at_least": 4}, "b": {"metric": Value("b"), "at_least": 1, "at_most": 2}}
     assert rows(TaskSuccess(criteria), seen) == [1, 0, UNREADABLE, "timed out", "not there"]
     narrow = {"a": {"metric": Value("a"), "at_least": 5}, "b": {"metric": Value("b"), "at_most": 2}}
-    assert rows(TaskSuccess(narrow), seen)[4] == 0  # missed whatever the other value would be
+    assert rows(TaskSuccess(narrow), seen)[4] == 0  # not solved, for any value of the missing criterion
 
 
 def test_metric_is_computed_once_for_all_that_read_it(seen: EvaluationView) -> None:

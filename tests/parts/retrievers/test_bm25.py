@@ -1,4 +1,4 @@
-"""BM25: both backends against formulas written anew, and against their own libraries."""
+"""BM25: both backends against independently written formulas, and against their own libraries."""
 
 import json
 import math

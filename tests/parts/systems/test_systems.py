@@ -128,7 +128,7 @@ class TestPipeline(SystemContract):
     part = Pipeline
 
     def test_every_request_is_answered_once(self) -> None:
-        """It stands for the config, and says nothing by itself."""
+        """This part represents the config itself, and returns an empty answer."""
         assert collect(Pipeline().ask, [Request("?")])[0].answer.text == ""
 
 

@@ -216,7 +216,7 @@ def record(tracker: Mlflow) -> None:
 
 
 refused = pytest.mark.parametrize("begin", [check, record])
-"""What cannot be used is refused by whatever comes first."""
+"""Whichever of the two methods is called first must reject unusable settings."""
 
 
 def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

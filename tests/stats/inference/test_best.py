@@ -81,7 +81,7 @@ def test_luck_follows_the_direction_and_no_order_of_configs(one: Matrix, seed: i
 
 
 def test_luck_of_one_config_or_of_rounding_is_zero() -> None:
-    """A winner that leads on every question has no luck, whatever the sums of floats leave."""
+    """A winner that leads on every question has no selection bias, despite rounding errors in the sums."""
     assert selection_bias(normal(1, 30)).optimism == pytest.approx(0, abs=1e-12)
     base = np.random.default_rng(0).random(90)
     rows = np.array([base, base + 0.1, base + 0.3])

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (letters that look like others are what this is about)
-"""A hundred texts that want to be obeyed by whoever judges them, each with the word CANARY."""
+"""A hundred prompt injections aimed at a judge, each with the word CANARY."""
 
 import json
 

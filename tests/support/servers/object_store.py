@@ -1,4 +1,4 @@
-"""A real S3 API on loopback: moto's server, with a bucket of its own for whoever asks."""
+"""A real S3 API on loopback: moto's server, with a separate bucket for each test that requests one."""
 
 import itertools
 import logging
