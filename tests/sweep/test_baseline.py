@@ -172,7 +172,7 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
     assert {name: status for name, (status, _) in done.items()} == {"first": 0, "known": 0, "unknown": 2, "other": 2}
     assert "vs mine#1" in done["known"][1]
     assert "baseline=nobody" in done["unknown"][1]
-    assert "other questions" in done["other"][1]
+    assert "different questions" in done["other"][1]
 
 
 @pytest.mark.parametrize(("tables", "expected"), [("chosen", {1, 2}), ("all", {0, 1, 2, 3})])

@@ -35,7 +35,7 @@ def power_document(
 
     ``rows`` has one row per metric, and ``noise`` maps each metric to the noise between each repetition and the run
     before it. ``siblings`` maps each metric to the number of configs that the runs' common sweep compares by it; the
-    number is 0 if there is no such sweep or ``--configs`` is given. ``configs`` is the number of configs that are
+    number is 0 if there is no such sweep, or if ``--configs`` is given. ``configs`` is the number of configs that are
     compared with one reference.
     """
     result = runs[0].result

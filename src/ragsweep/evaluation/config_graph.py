@@ -33,7 +33,7 @@ class ApproximateLeg(NamedTuple):
 
     found: Node
     exact: Node
-    kept: Node  # ``exact`` without excluded documents and low scores, as an exact index would give it
+    kept: Node  # ``exact`` without excluded documents and low scores: the leg's ranking if its index were exact
 
 
 class PaidStage(NamedTuple):

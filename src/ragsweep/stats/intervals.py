@@ -139,7 +139,7 @@ def _resampled_ends(rows: Doubles, known: Flags, weights: Doubles | None) -> Dou
             of, less = _whole_numbers(known * weights)
             ends, shift = _percentiles(sums / (of @ draws)), shift - less
         elif known.all():
-            ends = _percentiles(sums) / rows.shape[1]  # resamples are equally large: sums are ordered as the means are
+            ends = _percentiles(sums) / rows.shape[1]  # resamples have equal sizes: sums are ordered as the means are
         else:
             ends = _percentiles(sums / (known.astype(np.float64) @ draws))
         return np.asarray(np.ldexp(ends, -shift))

@@ -44,7 +44,7 @@ from ragsweep.sweep.searching.search_run import Search
 
 
 class CommandOutcome(NamedTuple):
-    """A command's exit status, and the id of the sweep that it ran or showed (None: it did neither)."""
+    """A command's exit status, and the id of the sweep that it ran or showed; None if it did neither."""
 
     status: int
     sweep: str | None = None

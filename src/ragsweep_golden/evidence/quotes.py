@@ -47,7 +47,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     else:
         windows = _inside(first, last) if len(resolve(text, whole)) == 1 else iter(())
     for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
-        # of equally long quotes, first try the one that a chunker is least likely to cut
+        # of quotes of equal length, first try the one that a chunker is least likely to cut
         for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and len(resolve(text, one)) == 1:
                 return " ".join(one.split()), None

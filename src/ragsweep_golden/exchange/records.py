@@ -103,7 +103,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return a list unchanged, a mapping of equally long lists as a list of rows, any other value in a list."""
+    """Return a list unchanged, a mapping of lists of equal length as a list of rows, any other value in a list."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -145,7 +145,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     folder = settings["launcher"].get("submitit_folder", FOLDER)
     if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
         raise ConfigError(
-            f"hydra.launcher.submitit_folder: must lie in the sweep's folder, got {folder!r}; write"
+            f"hydra.launcher.submitit_folder: must be in the sweep's folder, got {folder!r}; write"
             " ${hydra.sweep.dir}/NAME"
         )
     _check_plugin(settings["sweeper"], "hydra.sweeper", SWEEPERS)
@@ -161,7 +161,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
             )
     if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
         raise ConfigError(
-            f"hydra.output_subdir: must lie in the run's folder, got {settings['output_subdir']!r}; name a subfolder"
+            f"hydra.output_subdir: must be in the run's folder, got {settings['output_subdir']!r}; name a subfolder"
         )
     known = ("launcher", "sweeper", "callbacks")
     check_targets({key: value for key, value in settings.items() if key not in known}, "hydra")
@@ -241,7 +241,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     is_file = key in ("filename", "baseFilename")
     if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
-            f"{where}: must lie in the run's folder and end with {LOG_FILE}, got {value!r}; give"
+            f"{where}: must be in the run's folder and end with {LOG_FILE}, got {value!r}; give"
             " ${hydra.runtime.output_dir}/NAME.log"
         )
     if ".." in f".{name}.":  # logging sets the attributes under the key "."
