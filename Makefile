@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 UV := $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --constraint constraints.txt
-# uv takes a fifth of pip's time, but does not read pip's settings: if it fails, for example without access to PyPI, pip follows.
+# uv takes a fifth of pip's time, but does not read pip's settings: if it fails, for example without access to PyPI, pip is used.
 INSTALL := install() { $(UV) "$$@" || $(PIP) "$$@"; }; install
 # Without its dependencies, because it pins a boto3 (for AWS) that is incompatible with current requests.
 RAY_LAUNCHER := $(INSTALL) --no-deps hydra-ray-launcher

@@ -1,7 +1,7 @@
-"""Fill the README from real runs: what its two sweeps print, and the measured table (pictures: docs/screenshots.py).
+"""Fill the README from real runs: the output of its two sweeps, and the measured table (pictures: docs/screenshots.py).
 
 Needs docs/measurements.md (benchmarks/published.py). From the clone: .venv/bin/python docs/readme.py [FOLDER]. The
-second sweep generates 259 answers; in a FOLDER where it has run before it is only shown.
+second sweep generates 259 answers; if it is already finished in FOLDER, it is only shown.
 """
 
 import itertools
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Sweep, write."""
+    """Run the two sweeps, and write their output and the measured table to the README."""
     with tempfile.TemporaryDirectory() as folder:
         first = _run(folder, "top_k=3,5,10")
         answers = _run(sys.argv[1] if len(sys.argv) > 1 else folder, "sweeps=answers", "dataset.limit=60")
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _run(folder: str, *overrides: str) -> str:
-    """Run a sweep; return what it prints, without the progress of running stages."""
+    """Run a sweep; return its output without the progress of running stages."""
     wide = {**os.environ, "COLUMNS": "110", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, str(ROOT / "run.py"), "-m", *overrides]
     printed = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, env=wide).stdout
@@ -35,14 +35,14 @@ def _run(folder: str, *overrides: str) -> str:
 
 
 def _fill(name: str, text: str) -> None:
-    """Put a text between its two marks in the README."""
+    """Replace the text between two markers in the README."""
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition(f"<!-- {name} -->\n")
     readme.write_text(f"{before}<!-- {name} -->\n{text}\n<!-- /{name} -->{rest.partition(f'<!-- /{name} -->')[2]}")
 
 
 def _table(measurements: str) -> str:
-    """Take the first table."""
+    """Return the first table."""
     lines = measurements.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("|"))
     return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), lines[start:]))

@@ -2,7 +2,7 @@
 
 Needs Chromium. From the clone: .venv/bin/python docs/screenshots.py
 
-The sweep is run in the folder demo among the temporary files (minutes), or shown again if it is finished there.
+Runs the sweep in the folder demo of the temporary directory (minutes), or shows it if it is already finished there.
 """
 
 import base64
@@ -47,15 +47,15 @@ BROWSER = [
     "--remote-debugging-pipe",
 ]
 FOLDER = Path(tempfile.gettempdir()) / "demo"
-"""MLflow shows where a file of a run lies, so the folder is named after what is in it."""
+"""The working directory; MLflow displays the paths of artifacts, so its name appears in the pictures."""
 PATIENCE, SETTLING = 120, 3
-"""Seconds until a page has its text, and then until it is drawn to the end."""
+"""Maximum seconds until a page contains its text, and seconds to wait after that until it is completely drawn."""
 CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) document.querySelector(place)?.click()"
-"""MLflow opens its assistant beside every page of a new browser; in its list the configs of a sweep are folded."""
+"""Closes the assistant that MLflow opens in every new browser, and unfolds the configs in its list of sweeps."""
 
 
 def main() -> None:
-    """Sweep, show, serve, photograph."""
+    """Run the demo's sweep, and take the pictures."""
     PICTURES.mkdir(exist_ok=True)
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, browser(Path(temporary) / "profile") as page:
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _show(columns: int) -> str:
-    """Run the demo, or show it again, on a pseudo-terminal; return what it prints."""
+    """Run the demo, or show it again, on a pseudo-terminal; return its output."""
     main_end, terminal = pty.openpty()
     environment = {
         **os.environ,
@@ -108,7 +108,7 @@ def _show(columns: int) -> str:
 
 
 def _read(end: int) -> bytes:
-    """Read from a pseudo-terminal; nothing where its program has ended."""
+    """Read from a pseudo-terminal; return no bytes if its program has ended."""
     try:
         return os.read(end, 65536)
     except OSError:
@@ -124,7 +124,7 @@ def _draw(printed: str, columns: int) -> str:
 
 
 def _runs(address: str) -> list[str]:
-    """Return the id of the sweep's run, and of its configs', the best first."""
+    """Return the id of the sweep's run, and those of its configs' runs, the best first."""
     runs = MlflowClient(address).search_runs(["1"], order_by=["metrics.context_ndcg DESC"])
     parents = [run.info.run_id for run in runs if run.data.tags["ragsweep.kind"] == "sweep"]
     return parents + [run.info.run_id for run in runs if run.info.run_id not in parents]
@@ -132,7 +132,7 @@ def _runs(address: str) -> list[str]:
 
 @contextmanager
 def _mlflow() -> Iterator[str]:
-    """Serve MLflow's pages on the demo's runs; yield the address."""
+    """Serve MLflow's pages about the demo's runs; yield the address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -152,7 +152,7 @@ def _mlflow() -> Iterator[str]:
 
 
 class Page:
-    """A page of Chromium, driven by its own protocol over a pipe: JSON that ends with a zero byte."""
+    """A page in Chromium, controlled by the DevTools protocol over a pipe: JSON messages, each followed by a zero byte."""
 
     def __init__(self, writer: int, reader: int) -> None:
         self._writer, self._reader = os.fdopen(writer, "wb"), os.fdopen(reader, "rb")
@@ -164,7 +164,7 @@ class Page:
     def photograph(
         self, address: str, name: str, width: int, height: int, theme: str = "light", shown: str = ""
     ) -> None:
-        """Open an address in a window of a size, wait for a text to be shown, and keep the picture."""
+        """Open an address in a window of a given size, wait until it shows a text, and save a screenshot."""
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
@@ -200,7 +200,7 @@ class Page:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Page]:
-    """Start Chromium, which reads descriptor 3 and writes descriptor 4; yield a page of it."""
+    """Start Chromium, which reads from descriptor 3 and writes to descriptor 4; yield a page."""
     from_us, to_browser = os.pipe()
     from_browser, to_us = os.pipe()
     pipes = ["bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash"]

@@ -14,7 +14,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
-"""Pages of the site by the file at the root that they are made from."""
+"""Pages of the site, by the file at the root from which they are made."""
 
 _LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 

@@ -1,6 +1,6 @@
-"""Write docs/sizing.md: what a million, ten million and a hundred million chunks need, from measured constants.
+"""Write docs/sizing.md: requirements of a million, ten million and a hundred million chunks, from measured constants.
 
-From the clone: .venv/bin/python docs/sizing.py [--core-hour .05 --cores 2]; a test holds the page to what this writes.
+From the clone: .venv/bin/python docs/sizing.py [--core-hour .05 --cores 2]; a test compares the page with this output.
 Measured: docs/million.json (benchmarks/million.py). Prices of tokens: conf/prices/default.yaml.
 """
 
@@ -26,17 +26,17 @@ WORKERS = 20
 SERVICES = ("text-embedding-3-small", "text-embedding-3-large", "mistral-embed")
 HEAD = ["index", "disk", "memory to build", "memory to search", "hours to build", "question ms"]
 SHARED = 2**20
-"""Vectors that share a graph in LanceDB."""
+"""Number of vectors per graph in LanceDB."""
 
 
 class Growth(NamedTuple):
-    """How a quantity grows with the number of chunks: the law in words, and up to a constant factor."""
+    """A law of growth with the number of chunks, in words and as a function up to a constant factor."""
 
     words: str
     law: Callable[[float], float]
 
     def scale(self, value: float, measured: int, wanted: int) -> float:
-        """Carry a value from the measured number of chunks to another one."""
+        """Scale a value from the ``measured`` number of chunks to the ``wanted`` one."""
         return value * (self.law(wanted) / self.law(measured))
 
 
@@ -59,11 +59,11 @@ LAWS: Mapping[str, tuple[Growth, Growth]] = {
     "lancedb_hnsw": (IN_GRAPHS, GRAPHS),
     "pgvector": (SORTED, LOGARITHM),
 }
-"""How building, and a question, grow for each index with its default parameters."""
+"""For each index with default parameters, the growth of the times to build it and to answer a question."""
 
 
 class Prices(NamedTuple):
-    """What is assumed of a worker."""
+    """The assumed price and number of cores of a worker."""
 
     core_hour: float
     cores: int
@@ -197,12 +197,12 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
 
 
 def _measured(rows: Mapping[tuple[str, int], Any], index: str) -> list[Mapping[str, Any]]:
-    """List what was measured whole of an index, by the number of chunks."""
+    """List the complete measurements of an index, by the number of chunks."""
     return [row for (name, _), row in sorted(rows.items()) if name == index and {"build_cpu_s", "p50_ms"} <= {*row}]
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str, size: int) -> float:
-    """Extrapolate bytes from MB by a line through the least and the largest number measured: a part does not grow."""
+    """Extrapolate MB to bytes along a line through the smallest and the largest measurement, as part is constant."""
     first, last = rows[0], rows[-1]
     if first is last:
         return LINEAR.scale(1e6 * float(last[key]), last["size"], size)
@@ -211,13 +211,13 @@ def _line(rows: Sequence[Mapping[str, Any]], key: str, size: int) -> float:
 
 
 def _filled(text: str, bullet: str = "") -> str:
-    """Fill the lines of a paragraph."""
+    """Wrap a paragraph."""
     return textwrap.fill(bullet + " ".join(text.split()), 130, subsequent_indent=" " * len(bullet),
                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
 def _price(tariff: Mapping[str, Any], model: str) -> float:
-    """Return the price of a million tokens read."""
+    """Return the price of a million input tokens."""
     return float(next(price for pattern, (price, _) in tariff["models"].items() if fnmatch(model, pattern)))
 
 
@@ -241,7 +241,7 @@ def _milliseconds(number: float) -> str:
 
 
 def _three(number: float) -> str:
-    """Write three digits."""
+    """Format a number with three significant digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
