@@ -59,7 +59,7 @@ def _texts(folder: Path) -> dict[str, str]:
 
 
 def _shared(groups: Mapping[str, Mapping[str, str]]) -> Shared:
-    """Find the keys that several groups have with the same long comment, and no group with two such comments."""
+    """Find keys that have the same long comment in several groups, except if a group has two such comments for the key."""
     found: dict[tuple[str, str], list[str]] = {}
     for group, texts in groups.items():
         for key in {(key.name, key.text) for text in texts.values() for key in _keys(text)}:
@@ -93,7 +93,7 @@ def _group(name: str, texts: Mapping[str, str], shared: Shared) -> Iterator[str]
 
 
 def _rows(texts: Mapping[str, str], shared: Shared) -> Iterator[str]:
-    """Yield the keys of several options, then those of one, a row each; keys of several groups make one row."""
+    """Yield rows for keys of several options, then for keys of one; keys of several groups share a row."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     configurable = {option for option, text in texts.items() if any(_keys(text))}
     for option, text in texts.items():
@@ -124,7 +124,7 @@ def _defaults(name: str, defaults: Mapping[str, str]) -> str:
 
 
 def _inherited(text: str, options: list[str]) -> str:
-    """Name the options whose keys this one has, too."""
+    """Name the options from which this one inherits keys."""
     bases = [name for name in re.findall(r"^  - (\w+)$", text, re.MULTILINE) if name in options]
     return "".join(f" Keys of `{name}`." for name in bases)
 

@@ -1,4 +1,4 @@
-"""Questions by rule: what a sentence says is asked for, verbatim, and where it stands is the evidence."""
+"""Rule-based questions: the answer is quoted from a sentence, and the sentence's span is the evidence."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A question by rule is kept where the corpus has one place for it: three cases by hand."""
+"""A rule-based question is kept only if a single place of the corpus answers it."""
 
 import numpy as np
 
