@@ -1,4 +1,4 @@
-"""Compare rules that count an answer as right with labels of a reader, on replies of a real model.
+"""Compare rules that count an answer as right with a reader's labels, on replies of a real model.
 
     RAGSWEEP_COLLECTIONS=... PYTHONPATH=src:benchmarks python benchmarks/answer_rules.py [--each]
 
@@ -125,7 +125,7 @@ def differences(rows: list[Labelled]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the tables, and print the replies that need a look."""
+    """Write the tables, and print the replies to review."""
     rows = read(Path(os.environ["RAGSWEEP_COLLECTIONS"]))
     for name, lines in (("answer-rules", list(table(rows))), ("answer-differences", list(differences(rows)))):
         print(*lines, sep="\n")

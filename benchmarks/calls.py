@@ -1,8 +1,8 @@
-"""Measure how near calls come to their ideal: distinct calls x latency / concurrency.
+"""Compare the time of calls with the ideal: distinct calls x latency / concurrency.
 
     PYTHONPATH=tests python benchmarks/calls.py [--chain 4] [--latency 0.2] [--concurrency 16] [--faults 0]
 
-Every question is a chain of calls, each of which needs the answer of the one before, as a judge's metric is. The server
+Every question is a chain of calls, each of which needs the reply to the previous one, as in a judged metric. The server
 (tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal.
 """
 
@@ -20,7 +20,7 @@ LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
 
 
 def serve(pipe: Connection, latency: float, faults: float) -> None:
-    """Run the server until it is told to end; then tell how many requests came."""
+    """Run the server until it is stopped; then send the number of requests."""
     kinds = sorted(TRANSIENT.keys() - LEFT_OUT)
     shares = {kind: faults / len(kinds) for kind in kinds if faults}
     with LlmServer(latency=latency, faults=shares, hang=60, retry_after=0.2) as server:

@@ -1,8 +1,8 @@
-"""Measure what a job costs around its task, by Hydra's basic sweeper and launcher and by our loop, with an empty task.
+"""Measure the overhead of a job with an empty task, by Hydra's basic sweeper and launcher and by our loop.
 
     python benchmarks/compose.py [JOBS]
 
-CPU time of this process, so that other work on the machine matters little; wall time beside it.
+Prints CPU time of this process, which other programs affect little, and wall time.
 """
 
 import os
@@ -33,12 +33,12 @@ def typed(jobs: int) -> list[str]:
 
 
 def through_hydra(jobs: int) -> None:
-    """Run an empty task as so many jobs of Hydra's own sweeper and launcher."""
+    """Run an empty task as jobs of Hydra's own sweeper and launcher."""
     call_hydra(["-m", "hydra/sweeper=basic", "hydra/launcher=basic", *typed(jobs)], _empty)
 
 
 def in_loop(jobs: int) -> None:
-    """Run an empty task as so many jobs of our loop: compose, write the job's files, call the task."""
+    """Run an empty task as jobs of our loop: compose, write the job's files, call the task."""
     command = read_command(typed(jobs), multirun=True)
     made = compose_jobs(command)
     loop = JobLoop(command, made[0], Secrets())

@@ -1,4 +1,4 @@
-"""Put what a benchmark measured into its page of docs/, between two marks."""
+"""Write the tables of a benchmark into its page of docs/, between two markers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def fill(page: str, name: str, lines: Sequence[str]) -> None:
-    """Replace what stands between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``."""
+    """Replace the text between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     text = (DOCS / page).read_text()
     before, after = text.partition(begin)[0], text.partition(end)[2]

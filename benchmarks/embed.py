@@ -1,13 +1,13 @@
-"""Measure how fast and how well documents are embedded in each precision, and write docs/measurements.md.
+"""Measure the speed and the quality of embeddings in each precision, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/embed.py [speed] [nearness] [queries] [padding] [quality] [reranking]
 
-Without the name of a part, all of them, which takes hours without units for bfloat16. ``--variants``, ``--documents``,
-``--rounds`` and ``--batch-sizes`` make them smaller. Figures are kept in a file (``--kept``), and the document is
-written from all that is in it: a part, or the quality of one variant, can be measured on its own. Variants take turns
-within each round and are compared within it, so that ratios hold on a machine that does other things too.
-The folder holds scifact and python_faq_en. int8 is measured where onnx and onnxruntime are installed, and beside it
-what a library's own quantisation of padded batches would give: see onnx_int8.py.
+Without the name of a part, all parts are measured, which takes hours on processors without bfloat16. ``--variants``,
+``--documents``, ``--rounds`` and ``--batch-sizes`` reduce the work. Figures are stored in a file (``--kept``), from
+which the page is written, so a part, or the quality of one variant, can be measured separately. Variants alternate
+within each round and are compared within it, so that ratios are reliable on a machine that runs other programs.
+The folder holds scifact and python_faq_en. If onnx and onnxruntime are installed, int8 is measured, and so is
+the library's own quantisation of padded batches (onnx_int8.py).
 """
 
 import argparse
@@ -39,7 +39,7 @@ VARIANTS: dict[str, list[str]] = {
     "int8, padded": ["embedder._target_=onnx_int8.OnnxInt8Embedder", "embedder.dtype=float32"],
 }
 OTHERS: dict[str, list[str]] = {"embedder=wordllama": ["embedder=wordllama"], "embedder=hashing": ["embedder=hashing"]}
-"""Without a transformer: only their quality is measured."""
+"""Embedders without a transformer, of which only the quality is measured."""
 
 ORDERS = ("longest first", "as they come")
 SHARDS = (64, 128, 256, 512, 1024)
@@ -69,7 +69,7 @@ def embedder(variant: str, batch_size: int = 32) -> SentenceTransformerEmbedder:
 
 
 def read(name: str, collection: str = "scifact") -> list[str]:
-    """Read the texts of documents or questions, a title in front of its text."""
+    """Read the texts of documents or questions; a title precedes its text."""
     lines = (Path(os.environ["RAGSWEEP_COLLECTIONS"]) / collection / name).read_text("utf-8").splitlines()
     return [f"{row.get('title', '')} {row['text']}".strip() for row in map(json.loads, lines)]
 
@@ -86,13 +86,13 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def both_clocks(work: Callable[[], object]) -> tuple[float, float]:
-    """Return wall time, and the processor's time, which other programs change less; both in seconds."""
+    """Return wall time, and processor time, which other programs affect less; both in seconds."""
     began = time.process_time()
     return seconds(work), time.process_time() - began
 
 
 def speed(given: argparse.Namespace) -> dict[str, Any]:
-    """Time every variant, order and batch size in turn; one call a batch, so that only we decide what shares one."""
+    """Time every variant, order and batch size in turn; one call per batch."""
     texts = sample(read("corpus.jsonl"), given.documents)
     orders = dict(zip(ORDERS, (sorted(texts, key=len, reverse=True), texts), strict=True))
     parts = {name: embedder(name, batch_size=max(given.batch_sizes)) for name in given.variants}
@@ -111,7 +111,7 @@ def speed(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def nearness(given: argparse.Namespace) -> dict[str, list[float]]:
-    """Compare vectors by cosine: with those of float32 (mean, least), and alone with those in company (least)."""
+    """Return cosines: with float32's vectors (mean, minimum), and of texts embedded alone and in batches (minimum)."""
     texts = sample(read("corpus.jsonl"), given.documents)
     plain = embedder("float32").embed_documents(texts).vectors
     found = {}
@@ -139,7 +139,7 @@ def queries(given: argparse.Namespace) -> dict[str, float]:
 
 
 def padding(given: argparse.Namespace) -> dict[str, list[list[Any]]]:
-    """Count the tokens a model computes for each it reads, by shard, batch and limit; nothing is timed."""
+    """Count computed tokens per token read (padding included), by shard, batch and limit, without timing."""
     tokenizer, rows = embedder("float32")._model.tokenizer, []
     for name, texts in (("SciFact, whole", read("corpus.jsonl")), ("python_faq_en, recursive 800", chunks())):
         tokens = np.array([len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]])
@@ -158,7 +158,7 @@ def chunks() -> list[str]:
 
 
 def computed(lengths: np.ndarray, shard: int, size: int) -> float:
-    """Return tokens computed for each token read, where shards are cut first and sorted by tokens each."""
+    """Return computed tokens per token read, if each shard is sorted by number of tokens."""
     total = 0
     for start in range(0, len(lengths), shard):
         inside = np.sort(lengths[start : start + shard])[::-1]
@@ -170,7 +170,7 @@ def computed(lengths: np.ndarray, shard: int, size: int) -> float:
 def quality(
     given: argparse.Namespace, known: Mapping[str, float], keep: Callable[[dict[str, float]], None], *search: str
 ) -> None:
-    """Search all of SciFact with each variant that is not known yet, and keep its nDCG@10."""
+    """Search all of SciFact with each variant without a stored result, and store its nDCG@10."""
     os.environ["RAGSWEEP_TRUSTED_PACKAGES"] = "onnx_int8"
     scifact, found = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact", dict(known)
     for name in given.variants:
@@ -182,7 +182,7 @@ def quality(
 
 
 def page(kept: Mapping[str, Any]) -> str:
-    """Write the tables of whatever has been measured."""
+    """Write the tables of all stored measurements."""
     flags = [flag for flag in FLAGS if flag in model_files.cpu_flags()]
     lines = [
         f"`python benchmarks/embed.py`, {os.cpu_count()} cores with {', '.join(flags)}, all-MiniLM-L6-v2 (256 tokens), "

@@ -1,4 +1,4 @@
-"""Say what one more config of a warm sweep costs: milliseconds to fuse, to probe, to evaluate and to encode it.
+"""Measure the cost of a further config in a warm sweep: milliseconds to fuse, probe, evaluate and encode it.
 
     python benchmarks/evaluate.py [folder of a BEIR collection] [configs] > ...
 
@@ -41,7 +41,7 @@ def timed(spent: Spent, what: str, work: Callable[[], Any]) -> Any:
 
 
 def measure(session: Session, experiment: Experiment, spent: Spent, first: bool) -> None:
-    """Ask for the stages before the evaluation does, so that each is timed by itself."""
+    """Compute the stages before the evaluation, to time each separately."""
     evaluator, graph = session.evaluator, experiment.graph
     questions = [question for question in experiment.dataset.golden.questions if question.needs_retrieval]
     probed = evaluator.evaluate(experiment) and list(evaluator.executor.work) if first else None

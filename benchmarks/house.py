@@ -69,7 +69,7 @@ def packages(graph: Graph, source: Path) -> dict[str, list[Path]]:
 
 
 def count_words(docs: Path) -> dict[str, int]:
-    """Count the words of each page: what has a letter or a digit, so no bars of tables."""
+    """Count the words of each page; a word has a letter or a digit, so table borders do not count."""
     pages = {page.relative_to(docs).as_posix(): page.read_text("utf-8").split() for page in docs.rglob("*.md")}
     return {page: sum(any(map(str.isalnum, word)) for word in words) for page, words in pages.items()}
 

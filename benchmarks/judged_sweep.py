@@ -1,12 +1,12 @@
-"""Count what a judged sweep over a real collection asks, with a kill half-way: each distinct call once.
+"""Count the calls of a judged sweep over a real collection that is killed half-way: each distinct call is made once.
 
     PYTHONPATH=tests python benchmarks/judged_sweep.py --folder FOLDER [--questions 300] [--configs 51] [--kill 2000]
 
 FOLDER has corpus.jsonl as BEIR's folders have, and golden.jsonl with id, question, answers and context_id.
 
 A hybrid of two BM25 legs, its weight in steps from 0 to 1, six chunks a question; an llm and a judge at one scripted
-server (tests/llm_server). The command is killed after so many requests and given again. Answered twice may
-only be what was on its way when the command was killed: as many calls as the concurrency allows.
+server (tests/llm_server). The command is killed after ``--kill`` requests and repeated. Only calls in
+flight when it was killed may be repeated: as many as the concurrency allows.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def command(server: LlmServer, given: argparse.Namespace) -> list[str]:
 
 
 def write(source: Path, folder: Path) -> None:
-    """Put a collection into our own format."""
+    """Convert a collection to our own format."""
     with (source / "corpus.jsonl").open() as lines, (folder / "corpus.jsonl").open("w") as file:
         for row in map(json.loads, lines):
             file.write(json.dumps({"id": row["_id"], "title": row["title"], "text": row["text"]}) + "\n")

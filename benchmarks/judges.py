@@ -1,11 +1,11 @@
-"""Measure how near four judged metrics come to their ideal: distinct calls x latency / concurrency.
+"""Compare the time of four judged metrics with the ideal: distinct calls x latency / concurrency.
 
     PYTHONPATH=tests python benchmarks/judges.py [--questions 500] [--latency 0.2] [--concurrency 16] [--faults 0]
 
-Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other as a config
-asks them, each call of a metric needing the one before; every answer is written to a store when it comes. The server
-(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; importing ragas,
-which takes seconds, is told apart.
+Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other, as for a
+config; each call of a metric needs the reply to the previous call; every reply is stored on arrival. The server
+(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; the import of ragas,
+which takes seconds, is reported separately.
 """
 
 import argparse
@@ -39,7 +39,7 @@ METRICS: tuple[Any, ...] = (RagasFaithfulness, RagasContextPrecision, RagasConte
 
 
 def serve(pipe: Connection, latency: float, faults: float) -> None:
-    """Run the server until it is told to end; then tell what came: how often each question, and how often well."""
+    """Run the server until it is stopped; then send the number of requests, and of successful ones, per question."""
     kinds = sorted(TRANSIENT.keys() - LEFT_OUT)
     shares = {kind: faults / len(kinds) for kind in kinds if faults}
     with LlmServer(latency=latency, faults=shares, hang=60, retry_after=0.2) as server:

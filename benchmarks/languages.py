@@ -1,4 +1,4 @@
-"""Detected languages by stop words and by py3langid, where it is installed; BM25 by pairs and by single characters.
+"""Compare language detection by stop words and by py3langid, if installed, and BM25 by pairs and by single characters.
 
 Run as ``python benchmarks/languages.py FOLDER`` with the collections python_faq_en, python_faq_fr, piaf_1_1 and
 squad2_dev in the folder; ``pip install py3langid`` adds its rows.
@@ -38,7 +38,7 @@ def detectors() -> dict[str, Detector]:
 
 
 def measure(label: str, texts: Sequence[str], code: str) -> None:
-    """Print one row a detector."""
+    """Print a row for each detector."""
     for name, detect in detectors().items():
         detect_language.cache_clear()
         begin = time.perf_counter()
@@ -63,7 +63,7 @@ def first_places(texts: Sequence[str], asked: Sequence[tuple[str, int]], split: 
 
 
 def single(text: str) -> str:
-    """Part the characters of a text by a mark, so that BM25 takes each for a word."""
+    """Separate the characters of a text, so that BM25 treats each as a word."""
     return " . ".join(words(text))
 
 

@@ -1,9 +1,9 @@
-"""Measure which latency differences are stated between configs that do the same work, quiet and loaded.
+"""Count the latency differences that rules report between configs that do the same work, with and without load.
 
     python benchmarks/latency.py [--sweeps 4] [--hogs 0 2] [--backend rank_bm25]
 
 Six configs differ by one character of 800 in the size of a chunk. Every sweep has a store of its own. Hogs are
-processes that count without end.
+processes that run a busy loop.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def row(results: list[Result], hogs: int, load: float) -> str:
 
 
 def main() -> None:
-    """Print a table: one line a sweep."""
+    """Print a table with one line per sweep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sweeps", type=int, default=4)
     parser.add_argument("--hogs", type=int, nargs="+", default=[0, 2])

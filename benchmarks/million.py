@@ -2,10 +2,10 @@
 
     python benchmarks/million.py [--sizes 100000 1000000] [--indexes flat hnsw] [--steps build search] [--limit 3600]
 
-Vectors are those of scale.py: 384 numbers, made up, around seeded centres. Every step is a process of its own. What is
-built is kept in a folder (``--folder``), so that builds and searches may run on different occasions; what was measured
-is kept in docs/million.json, from which docs/sizing.py extrapolates. Needs 12 GB of disk for a million chunks.
-pgvector runs on the PostgreSQL that the package pgserver carries.
+Vectors are those of scale.py: 384 random numbers around seeded centres. Every step is a process of its own. Built
+indexes are stored in a folder (``--folder``), so that builds and searches can run at different times; measurements
+are stored in docs/million.json, from which docs/sizing.py extrapolates. Needs 12 GB of disk for a million chunks.
+pgvector runs on the PostgreSQL in the package pgserver.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def part_named(name: str, folder: Path) -> Any:
 
 
 def warmed(name: str, folder: Path) -> Any:
-    """Import all that the part uses, so that it is in no measurement."""
+    """Import all modules that the part uses, to exclude imports from measurements."""
     part = part_named(name, folder)
     few = np.eye(50, 48, dtype=np.float32)
     small = replace(part, table="warm") if hasattr(part, "table") else part

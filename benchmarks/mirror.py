@@ -1,9 +1,9 @@
-"""Measure what a config costs in MLflow beside the cheapest calls by hand that write the same content.
+"""Compare the cost of a config in MLflow with the cheapest hand-written calls that write the same content.
 
     python benchmarks/mirror.py [--configs 100] [--uri http://127.0.0.1:5000]
 
 By hand: create the run, one ``log_batch``, one dataset input, two artifacts from one folder, end the run. Both write
-into one database in turn, so that they meet the same machine. Ours writes the ranking as well, once for all.
+to one database in turn, under the same load. Ours also writes the ranking, once for all configs.
 """
 
 import argparse

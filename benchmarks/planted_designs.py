@@ -1,9 +1,9 @@
-"""Plant a truth where golden sets are used in other ways than one sweep over all questions, and count what is found.
+"""Simulate gates, labels, slices, costs, repeated answers, weights and effects with known truth, and count the errors.
 
     python benchmarks/planted_designs.py [--replications 2000] [--only gates] [--jobs 2] [--write]
 
-Gates that are examined again as their suite grows, or meet rare large losses; a judge's scores corrected by a few
-labels; ten slices of twenty questions; the luck of an adaptive search; costs with a long tail; repeated answers;
+Gates that are repeated while their suite grows, or applied to rare large losses; a judge's scores corrected by a few
+labels; ten slices of twenty questions; the optimism of an adaptive search; costs with a long tail; repeated answers;
 questions weighted by traffic; effects of parameters; configs that may be the best, where losses are rare.
 Prints the tables; --write puts them into docs/measurements.md. Deterministic: a replication has a
 seed of its own.
@@ -58,7 +58,7 @@ MARGIN = 0.05
 
 
 def hits(questions: int, truth: float, generator: np.random.Generator) -> Matrix:
-    """Hit or miss; 12 % of the hits and 18 % of the misses flip, less or more by the true difference."""
+    """Hits and misses; 12 % of the hits and 18 % of the misses flip, changed by the true difference."""
     baseline, chance = generator.random(questions) < 0.6, generator.random(questions)
     lost, won = 0.12 - truth / 2 / 0.6, 0.18 + truth / 2 / 0.4
     candidate = np.where(baseline, chance >= lost, chance < won)
@@ -76,7 +76,7 @@ SCORES = {"hit or miss": hits, "graded, sd .15": graded}
 
 
 def passes(decide: Callable[[Matrix], bool], grown: Sequence[Matrix]) -> tuple[int, int]:
-    """Count the suites that pass at any of the looks, and at the last one."""
+    """Count the suites that pass at any look, and at the last look."""
     passed = np.zeros(len(grown), dtype=bool)
     for look in LOOKS:  # all suites of one size together: the draws of the guard are remembered by size
         known = np.arange(LOOKS[-1]) < look
@@ -479,17 +479,17 @@ def _repeated(
 # --- weights -------------------------------------------------------------------------------------------------------
 
 TOWARDS = 0.15
-"""By how much the most opposed of the equal configs gains on frequent questions and loses on rare ones."""
+"""Largest gain of one of the equal configs on frequent questions, and its loss on rare ones."""
 
 
 def one_fifth(generator: np.random.Generator, count: int) -> tuple[Doubles, Doubles, float]:
-    """A fifth of the questions has four fifths of the traffic: weights, which are frequent, their share of it."""
+    """Return weights, flags of the frequent fifth of the questions, and their share of the traffic, four fifths."""
     frequent = generator.random(count) < 0.2
     return np.where(frequent, 16.0, 1.0), frequent.astype(float), 0.8
 
 
 def long_tail(generator: np.random.Generator, count: int) -> tuple[Doubles, Doubles, float]:
-    """Weights are lognormal (sd 1 of the logarithm); frequent is the half above the median."""
+    """Return lognormal weights (sd 1 of the logarithm), flags of those above the median, and their share."""
     logarithms = generator.normal(size=count)
     return np.exp(logarithms), (logarithms > 0).astype(float), float(stats.norm.cdf(1))
 
@@ -670,7 +670,7 @@ def grids(replications: int, pool: Executor) -> list[str]:
 
 
 def worse_first(configs: int, questions: int, generator: np.random.Generator) -> Planted:
-    """Put a baseline that is worse by .3 before equal configs with rare large losses."""
+    """Draw a baseline that is worse by .3, followed by equal configs with rare large losses."""
     equal = skewed(configs, questions, generator).matrix.values
     first = equal[0] - 0.3 + generator.normal(0, 0.15, questions)
     return planted(np.vstack([first, equal]), np.array([0.3, *[0.6] * configs]))

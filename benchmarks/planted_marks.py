@@ -1,4 +1,4 @@
-"""Plant a truth where few answers are labelled, declined or frequent, or a gate bounds a share; count the errors.
+"""Simulate labels, declined answers, dominating questions and gates on shares with known truth, and count the errors.
 
 The tables are printed and written by ``planted_designs.py`` (parts ``marks``, ``levels``, ``declined``, ``dominated``).
 """

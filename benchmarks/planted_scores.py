@@ -1,4 +1,4 @@
-"""Per-question scores of which the truth is known: what benchmarks/planted.py plants."""
+"""Simulated scores per question with known true means, for benchmarks/planted.py."""
 
 import os
 import subprocess
@@ -76,7 +76,7 @@ def normal(truth: Doubles, questions: int, generator: np.random.Generator) -> Pl
 
 
 def families(truth: Doubles, members: int, questions: int, generator: np.random.Generator) -> Planted:
-    """Families of near twins: members differ on a third of the questions only, families everywhere."""
+    """Families of similar configs: members differ on a third of the questions only, families on all."""
     shared = generator.normal(0.5, 0.36, questions)
     family = np.repeat(generator.normal(0, 0.18, (len(truth) // members, questions)), members, axis=0)
     own = generator.normal(0, 0.1, (len(truth), questions)) * (generator.random((len(truth), questions)) < 1 / 3)
@@ -84,7 +84,7 @@ def families(truth: Doubles, members: int, questions: int, generator: np.random.
 
 
 def tied(truth: Doubles, questions: int, generator: np.random.Generator, flipped: float = 0.1) -> Planted:
-    """Hit or miss; a config departs from what all share on one question in ten, and the better ones win misses."""
+    """Hits and misses; a config differs from the common answers on a tenth of the questions; better ones gain hits."""
     shared = generator.random(questions) < 0.6
     values = shared ^ (generator.random((len(truth), questions)) < flipped)
     middle = 0.6 * (1 - flipped) + 0.4 * flipped
@@ -136,7 +136,7 @@ def shuffled(pool: Doubles, questions: int, gain: float, generator: np.random.Ge
 
 
 def resampled(pool: Doubles, questions: int, generator: np.random.Generator) -> Planted:
-    """Draw real questions as they are: the truth is their mean over all."""
+    """Draw real questions with their scores; the true mean is that over all questions."""
     return planted(pool[:, generator.integers(0, pool.shape[1], questions)], pool.mean(axis=1))
 
 
@@ -169,7 +169,7 @@ def graded(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator)
 
 
 def right_or_wrong(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    """Hit or miss; the worst config only departs from what all share, the better ones win misses."""
+    """Hits and misses; the worst config only differs from the common answers, better ones gain hits."""
     return tied(truth - truth.min(), len(sizes), generator)
 
 
@@ -195,7 +195,7 @@ def around(configs: int) -> Doubles:
 
 
 def far_worse(configs: int, count: int, by: float) -> Doubles:
-    """Equal configs, the last ones worse by so much."""
+    """Equal configs, except for the last ones, which are worse."""
     return np.where(np.arange(configs) < configs - count, 0.0, -by)
 
 

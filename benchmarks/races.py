@@ -1,4 +1,4 @@
-"""Count the calls that a race really saves: a sweep over models of which it is known how many answers each gets right.
+"""Count the calls that a race saves in a sweep over models with known shares of right answers.
 
 A real server on this machine answers 180 questions for four models, and counts; the same sweep is run with and without
 a race. --write puts the table into docs/measurements.md. From the clone::
@@ -23,9 +23,9 @@ from tables import keep_results
 RULES = ("betting",)
 LEADS = (0.05, 0.10, 0.20)
 SHARE = 0.5
-"""Of the questions, answered rightly by all models but the best."""
+"""Share of the questions that all models except the best answer correctly."""
 OWN = 0.2
-"""Of the questions, decided by each model for itself: elsewhere all models know, or do not know, alike."""
+"""Share of the questions on which models are independent; on the others, all are right or all are wrong."""
 
 
 def chance(*what: object) -> float:
@@ -34,13 +34,13 @@ def chance(*what: object) -> float:
 
 
 class Planted:
-    """Answer rightly as often as planted, and count the calls."""
+    """Answer correctly as often as specified, and count the calls."""
 
     def __init__(self, lead: float, seed: int) -> None:
         self.lead, self.seed, self.calls = lead, seed, 0
 
     def __call__(self, asked: ModelRequest) -> str:
-        """Answer with yes where the model knows."""
+        """Answer yes to the questions that the model gets right."""
         self.calls += 1
         model, question = str(asked.body["model"]), asked.last
         alone = chance(self.seed, "alone", question) < OWN
@@ -49,7 +49,7 @@ class Planted:
 
 
 def golden(folder: Path) -> list[str]:
-    """Write 180 questions, each with a passage of its own, to which the right answer is yes; name them."""
+    """Write 180 questions with a passage each, whose right answer is yes; return the dataset's overrides."""
     corpus = [{"id": f"d{n}", "text": f"Amber{n} brick{n} candle{n} rest on shelf{n}."} for n in range(180)]
     rows = [
         {"id": f"q{n}", "question": f"brick{n} candle{n} shelf{n} amber{n} ?", "references": ["yes"],

@@ -1,11 +1,11 @@
-"""Race configs of which the best is known: how often each rule loses it, and how many questions it saves.
+"""Race configs with a known best one; count how often each rule drops it, and the saved questions.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/racing.py [--replications 2000] [--jobs 2] [--write]
 
 256 questions in blocks of 16. Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left
-out without the folder). The same scores for every rule. Prints the tables; --write puts them into docs/measurements.md
-between the markers. Bars: with four configs and the best ahead by .02 betting loses it in at most 5 % of the races,
-by .05 it saves at least 20 % of the questions, by .10 at least 45 %; anywhere else it loses at most 5 %.
+out without the folder). All rules get the same scores. Prints the tables; --write puts them into docs/measurements.md
+between the markers. Bars: with four configs of which the best leads by .02, betting drops it in at most 5 % of the
+races; with .05 it saves at least 20 % of the questions, with .10 at least 45 %; elsewhere it drops it in at most 5 %.
 Deterministic: a replication has a seed of its own.
 """
 
@@ -50,7 +50,7 @@ BARS = {"4, best by .02": (5.0, 0.0), "4, best by .05": (5.0, 20.0), "4, best by
 
 
 def bounded(draw: Callable[[np.random.Generator], Planted], generator: np.random.Generator) -> Planted:
-    """Cut what departs from a question's mean by more than .5 (1 score in 800): differences then lie within 1."""
+    """Clip scores to within .5 of a question's mean (1 score in 800), so that differences are at most 1."""
     drawn = draw(generator)
     middle = drawn.matrix.values.mean(axis=0)
     values = middle + (drawn.matrix.values - middle).clip(-0.5, 0.5)
@@ -97,13 +97,13 @@ def scenarios() -> list[Scenario]:
 
 
 def sources(gain: float, generator: np.random.Generator) -> Planted:
-    """Give 86 sources three questions each; of the last one a single question is asked."""
+    """Give 86 sources three questions each, except for the last, which has one."""
     drawn = clustered(one_better(4, gain), 86, generator)
     return planted(drawn.matrix.values[:, :QUESTIONS], drawn.truth, drawn.matrix.clusters[:QUESTIONS])
 
 
 def reordered(pool: Doubles, generator: np.random.Generator) -> Planted:
-    """Ask each real question once, in random order: the truth is what all of them say."""
+    """Use each real question once, in random order; the true means are those over all questions."""
     return planted(pool[:, generator.permutation(pool.shape[1])], pool.mean(axis=1))
 
 
@@ -116,7 +116,7 @@ def drawn_from(name: str, pool: Doubles) -> list[Scenario]:
 
 
 def race(values: Doubles, clusters: Numbers, ends: Sequence[int], drop: Drop) -> Numbers:
-    """Ask all configs block by block; return how many questions each was asked."""
+    """Evaluate all configs block by block; return the number of evaluated questions of each."""
     asked = np.full(len(values), values.shape[1])
     for end in ends[:-1]:
         asked[drop(values[:, :end], np.minimum(asked, end), clusters[:end])] = end
@@ -126,7 +126,7 @@ def race(values: Doubles, clusters: Numbers, ends: Sequence[int], drop: Drop) ->
 
 
 def one_by_one(values: Doubles, clusters: Numbers, ends: Sequence[int], stop: Stop) -> Numbers:
-    """Ask one config after the other, and stop it if it falls behind the best before it."""
+    """Evaluate one config after another, and stop a config that falls behind the best earlier one."""
     asked, best = np.full(len(values), values.shape[1]), 0
     for row in range(1, len(values)):
         asked[row] = stop(values[best] - values[row], clusters, ends[:-1])
@@ -176,7 +176,7 @@ def run(scenario: Scenario, replications: int) -> Tally:
 
 
 def mixed(drawn: Planted, generator: np.random.Generator) -> Planted:
-    """Put the configs into a random order, which matters where one is asked after the other."""
+    """Shuffle the configs, because the order matters if they are evaluated one after another."""
     rows = generator.permutation(len(drawn.truth))
     return planted(drawn.matrix.values[rows], drawn.truth[rows], drawn.matrix.clusters)
 
@@ -203,7 +203,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
 
 
 def held(tally: Tally) -> bool:
-    """Say whether betting keeps the bars of a scenario (5 % and three Monte Carlo errors where none are given)."""
+    """State whether betting meets the bars of a scenario (5 % and three Monte Carlo errors where none are given)."""
     chance = 300 * (LEVEL * (1 - LEVEL) / tally.replications) ** 0.5
     most, least = BARS.get(tally.scenario.name, (100 * LEVEL + chance, 0.0))
     lost, saved = tally.share(tally.lost["betting"]), tally.share(tally.saved["betting"])

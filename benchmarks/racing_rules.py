@@ -1,4 +1,4 @@
-"""The rules that benchmarks/racing.py compares: who is dropped after some questions, and who is stopped alone."""
+"""The rules that benchmarks/racing.py compares: to drop configs of a race, or to stop a single config."""
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ from ragsweep.sweep.racing.betting import Betting
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Drop = Callable[[Doubles, Numbers, Numbers], list[int]]
-"""Scores so far (configs, questions), how many questions each was asked, clusters: the rows to drop."""
+"""Maps scores so far (configs, questions), numbers of evaluated questions, and clusters to the rows to drop."""
 
 ALPHA = 0.05
 BLOCK = 16
@@ -67,7 +67,7 @@ def blocks(groups: Sequence[Hashable], size: int = BLOCK) -> list[int]:
 
 
 def by(rule: Betting) -> Drop:
-    """Ask one of our own rules, as a sweep does."""
+    """Apply one of our own rules, as a sweep does."""
 
     def drop(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
         scores = {str(row): line[: asked[row]] for row, line in enumerate(values)}
@@ -78,14 +78,14 @@ def by(rule: Betting) -> Drop:
 
 
 def median(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
-    """Drop whose mean so far is below the median of those that still run."""
+    """Drop configs whose mean so far is below the median of the running ones."""
     running = np.flatnonzero(asked == values.shape[1])
     means = values[running].mean(axis=1)
     return running[means < np.median(means)].tolist() if len(running) > 1 else []
 
 
 def signed_ranks(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
-    """Drop who is worse than the highest mean by Wilcoxon's test at .1, one-sided: Optuna's default, in a race."""
+    """Drop configs worse than the highest mean by Wilcoxon's one-sided test at .1, Optuna's default."""
     running = np.flatnonzero(asked == values.shape[1])
     means = values[running].mean(axis=1)
     found = wilcoxon(values[running] - values[running[means.argmax()]]).p / 2 < 0.1
@@ -93,7 +93,7 @@ def signed_ranks(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int
 
 
 def spending(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
-    """Drop who is worse than the highest mean by a z-test at one of seven looks; each look spends as much of 5 %."""
+    """Drop configs worse than the highest mean by z-tests at seven looks, which spend 5 % in equal parts."""
     configs, questions = values.shape
     if questions // SPENT > LOOKS:
         return []
@@ -127,10 +127,10 @@ INTERLEAVED: dict[str, tuple[int, Drop]] = {
     "Wilcoxon": (BLOCK, signed_ranks),
     "median": (BLOCK, median),
 }
-"""Questions of a block, and the rule."""
+"""Number of questions of a block, and the rule."""
 
 Stop = Callable[[Doubles, Numbers, Sequence[int]], int]
-"""How far a config is behind the best before it (questions,), clusters, looks: how many questions it is asked."""
+"""Maps deficits against the best earlier config (questions,), clusters and looks to the questions used."""
 
 
 def stopped_by_betting(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
@@ -140,7 +140,7 @@ def stopped_by_betting(behind: Doubles, clusters: Numbers, looks: Sequence[int])
 
 
 def stopped_by_wilcoxon(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
-    """Stop at the first look at which Wilcoxon's test finds it worse at .1: Optuna's WilcoxonPruner with its default.
+    """Stop at the first look at which the config is worse by Wilcoxon's test at .1: Optuna's WilcoxonPruner by default.
 
     Optuna looks after every question and splits differences of 0; here looks are by block, and those are left out.
     """

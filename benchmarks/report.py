@@ -1,4 +1,4 @@
-"""Weigh the page of a large sweep, and time how it is written and how a browser opens it.
+"""Measure the size of a large sweep's page, and the times to write it and to open it in a browser.
 
     PYTHONPATH=tests python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
 
@@ -86,7 +86,7 @@ def _config(
 
 
 def chunk_text(name: str) -> str:
-    """Make a chunk of 900 characters with markup, which weighs more on the page."""
+    """Make a chunk of 900 characters with markup, which takes more space on the page."""
     return f"<p class='x'>{name}: {'a few words of text ' * 44}</p>"
 
 

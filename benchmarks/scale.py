@@ -57,7 +57,7 @@ def make(folder: Path, size: int) -> None:
 
 
 class Texts(Sequence[str]):
-    """Spell texts when they are asked for, as those of chunks are."""
+    """Generate texts on access, like the texts of chunks."""
 
     def __init__(self, path: Path) -> None:
         self.words = np.load(path, mmap_mode="r")
@@ -71,7 +71,7 @@ class Texts(Sequence[str]):
 
 
 def spelt(number: int) -> str:
-    """Spell a number as a word that no stemmer cuts: consonants, and a vowel at neither end."""
+    """Write a number as a word that no stemmer changes: consonants, without a vowel at either end."""
     letters = "bcdfghjklmnpqrtvwxz"
     word = "".join(letters[number // len(letters) ** place % len(letters)] for place in range(5))
     return f"{word[:2]}o{word[2:]}"
@@ -88,7 +88,7 @@ def part_named(name: str) -> Any:
 
 
 def warmed(name: str) -> Any:
-    """Import all that the part uses, so that it is in no measurement."""
+    """Import all modules that the part uses, to exclude imports from measurements."""
     part = part_named(name)
     if name == "bm25":
         part.retrieve(part.build(["one text"]), ["text"], 1)

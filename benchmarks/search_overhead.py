@@ -1,10 +1,10 @@
-"""Measure what a trial costs beside its evaluation: ask, compose, launch, tell, log.
+"""Measure the cost of a trial without its evaluation: ask, compose, launch, tell, log.
 
     python benchmarks/search_overhead.py [--trials 120] [--write]
 
-Ours is a search as a user starts it (sweeps=hybrid_tpe, study in SQLite), whose job evaluates nothing: what passes
-between two jobs, and what writing one result of usual size to MLflow takes. The floor, measured in turn with it, trial
-by trial: the same sampler's ask, the same suggestions and tell on a storage of the same kind, and the cheapest calls
+Ours is a search as a user starts it (sweeps=hybrid_tpe, study in SQLite), whose job evaluates nothing: the time
+between two jobs, and the time to write one result of usual size to MLflow. The floor, measured alternately, trial by
+trial: the same sampler's ask, the same suggestions and tell on a storage of the same kind, and the cheapest calls
 that write the same content to MLflow. Bar: at most 1.5 x the floor. --write puts it into docs/measurements.md.
 """
 
@@ -50,7 +50,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 class Measured:
-    """The job of both: what passed since the last one is the search's."""
+    """The job of both; the time since the previous job is attributed to the search."""
 
     def __init__(self, folder: Path, params: dict[str, Any]) -> None:
         import optuna

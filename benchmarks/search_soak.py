@@ -1,11 +1,11 @@
-"""A thousand trials in one process that do nothing: does a search get slower, larger, or lose hold of what it opens?
+"""Run a thousand empty trials in one process: does a search become slower or larger, or leak files or threads?
 
     python benchmarks/search_soak.py [--trials 1000] [--samplers random tpe] [--folder FOLDER]
 
-Prints a row a sampler, and one of Optuna alone with the same parameters on the same kind of storage: seconds a trial in
-the first and the last hundred, kB of memory that each trial adds, open files and threads at the hundredth trial and at
-the last. Bars (R14): last hundred at most 1.5 x the first, less than 1 kB a trial, no file more, no thread more. What
-is measured is processor time, so that other programs do not count.
+Prints a row per sampler, and a row for Optuna alone with the same parameters on the same kind of storage: seconds per
+trial in the first and the last hundred, kB of memory that each trial adds, open files and threads at the hundredth and
+the last trial. Bars: last hundred at most 1.5 x the first, less than 1 kB per trial, no further files or threads. Times
+are processor time, which other programs affect little.
 """
 
 import argparse
@@ -67,7 +67,7 @@ hydra:
 
 
 class Soaked(NamedTuple):
-    """What came of a search of many trials."""
+    """Measurements of a search of many trials."""
 
     trials: int
     first: float  # seconds of processor time a trial, in the first hundred
@@ -78,7 +78,7 @@ class Soaked(NamedTuple):
 
 
 def write_program(folder: Path) -> None:
-    """Write a Hydra program that does nothing and notes what it costs."""
+    """Write a Hydra program with an empty task that records its cost."""
     (folder / "conf" / "kind").mkdir(parents=True, exist_ok=True)
     (folder / "app.py").write_text(PROGRAM)
     (folder / "alone.py").write_text(ALONE)
@@ -88,7 +88,7 @@ def write_program(folder: Path) -> None:
 
 
 def soak(folder: Path, trials: int, sampler: str, alone: bool = False) -> Soaked:
-    """Search in a process of its own, by Hydra or by Optuna alone, and read what it noted."""
+    """Search in a separate process, by Hydra or by Optuna alone, and read its records."""
     write_program(folder)
     ours = ["app.py", "-m", f"hydra.sweeper.n_trials={trials}", f"hydra/sweeper/sampler={sampler}"]
     command = [sys.executable, *(["alone.py", str(trials), sampler] if alone else ours)]

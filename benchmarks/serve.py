@@ -1,4 +1,4 @@
-"""Measure a shipped config: cold start and requests a second, of MLflow's server beside the bare function.
+"""Measure cold start and requests per second of a shipped config, with MLflow's server and with the bare function.
 
     PYTHONPATH=tests python benchmarks/serve.py [--requests 200] [--clients 4] [--repeats 3]
 
@@ -96,7 +96,7 @@ def request(server: ServedModel, text: str) -> object:
 
 
 def rate(way: Callable[[str], object], asked: list[str], clients: int) -> float:
-    """Return questions a second, asked by some clients at once."""
+    """Return the questions per second of several concurrent clients."""
     begin = time.perf_counter()
     if clients == 1:
         for text in asked:

@@ -59,7 +59,7 @@ def _texts(folder: Path) -> dict[str, str]:
 
 
 def _shared(groups: Mapping[str, Mapping[str, str]]) -> Shared:
-    """Find keys that have the same long comment in several groups, except if a group has two such comments for the key."""
+    """Find keys with the same long comment in several groups, unless a group has two such comments for a key."""
     found: dict[tuple[str, str], list[str]] = {}
     for group, texts in groups.items():
         for key in {(key.name, key.text) for text in texts.values() for key in _keys(text)}:

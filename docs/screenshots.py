@@ -152,7 +152,7 @@ def _mlflow() -> Iterator[str]:
 
 
 class Page:
-    """A page in Chromium, controlled by the DevTools protocol over a pipe: JSON messages, each followed by a zero byte."""
+    """A page in Chromium, controlled by the DevTools protocol over a pipe: JSON messages that end with a zero byte."""
 
     def __init__(self, writer: int, reader: int) -> None:
         self._writer, self._reader = os.fdopen(writer, "wb"), os.fdopen(reader, "rb")
