@@ -21,7 +21,7 @@ def unit(number: int, seed: int) -> Floats:
 
 
 def fastest(search: Callable[[], object]) -> float:
-    """Return the least of several times, in milliseconds."""
+    """Return the shortest of several times, in milliseconds."""
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()

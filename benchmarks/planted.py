@@ -114,10 +114,10 @@ class Tally:
     claimed_falsely: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLAIMS, 0))
     claimed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLAIMS, 0))
     covered: int = 0
-    unmarked: int = 0  # all intervals hold that have no note
-    alone: int = 0  # each config's Student's t interval by itself
-    luck: float = 0.0  # how much better the winner looked than it is
-    foretold: float = 0.0  # and was said to look
+    unmarked: int = 0  # all intervals without a note cover the true value
+    alone: int = 0  # all separate Student's t intervals cover the true value
+    luck: float = 0.0  # by how much the winner's mean is too high
+    foretold: float = 0.0  # its estimate
     reversal: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REVERSALS, 0))
     false_reversal: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REVERSALS, 0))
     replications: int = 0

@@ -1,4 +1,4 @@
-"""Measure the retrievers on real collections beside published numbers, and write docs/measurements.md.
+"""Compare the retrievers on real collections with published figures, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/published.py
 

@@ -2,9 +2,9 @@
 
     python benchmarks/ray_embed.py [--rounds 3] [--shards 24]
 
-Each worker has one thread. One and two take turns; the best of each counts, since others may use the machine. Timed is
-from the moment when every worker has returned a shard, so that starting them and loading the model are left out;
-the column "all" has them.
+Each worker has one thread. Runs with one and two alternate; the best of each counts, because of other programs. Times
+begin when every worker has returned a shard, which excludes the start of workers and the loading of the model; the
+column "all" includes both.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from ragsweep.stages.shards import RayShards
 from tables import keep_results
 
 TEXTS = 64
-"""Texts of a shard here: 256 in a sweep."""
+"""Texts per shard in this benchmark; a sweep has 256."""
 
 
 def measure(workers: int, shards: int) -> tuple[float, float]:
-    """Return texts a second once all workers have the model, and the seconds of all of it."""
+    """Return texts per second after all workers have loaded the model, and the seconds of the whole run."""
     import ray
 
     ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level=40)

@@ -1,8 +1,8 @@
-"""Measure the rerankers that need no further model on SciFact, and write docs/measurements.md.
+"""Measure rerankers that need no further model on SciFact, and write docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... RAGSWEEP_STORE=... python benchmarks/rerank.py
 
-The folder holds scifact in the format of BEIR. What was computed before is taken from the store.
+The folder holds scifact in the format of BEIR. Stored results are reused.
 """
 
 import os

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Shown(NamedTuple):
-    """A table of a file of results: its rows that match, and its columns; all columns where none is named."""
+    """A table in a file of results, with the rows that match and the named columns (if none is named, all)."""
 
     result: str
     table: int = 0
@@ -62,4 +62,4 @@ SHOWN: Mapping[str, Shown] = {
     "watch": Shown("watch", 0, r"^(?!.* three times).*\| all \|", WATCHED),
     "golden-rules": Shown("golden-rules"),
 }
-"""Marked place of the page -> its table."""
+"""Name of the markers in the page -> the table."""

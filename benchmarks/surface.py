@@ -1,10 +1,10 @@
-"""Search a real response surface of which the optimum is known: how many trials until a config within .002 of it?
+"""Search a real response surface with a known optimum; count the trials until a config within .002 of it.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/surface.py [--seeds 20] [--trials 200] [--store FOLDER] [--write]
 
 The surface is benchmarks/surface_scores.py's: nDCG@10 of 7,813 configs on 505 claims. Our plugin's space, study and
-samplers are asked, and told what the table says; no job is launched. Beside them the same samplers where every
-parameter always exists, as in Hydra's former plugin, which also charges what it draws twice. Then the batches of the
+samplers get their values from this table; no job is launched. For comparison, the same samplers search without
+conditional parameters, as in Hydra's former plugin, which also counts repeated draws. Then the batches of the
 searches are raced. Prints the tables; --write puts them, and a plot, into docs/measurements.md.
 """
 
@@ -46,7 +46,7 @@ Values = Mapping[str, str]
 def ours(
     sampler: Mapping[str, Any], space: Space, found: Surface, seed: int, trials: int, batch: int = 1
 ) -> Iterator[list[Values]]:
-    """Search with our study; yield batch after batch what it evaluates."""
+    """Search with our study; yield the evaluated configs of each batch."""
     first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
     placed = space.locate_config({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
     asked = StudyPlan("surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials, ((first, placed),))
@@ -63,7 +63,7 @@ def _sign(overrides: Sequence[str]) -> tuple[str, str]:
 
 
 def former(sampler: str, found: Surface, seed: int, trials: int) -> Iterator[list[Values]]:
-    """Search as Hydra's former plugin does: every parameter always there, whatever is drawn twice charged twice."""
+    """Search like Hydra's former plugin: without conditional parameters, and counting repeated draws."""
     import optuna
 
     space, study = (
@@ -98,7 +98,7 @@ SLOW = ("gp",)
 
 @dataclass
 class Needed:
-    """How many trials each seed took; None where it never came there."""
+    """Number of trials of each seed until the optimum; None if it was not reached."""
 
     trials: list[int | None] = field(default_factory=list)
     best: list[float] = field(default_factory=list)  # in the end, or when it came there
@@ -117,7 +117,7 @@ def needed(method: Searching, found: Surface, seed: int, trials: int) -> tuple[i
 
 
 def quartiles(given: Sequence[int | None]) -> list[str]:
-    """Give the quartiles, those that never came there counted as later than all others."""
+    """Return the quartiles; searches that did not reach the optimum count as later than all others."""
     ordered = sorted(float("inf") if one is None else one for one in given)
     places = [ordered[round(share * (len(ordered) - 1))] for share in (0.25, 0.5, 0.75)]
     return ["never" if value == float("inf") else f"{value:.0f}" for value in places]
@@ -132,19 +132,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 @dataclass
 class Raced:
-    """What racing the batches of the searches came to."""
+    """Results of racing the batches of the searches."""
 
     batches: int = 0
     asked: int = 0
     whole: int = 0
-    lost: int = 0  # batches of which the best was dropped
+    lost: int = 0  # batches whose best config was dropped
     searches: int = 0
-    missed: int = 0  # searches that dropped the best that they saw
-    short: list[float] = field(default_factory=list)  # by how much what is kept is behind it
+    missed: int = 0  # searches that dropped their best config
+    short: list[float] = field(default_factory=list)  # by how much the best kept config is worse
 
 
 def raced(found: Surface, batches: Sequence[Sequence[Values]], tally: Raced) -> None:
-    """Race each batch against the best before it, which has been asked everything."""
+    """Race each batch against the best earlier config, which has been evaluated on all questions."""
     rule, generator = Betting(), np.random.default_rng(0)
     names = np.array(found.clusters)
     order = np.argsort(
@@ -176,7 +176,7 @@ def _kept(
     ends: list[int],
     tally: Raced,
 ) -> list[int]:
-    """Ask block by block; return who was asked everything."""
+    """Evaluate block by block; return the configs that were evaluated on all questions."""
     asked = {row: len(groups) for row in [*rows, *([leader] if leader is not None else [])]}
     alive = [row for row in rows if row != leader]
     for end in ends[:-1]:
@@ -193,7 +193,7 @@ def _kept(
 
 
 def races(found: Surface, given: argparse.Namespace) -> Raced:
-    """Race the batches of searches half as long; what was raced before is read back, as above."""
+    """Race the batches of searches that are half as long; stored races are read, as above."""
     kept = Path(given.store) / f"raced_{given.races}_{given.trials}.json" if given.store else None
     if kept and kept.exists():
         return Raced(**json.loads(kept.read_text()))
@@ -243,7 +243,7 @@ def report(found: Surface, came: Mapping[str, Needed], tally: Raced | None, tria
 
 
 def plot(came: Mapping[str, Needed], trials: int) -> None:
-    """Draw the share of seeds that came there, by trials."""
+    """Plot the share of seeds that reached the optimum, by trials."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -271,7 +271,7 @@ def plot(came: Mapping[str, Needed], trials: int) -> None:
 
 
 def searched(found: Surface, given: argparse.Namespace) -> dict[str, Needed]:
-    """Search with every sampler; in a store of one's own what was searched before is not searched again."""
+    """Search with every sampler; searches that ``--store`` contains are not repeated."""
     kept = Path(given.store) / f"searched_{given.trials}.json" if given.store else None
     came = {name: Needed() for name in METHODS}
     if kept and kept.exists():

@@ -1,18 +1,18 @@
-"""Measure what a sweep costs beside the work itself, and write it into docs/measurements.md with a plot.
+"""Measure the overhead of a sweep, and write it with a plot into docs/measurements.md.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/sweep.py --folder FOLDER [--parts hand cold floor warm ...]
 
-96 convex configs (32 alphas x top_k 3, 5, 10) over SciFact, chunker=none, in one process tree, each part in a process
-of its own; what is compared runs in the same call. Parts:
+96 convex configs (32 alphas x top_k 3, 5, 10) over SciFact, chunker=none, in one process tree, each part in a separate
+process; compared parts run in the same call. Parts:
 
 - hand: the distinct stages by hand: embed with sentence-transformers, index with bm25s, search
-- floor: a hand-written script over those stages: shared, vectorised fusion and metrics, one SQLite transaction a
-  config, and to MLflow the same content as ragsweep by the cheapest calls there are
+- floor: a hand-written script over those stages: shared, vectorised fusion and metrics, one SQLite transaction per
+  config, and the cheapest calls that write the same content to MLflow as ragsweep
 - cold, warm, none, off: ragsweep on an empty store; on that store, with an empty ledger; warm, untracked; with
   store.stages=false
 - naive: a plain Hydra job: rank_bm25 and faiss built per job over embeddings that are loaded, pytrec_eval, MLflow's
   fluent calls
-- peers: ranx and PyTerrier, where they are installed: they fuse and evaluate, and write nothing down
+- peers: ranx and PyTerrier, if installed, which fuse and evaluate, and write nothing
 - many: warm and untracked, 100 and 1,000 configs; first: a stored single config, until its first number is printed
 """
 
@@ -96,7 +96,7 @@ def by_hand(work: Path) -> dict[str, float]:
 
 
 def content(work: Path, tracked: bool) -> None:
-    """Write down what ragsweep recorded of one config, so that the floor writes the same amount."""
+    """Store ragsweep's record of one config, so that the floor writes the same amount."""
     from ragsweep.core.question_texts import to_texts
     from ragsweep.core.results import Result
     from ragsweep.parts.tracking import files as sent
@@ -145,7 +145,7 @@ def floor(work: Path, tracked: bool) -> float:
 
 
 def naive(work: Path, jobs: int) -> float:
-    """Return the seconds a job: those of several jobs less those of one."""
+    """Return the seconds per job, from the difference between several jobs and one."""
     content(work, True)
     alphas = ",".join(map(str, ALPHAS[1 : jobs + 2]))
     output = f"hydra.sweep.dir={work / 'naive'}"
@@ -155,7 +155,7 @@ def naive(work: Path, jobs: int) -> float:
 
 
 def peer(work: Path, name: str, python: str) -> float:
-    """Return the seconds that another library takes for all configs; NaN where it is not installed."""
+    """Return the seconds that another library takes for all configs; NaN if it is not installed."""
     content(work, False)
     script = Path(__file__).parent / "sweep_peers.py"
     done = subprocess.run([python, str(script), str(work), name], capture_output=True, text=True)
@@ -166,7 +166,7 @@ def peer(work: Path, name: str, python: str) -> float:
 
 
 def first(work: Path) -> float:
-    """Return the seconds from typing a stored single config to its first number."""
+    """Return the seconds from the start of the command for a stored config to its first number."""
     arguments = [*dataset(), "retriever=hybrid_convex", f"retriever.alpha={ALPHAS[1]}", "top_k=5"]
     ragsweep(work / "ragsweep", *arguments)
     begun = time.perf_counter()
@@ -186,7 +186,7 @@ def first(work: Path) -> float:
 
 
 def measure(parts: list[str], work: Path, jobs: int, peers: str) -> dict[str, float]:
-    """Run the parts in order; each needs what those before it left in the folder."""
+    """Run the parts in order; each needs the files of earlier parts."""
     (work / "ragsweep").mkdir(exist_ok=True)
     untracked = [f"store.path={work / 'ragsweep' / '.ragsweep'}", "tracking=none"]
     grid = np.round(np.linspace(0, 1, 334), 5).tolist()
@@ -214,7 +214,7 @@ def measure(parts: list[str], work: Path, jobs: int, peers: str) -> dict[str, fl
 
 
 def table(found: dict[str, float]) -> list[str]:
-    """Lay out what was measured, with the bars."""
+    """Return the table of the measurements, with the bars."""
     each = {name: 1000 * found[name] / CONFIGS for name in ("cold", "warm", "none", "off", "floor", "floor_none")
             if name in found}  # fmt: skip
     lines = ["| what | seconds | ms per config | bar |", "| --- | --- | --- | --- |"]
@@ -252,7 +252,7 @@ def table(found: dict[str, float]) -> list[str]:
 
 
 def plot(found: dict[str, float], path: Path) -> None:
-    """Draw the milliseconds a config on a logarithmic scale."""
+    """Plot the milliseconds per config on a logarithmic scale."""
     import matplotlib as mpl
 
     mpl.use("Agg")

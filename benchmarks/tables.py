@@ -1,9 +1,9 @@
-"""Keep what benchmarks measured in benchmarks/results/, and write the tables of docs/measurements.md from there.
+"""Store results of benchmarks in benchmarks/results/, and write the tables of docs/measurements.md from them.
 
     python benchmarks/tables.py
 
-A file has the command, the date, the conditions, and tables of cells as they are printed. The page shows a part of
-them, by ``SHOWN``. A benchmark calls ``keep_results`` with the lines of its report.
+A file has the command, the date, the conditions, and tables of cells as they are printed. ``SHOWN`` selects
+the part that the page shows. A benchmark calls ``keep_results`` with the lines of its report.
 """
 
 import datetime as dt
@@ -56,7 +56,7 @@ def parse(lines: Sequence[str]) -> Report:
 
 
 def write(name: str, result: dict[str, Any]) -> None:
-    """Write a file of results, a row a line."""
+    """Write a file of results, with one row per line."""
     text = json.dumps(result, indent=1, ensure_ascii=False)
     cells = re.compile(r'\[\n((?: {4,}".*\n)+) +\]')
     text = cells.sub(lambda row: f"[{' '.join(map(str.strip, row[1].splitlines()))}]", text)
@@ -64,12 +64,12 @@ def write(name: str, result: dict[str, Any]) -> None:
 
 
 def page(text: str) -> str:
-    """Fill the marked places of a page."""
+    """Fill the tables between the markers of a page."""
     return MARKED.sub(lambda found: "\n".join(marked(found["name"])), text)
 
 
 def marked(name: str) -> list[str]:
-    """Return the lines of a marked place: the chosen rows and columns of a table, and a link to all of them."""
+    """Return the lines between two markers: the chosen rows and columns of a table, and a link to all of them."""
     shown = SHOWN[name]
     result = json.loads((RESULTS / f"{shown.result}.json").read_text("utf-8"))
     table = result["tables"][shown.table]

@@ -1,11 +1,11 @@
-"""Measure how scores spread between configs, question by question: what a golden set is planned by.
+"""Measure the variances of differences between configs, from which a golden set is planned.
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/variances.py [--store FOLDER] [--write]
 
 Sweeps over each collection with run.py (four retrievers with three lengths of the context; RRF's k; the weight of a
-convex combination) and reads, for each metric, the standard deviation of the paired differences a question, the median
-over pairs of configs: of configs that differ in a parameter, and of such that differ in the retriever. The intraclass
-correlation of differences within source documents is that of all pairs, where questions share them often enough.
+convex combination) and reads, for each metric, the standard deviation of the paired differences per question, as the
+median over pairs of configs that differ in a parameter, and over pairs that differ in the retriever. The intraclass
+correlation of differences within source documents is that of all pairs, if enough questions share documents.
 --write puts the table into docs/measurements.md; src/ragsweep/stats/inference/planning.py has its last column.
 """
 
@@ -39,11 +39,11 @@ SWEPT = (
     ("retriever=hybrid_convex", "retriever.alpha=0.3,0.5,0.7"),
 )
 SHARED = 30
-"""With fewer questions that are not the first of their source document no correlation is read."""
+"""Minimum number of questions beyond the first of their source document for an estimate of the correlation."""
 
 
 class Spreads(NamedTuple):
-    """Of one metric in one collection; NaN where no pair of configs differs, or hardly any question shares a source."""
+    """Variances of one metric in one collection; NaN if no configs differ, or too few questions share a source."""
 
     parameter: float
     method: float

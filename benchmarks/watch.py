@@ -1,13 +1,13 @@
-"""Replay streams of requests through shipped configs: how often is there an alarm, and how soon is a drift named?
+"""Replay streams of requests through shipped configs; count the alarms, and the requests until a drift is reported.
 
     RAGSWEEP_COLLECTIONS=... PYTHONPATH=tests:benchmarks RAGSWEEP_TRUSTED_PACKAGES=word_overlap \
         python benchmarks/watch.py [--streams 50] [--planted 10]
 
 SQuAD 2.0's paragraphs; five samples of 300 questions are evaluated and bundled, with their references (BM25 and a
-hashing embedder, fused, and a reranker of 10 ms). Requests are answered by the served pipeline and described as it
-traces them, once each; streams are drawn from them, 200 requests of some 110 to 170 questions that the reference
-does not have, popular ones repeated. Planted: all of a stream, or 30 % of it. Requests with and without a drift, and
-the times that stand in the references in place of the probe's, are measured in turns: a busy machine slows all alike.
+hashing embedder, fused, and a reranker of 10 ms). Each request is answered and traced once by the served
+pipeline; streams are drawn from these: 200 requests, of some 110 to 170 questions that the reference does not have,
+with popular ones repeated. Simulated drifts affect all of a stream, or 30 % of it. Requests with and without a drift,
+and the times that replace the probe's in the references, are measured alternately, so that load affects all alike.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def ship(folder: Path, documents: Rows, questions: Rows) -> Shipped:
 
 
 def serve(shipped: Shipped, questions: Sequence[tuple[str, float]]) -> list[ServedTrace]:
-    """Answer questions as a served model does, each with its slowness of the reranker; return their traces."""
+    """Answer questions as a served model does, each with a given delay of the reranker; return their traces."""
     traces = []
     for text, WordOverlap.slowed in questions:
         found = shipped.pipeline.answer(text)
@@ -100,7 +100,7 @@ def serve(shipped: Shipped, questions: Sequence[tuple[str, float]]) -> list[Serv
 
 
 def timed(shipped: Shipped, traces: Sequence[ServedTrace]) -> Shipped:
-    """Put the times of some requests in place of the probe's."""
+    """Replace the probe's times by those of some requests."""
     numbers = dict(shipped.reference.numbers)
     count = len(shipped.reference.cluster)
     for name in [name for name in numbers if name.startswith("ms/")]:
@@ -113,7 +113,7 @@ def timed(shipped: Shipped, traces: Sequence[ServedTrace]) -> Shipped:
 
 
 def draw(pool: Sequence[ServedTrace], shipped: Shipped, seed: int, count: int = LOOKS[-1]) -> list[ServedTrace]:
-    """Draw a stream, some questions of it more popular than others; none that was evaluated."""
+    """Draw a stream of questions that were not evaluated, some more popular than others."""
     random = np.random.default_rng(seed)
     new = [one for one in pool if one.question not in shipped.evaluated]
     popularity = random.pareto(3.0, len(new)) + 0.3
@@ -134,7 +134,7 @@ def alarms(
 
 
 def first_named(shipped: Shipped, traces: Sequence[ServedTrace], names: Sequence[str], stale: Stale | None) -> float:
-    """Return after how many requests a look names the drift; infinity where none does."""
+    """Return the number of requests after which a look reports the drift; infinity if none does."""
     for look in LOOKS:
         if any(found.startswith(tuple(names)) for found in alarms(shipped, traces[:look], stale)):
             return look
@@ -142,7 +142,7 @@ def first_named(shipped: Shipped, traces: Sequence[ServedTrace], names: Sequence
 
 
 def measure(streams: int, planted: int) -> tuple[list[list[str]], dict[tuple[str, float], list[float]]]:
-    """Return the alarms of each stream without a drift; by drift and share, after how many requests each is named."""
+    """Return the alarms of each stream without a drift, and by drift and share the requests until each report."""
     data = Path(os.environ["RAGSWEEP_COLLECTIONS"])
     documents = [{"id": row["_id"], "text": row["text"]} for row in read_rows(data / "squad2_dev/corpus.jsonl")]
     golden = [{"id": row["id"], "question": row["question"], "evidence": [{"document": row["context_id"]}]}

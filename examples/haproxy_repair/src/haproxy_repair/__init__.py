@@ -1,1 +1,1 @@
-"""Repair of HAProxy configurations: a task of one's own for ragsweep."""
+"""Repair of HAProxy configurations: an example of a user-defined task for ragsweep."""

@@ -25,7 +25,7 @@ def read_cases() -> list[dict[str, Any]]:
 
 
 def faults(case: dict[str, Any], known: set[str]) -> Iterator[str]:
-    """Yield what is wrong with a case, given the ids of the manual's documents.
+    """Yield the faults of a case, given the ids of the manual's documents.
 
     A broken input is refused by ``haproxy -c``, or warned of, or its finding is of a kind that HAProxy does not judge.
     """
@@ -52,7 +52,7 @@ def faults(case: dict[str, Any], known: set[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Check all cases and write what ``haproxy -c`` says of their inputs."""
+    """Check all cases, and write the output of ``haproxy -c`` for their inputs."""
     known = {document["id"] for document in documents(read_manual())}
     cases = read_cases()
     found = [f"{case['id']}: {fault}" for case in cases for fault in faults(case, known)]

@@ -1,4 +1,4 @@
-"""What a repair changes, line by line, and how much of that is the expected change."""
+"""The changed lines of a repair, and their agreement with the expected changes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from typing import NamedTuple
 from haproxy_repair.lines import read_lines
 
 SIMILAR = 0.6
-"""Similarity from which two changed lines are the same change."""
+"""Minimum similarity of two changed lines that count as the same change."""
 
 MOST = 400
-"""Number of changed lines from which only equal ones are compared: a huge output has no similar repair."""
+"""Number of changed lines from which only equal lines are matched, to limit the time for huge outputs."""
 
 
 class Changes(NamedTuple):
@@ -39,7 +39,7 @@ def find_changes(before: str, after: str) -> Changes:
 
 
 def agreement(made: Changes, expected: Changes) -> float:
-    """Compare the changes that were made with the expected ones, 0 to 1: 1 where both are none.
+    """Compare the changes that were made with the expected ones, 0 to 1; 1 if neither has changes.
 
     Removed lines are paired with removed ones, added with added, one to one and the most similar first; a pair counts
     its similarity (2 x matching characters / all characters) from 0.6 upwards. The sum of similarities, twice, divided
@@ -54,7 +54,7 @@ def agreement(made: Changes, expected: Changes) -> float:
 
 
 def precision(made: Changes, expected: Changes) -> float:
-    """Return the share of the changes made that are expected, 0 to 1; of none it is 1 where none is expected, else 0.
+    """Return the share of the changes made that are expected, 0 to 1; without changes: 1 if none is expected, else 0.
 
     A changed line is expected where it is paired with an expected one as in :func:`agreement`.
     """

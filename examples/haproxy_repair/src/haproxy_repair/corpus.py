@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MANUALS = (Path("/usr/share/doc/haproxy/configuration.txt.gz"), Path("/usr/share/doc/haproxy/configuration.txt"))
-"""Where Debian puts the manual."""
+"""Location of the manual in Debian."""
 
 BY_KEYWORD = re.compile(r"3\.[12]|4\.2|5\.[12]|7\.3\.\d")
-"""Sections that are cut at each keyword."""
+"""Sections that are divided by keyword."""
 
 HEADING = re.compile(r"^(\d+\.(?:\d+\.?)*) +(\S.*)\n-{4,}$", re.MULTILINE)
 SENTENCE = re.compile(r"(?<!\.)\.$|:$")

@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a configuration, and which of those stated are expected.
+"""Findings, the faults of a configuration, and the matching of stated findings to expected ones.
 
 A stated finding matches an expected one if both have the same kind and the same element, and their lines are at most
 two apart. Elements are compared without quotes, in lower case, with single spaces. Each finding matches at most one
@@ -13,7 +13,7 @@ KINDS = (
     "security_optimisation",
 )  # fmt: skip
 NEAR = 2
-"""How many lines a finding may be away from the expected one."""
+"""Maximum distance of a finding from the expected one, in lines."""
 
 Finding = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ def count_matches(stated: Sequence[Finding], expected: Sequence[Finding]) -> int
 
 
 def pair_kinds(stated: Sequence[Finding], expected: Sequence[Finding]) -> list[tuple[str, str]]:
-    """List expected and stated kind of each finding, matched by element and line alone; "" where there is none."""
+    """List expected and stated kind of each finding, matched by element and line only; "" if there is none."""
     matched = _match(stated, expected, _element)
     pairs = [(expected[position]["kind"], stated[number]["kind"]) for number, position in matched.items()]
     pairs += [("", one["kind"]) for number, one in enumerate(stated) if number not in matched]

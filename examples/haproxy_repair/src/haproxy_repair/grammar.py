@@ -1,4 +1,4 @@
-"""The elements of a configuration, and which of them HAProxy does not know: from ``haproxy -dKall``.
+"""The elements of a configuration, and those unknown to HAProxy, from ``haproxy -dKall``.
 
 An element is one of
 
@@ -102,7 +102,7 @@ class Element(NamedTuple):
 
 
 class Grammar(NamedTuple):
-    """The keywords that HAProxy knows."""
+    """The keywords of HAProxy."""
 
     directives: frozenset[str]
     options: frozenset[str]
@@ -193,7 +193,7 @@ def _socket(first: str, rest: Sequence[str], grammar: Grammar) -> Iterator[tuple
 
 
 def _values(first: str, rest: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, value and validity of what can be checked on other lines."""
+    """Yield name, value and validity of the checkable elements of other lines."""
     value = rest[0] if rest else ""
     if first == "timeout" and len(rest) > 1:
         yield rest[0], rest[1], is_time(rest[1])

@@ -21,7 +21,7 @@ PERCENT = (0.0, 100.0)
 
 
 def require_haproxy() -> None:
-    """Raise ConfigError where HAProxy is not installed."""
+    """Raise ConfigError if HAProxy is not installed."""
     try:
         find_haproxy()
     except FileNotFoundError as fault:
@@ -45,7 +45,7 @@ class FindingsMetric(TaskMetric):
 
 
 class FindingsRecall(FindingsMetric):
-    """Proportion of the expected findings that are stated; 1 where none is expected."""
+    """Proportion of the expected findings that are stated; 1 if none is expected."""
 
     name = "findings_recall"
 
@@ -54,7 +54,7 @@ class FindingsRecall(FindingsMetric):
 
 
 class Detection(FindingsMetric):
-    """Percentage of the expected findings that are stated; 100 where none is expected."""
+    """Percentage of the expected findings that are stated; 100 if none is expected."""
 
     name = "detection"
     unit = "%"
@@ -65,7 +65,7 @@ class Detection(FindingsMetric):
 
 
 class FindingsPrecision(FindingsMetric):
-    """Proportion of the stated findings that are expected; where none is stated 1 if none is expected, else 0."""
+    """Proportion of the stated findings that are expected; if none is stated: 1 if none is expected, else 0."""
 
     name = "findings_precision"
 
@@ -74,7 +74,7 @@ class FindingsPrecision(FindingsMetric):
 
 
 class FindingsF1(FindingsMetric):
-    """Harmonic mean of precision and recall of the findings; 1 where none is stated and none expected."""
+    """Harmonic mean of precision and recall of the findings; 1 if none is stated and none expected."""
 
     name = "findings_f1"
 
@@ -87,12 +87,12 @@ class FindingsF1(FindingsMetric):
 
 
 class CheckedMetric(TaskMetric):
-    """A metric of what ``haproxy -c`` says of the repaired configuration."""
+    """A metric of the verdict of ``haproxy -c`` on the repaired configuration."""
 
     TRAITS = PartTraits(version="2")
 
     def check(self) -> None:
-        """Raise ConfigError where HAProxy is not installed."""
+        """Raise ConfigError if HAProxy is not installed."""
         require_haproxy()
 
     def score_output(self, question: Question, output: Any) -> float | str:
@@ -119,7 +119,7 @@ class Compliance(CheckedMetric):
 
 
 class ErrorCount(CheckedMetric):
-    """Number of alerts of ``haproxy -c`` that name a file and line; at least 1 where it does not accept the config."""
+    """Number of alerts of ``haproxy -c`` that name a file and line; at least 1 if it rejects the config."""
 
     name = "error_count"
     higher_is_better = False
@@ -155,7 +155,7 @@ def _proposed_and_expected(question: Question, output: Any) -> tuple[Changes, Ch
 
 
 class Optimisation(TaskMetric):
-    """Percentage of the changed lines that agree with the expected repair's; 100 where both change nothing.
+    """Percentage of the changed lines that agree with the expected repair's; 100 if both change nothing.
 
     Removed and added lines are compared, one to one, by similarity (see ``changes.agreement``).
     """
@@ -171,7 +171,7 @@ class Optimisation(TaskMetric):
 
 
 class OptimisationPrecision(TaskMetric):
-    """Percentage of the proposed changes of lines that are expected; where none is proposed 100 if none is expected.
+    """Percentage of the proposed changes of lines that are expected; if none is proposed: 100 if none is expected.
 
     Where some are expected and none is proposed, it is 0. A change is expected where it is paired with one of the
     expected repair (see ``changes.precision``): needless changes lower it, missing ones do not.
@@ -210,7 +210,7 @@ class LineCount(TaskMetric):
 
 
 class Hallucination(TaskMetric):
-    """Percentage of a configuration's elements that HAProxy does not know; 0 where there is no element.
+    """Percentage of a configuration's elements that HAProxy does not know; 0 if there is no element.
 
     With ``of``, those of one type (``grammar.Element.kind``), still as a percentage of all elements, so that the four
     types add up to the rate of all.
@@ -235,11 +235,11 @@ class Hallucination(TaskMetric):
         self.name = self.NAMES[of]
 
     def check(self) -> None:
-        """Raise ConfigError where HAProxy is not installed."""
+        """Raise ConfigError if HAProxy is not installed."""
         require_haproxy()
 
     def score_output(self, question: Question, output: Any) -> float | str:
-        """Count the elements that are not known."""
+        """Count the unknown elements."""
         text = output["config"]
         found = elements(text)
         unknown = sum(not element.known and self.of in (None, element.kind) for element in found)

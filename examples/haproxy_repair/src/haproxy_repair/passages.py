@@ -1,4 +1,4 @@
-"""What passages of the manual say of keywords: their names, the sections that may contain them, the words they take."""
+"""Facts about keywords from passages of the manual: names, sections that may contain them, and arguments."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ INFINITE = "unspecified timeout results in an infinite timeout"
 
 @dataclass
 class Entry:
-    """What the manual says of one keyword."""
+    """The facts about one keyword."""
 
     words: frozenset[str]  # all of its words
     choices: frozenset[str]  # words that it lists or quotes, and those of its headings
-    sections: frozenset[str]  # those that may contain it; empty where the passage has no table
+    sections: frozenset[str]  # those that may contain it; empty if the passage has no table
     missing_is_infinite: bool  # whether the manual warns of leaving out this timeout
 
 
 @dataclass
 class Passages:
-    """What a request's passages say, and nothing else."""
+    """The facts in the passages of a request."""
 
     words: set[str] = field(default_factory=set)
     entries: dict[tuple[str, ...], Entry] = field(default_factory=dict)  # of directives, by their words

@@ -1,4 +1,4 @@
-"""A repairer without a model: it applies what the passages of the manual say, and the names in the configuration."""
+"""A rule-based repairer, which uses the passages of the manual and the names in the configuration."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from haproxy_repair.lines import Line, read_lines
 from haproxy_repair.passages import Passages
 
 NAMES_FIRST = frozenset({"acl", "use_backend", "default_backend", "bind", "server", "server-template", "use-server"})
-"""Directives whose first argument is a name, and no keyword."""
+"""Directives whose first argument is a name, not a keyword."""
 
 SETTING_LINES = {"bind": ("bind", 2), "server": ("server", 3), "default-server": ("server", 1)}
 RULES = ("use_backend", "http-", "tcp-", "monitor", "redirect", "stats")
@@ -23,7 +23,7 @@ LOAD_BALANCING = frozenset({"balance", "cookie", "hash-type", "http-reuse", "ret
 DURATION = re.compile(r"(\d+)([A-Za-z]+)$")
 FETCH = re.compile(r"(?:^|[\s,])([A-Za-z][\w.]+)")
 SHORTEST = 3
-"""Letters that a word must have to count as misspelt."""
+"""Minimum number of letters of a word that counts as misspelt."""
 
 Finding = dict[str, Any]
 
@@ -124,7 +124,7 @@ class Repairer:
         return _replace(line, words[1], name, kind, f"{words[0]} {words[1]}") if name else None
 
     def _section(self, line: Line, lines: Sequence[Line], said: Passages) -> Edit | None:
-        """Move a directive out of a section that its entry denies."""
+        """Move a directive out of a section in which its entry does not allow it."""
         entry = said.entry(line.words)
         if not entry or not entry.sections or line.section in entry.sections or line.section not in SECTION_KINDS:
             return None
@@ -151,7 +151,7 @@ class Repairer:
         return None
 
     def _argument(self, line: Line, lines: Sequence[Line], said: Passages) -> Edit | None:
-        """Correct an argument that the entry of the directive does not contain, by one that it lists."""
+        """Replace an argument that is not in the entry of the directive by one that the entry lists."""
         entry = said.entry(line.words)
         if not entry or line.words[0] in NAMES_FIRST:
             return None
@@ -171,7 +171,7 @@ class Repairer:
         return None
 
     def _nearest(self, word: str, known: Iterable[str], least: float | None = None) -> str:
-        """Return the most similar known word; empty where none is similar enough."""
+        """Return the most similar known word; empty if none is similar enough."""
         least = self.similarity if least is None else least
         if len(word) < SHORTEST or word.isdigit():
             return ""
@@ -194,7 +194,7 @@ def _replace(line: Line, word: str, name: str, kind: str, element: str) -> Edit:
 
 
 def _condition(words: Sequence[str]) -> Iterator[str]:
-    """Yield the names of ACLs in a condition; what stands in braces is no name."""
+    """Yield the names of ACLs in a condition; text in braces is not a name."""
     if not words[0].startswith(RULES) or not {"if", "unless"} & set(words):
         return
     depth = 0
@@ -205,7 +205,7 @@ def _condition(words: Sequence[str]) -> Iterator[str]:
 
 
 def _destination(line: Line, lines: Sequence[Line], sections: frozenset[str]) -> str:
-    """Return the heading of the section that a line belongs to; empty where none can be named."""
+    """Return the heading of the section that a line belongs to; empty if there is none."""
     if sections == {"global"}:
         return next((one.text for one in lines if one.heading and one.section == "global"), "")
     links = [one for one in lines if one.words[0] == "default_backend" and len(one.words) > 1]
@@ -219,7 +219,7 @@ def _destination(line: Line, lines: Sequence[Line], sections: frozenset[str]) ->
 
 
 def _missing_timeouts(lines: Sequence[Line], said: Passages) -> Iterator[tuple[Line, list[str]]]:
-    """Yield the first defaults section with the timeouts that no line sets and whose entries warn of that."""
+    """Yield the first defaults section, with the unset timeouts whose entries warn against leaving them out."""
     heading = next((line for line in lines if line.heading and line.section == "defaults"), None)
     present = {line.words[1] for line in lines if line.words[0] == "timeout" and len(line.words) > 1}
     names = [name[1] for name, entry in said.entries.items() if name[0] == "timeout" and entry.missing_is_infinite]
@@ -229,7 +229,7 @@ def _missing_timeouts(lines: Sequence[Line], said: Passages) -> Iterator[tuple[L
 
 
 def _insert(texts: Sequence[str], moved: dict[str, list[str]]) -> list[str]:
-    """Insert lines behind the headings of their sections."""
+    """Insert lines after the headings of their sections."""
     inserted = []
     for text in texts:
         inserted.append(text)
