@@ -144,6 +144,30 @@ def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_
     assert words.startswith(f"{server.base_url}/chat/completions failed: status 400: ")
 
 
+@pytest.mark.parametrize(
+    ("status", "content", "reason"),
+    [
+        (400, b"However, the model's context length is only 4096 tokens, resulting in a maximum", missing.TOO_LONG),
+        (400, b"The decoder prompt (length 5000) is longer than the maximum model length of 4096.", missing.TOO_LONG),
+        (400, b"The input (516368 tokens) is longer than the model's context length (262144)", missing.TOO_LONG),
+        (400, b"the model is loaded with context length of only 4096 tokens", missing.TOO_LONG),
+        (400, b"the input length exceeds the context length", missing.TOO_LONG),
+        (400, b"prompt is too long: 208310 tokens > 200000 maximum", missing.TOO_LONG),
+        (400, b"The input token count (314175) exceeds the maximum number of tokens allowed", missing.TOO_LONG),
+        (400, b"This model's maximum prompt length is 131072 but the request contains 537812", missing.TOO_LONG),
+        (400, b'{"error": {"code": "content_filter", "param": "prompt"}}', missing.FILTERED),
+        (403, b'{"error": {"code": 403, "metadata": {"flagged_input": "..."}}}', missing.FILTERED),
+        (400, b'{"error": {"message": "Content Exists Risk"}}', missing.FILTERED),
+        (400, b'{"error": {"code": "data_inspection_failed"}}', missing.FILTERED),
+    ],
+)
+def test_prompt_that_is_too_long_or_filtered_fails_alone(status: int, content: bytes, reason: str) -> None:
+    with serving() as server:
+        server.respond = lambda logged: Response(status, content)  # type: ignore[method-assign]
+        assert set(ask_all(endpoint(server), 20).values()) == {f"[{reason}]"}
+    assert len(server.log) == 20
+
+
 @pytest.mark.parametrize(("kind", "reason"), [("length", missing.TRUNCATED), ("content_filter", missing.FILTERED)])
 def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str, reason: str) -> None:
     with serving(faults={kind: 1}) as server, pytest.raises(CallFailed) as caught:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from ragsweep.core.interruption import is_overdue
 from ragsweep.core.missing import (
     CONNECTION_LOST,
+    FILTERED,
     MALFORMED,
     RATE_LIMITED,
     REFUSED_BY_SERVICE,
@@ -40,8 +41,16 @@ FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Texts in a response of status 429 that mean that waiting does not help."""
 
-WINDOW_EXCEEDED = ("context_length_exceeded", "exceed_context_size", "maximum context length")
-"""Texts in the responses of OpenAI, llama.cpp and vLLM to a prompt that is longer than the model's context window."""
+WINDOW_EXCEEDED = (
+    *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM and Mistral
+    *("model's context length", "maximum model length"),  # vLLM from 0.16 on and Together, vLLM
+    *("context length of only", "exceeds the context length"),  # LM Studio, Ollama
+    *("prompt is too long", "input token count", "maximum prompt length"),  # Anthropic, Gemini, xAI
+)
+"""Texts in the responses of services to a prompt that is longer than the model's context window."""
+
+WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
+"""Texts in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
 
 
 class HttpRequest(NamedTuple):
@@ -206,6 +215,8 @@ class Call(Generic[Read]):
     def _refusal(self, response: HttpResponse) -> _Failure:
         """Return a failure for a temporary refusal; raise CallFailed or EndpointFailed for a permanent refusal."""
         status, fact = response.status, f"status {response.status}: {response.text}"
+        if status in (400, 403) and any(mark in response.text for mark in WITHHELD):
+            raise CallFailed(self._describe(fact), FILTERED)
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"
             raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
