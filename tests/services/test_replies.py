@@ -13,7 +13,7 @@ from ragsweep.core.types import Usage
 from ragsweep.parts.rerankers.api import read as read_scores
 from ragsweep.parts.systems.responses import PathNotFound, Returned, to_response, value_at
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.replies import read_chat, read_vectors
+from ragsweep.services.replies import read_chat, read_usage, read_vectors
 
 CHAT = {
     "choices": [{"message": {"content": "said", "refusal": None}, "finish_reason": "stop"}],
@@ -96,3 +96,26 @@ def test_reply_that_the_service_broke_off_is_a_failure_of_the_request(reason: st
 def test_count_of_tokens_that_no_call_has_is_not_believed() -> None:
     chat = read_chat({**CHAT, "usage": {"prompt_tokens": 10**400, "completion_tokens": 1}}, 40)
     assert (chat.usage.tokens_in, chat.usage.estimated) == (10, True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "tokens_out"),
+    [
+        ({"completion_tokens": 1499, "total_tokens": 14428}, 4308),  # 2,809 of thoughts, which only the total includes
+        ({"completion_tokens": 4308, "total_tokens": 14428}, 4308),
+        ({"completion_tokens": 1499, "total_tokens": 0}, 1499),
+        ({"completion_tokens": 1499, "total_tokens": None}, 1499),
+        ({"completion_tokens": 1499, "total_tokens": 10**400}, 1499),
+        ({"completion_tokens": 1499}, 1499),
+    ],
+)
+def test_thoughts_that_only_the_total_includes_are_tokens_of_the_output(
+    counts: dict[str, int | None], tokens_out: int
+) -> None:
+    chat = read_chat({**CHAT, "usage": {"prompt_tokens": 10120, **counts}}, 40)
+    assert chat.usage == Usage(1, 10120, tokens_out)
+
+
+def test_total_of_an_embedding_has_no_output() -> None:
+    usage = {"prompt_tokens": 0, "total_tokens": 7}
+    assert read_usage({**VECTORS, "usage": usage}, 28, 0) == Usage(1, 0, 0)

@@ -162,7 +162,9 @@ def read_token_counts(response: Any, received: int = 0) -> Usage | None:
     if isinstance(usage, dict):
         tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)
         if _is_count(tokens_in) and _is_count(tokens_out):
-            return Usage(0, tokens_in, tokens_out)
+            total = usage.get("total_tokens") if "completion_tokens" in usage else None
+            # At xAI and Gemini, only the total includes the thoughts, which are billed as output.
+            return Usage(0, tokens_in, max(tokens_out, total - tokens_in) if _is_count(total) else tokens_out)
     return None
 
 
