@@ -85,7 +85,7 @@ def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: ob
         read_chat(json.loads(json.dumps(answer)), 10)
 
 
-@pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
+@pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource", "network_error"])
 @pytest.mark.parametrize("content", ["half an ans", "<think>half a thou"])
 def test_reply_that_the_service_broke_off_is_a_failure_of_the_request(reason: str, content: str) -> None:
     choice = {"message": {"content": content}, "finish_reason": reason}

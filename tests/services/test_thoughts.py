@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import FILTERED, THINKING, TRUNCATED
+from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import Reply, read_chat
 from ragsweep.services.thoughts import TAGS, check_tags, read_content, separate
@@ -163,6 +163,9 @@ def test_thoughts_in_a_field_of_their_own_are_kept_apart_and_counted(name: str) 
         ({"content": "half an ans"}, "length", TRUNCATED),
         ({"content": "<think>a</think>", "refusal": "no"}, "stop", FILTERED),
         ({"content": "half an ans"}, "content_filter: SAFETY", FILTERED),
+        ({"content": "half an ans"}, "sensitive", FILTERED),
+        ({"content": "half an ans"}, "model_context_window_exceeded", TOO_LONG),
+        ({"content": "<think>on and on"}, "model_context_window_exceeded", TOO_LONG),
     ],
 )
 def test_reply_without_an_answer_has_its_reason(message: dict[str, Any], finish: str, reason: str) -> None:

@@ -42,7 +42,7 @@ QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Texts in a response of status 429 that mean that waiting does not help."""
 
 WINDOW_EXCEEDED = (
-    *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM and Mistral
+    *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM
     *("model's context length", "maximum model length"),  # vLLM from 0.16 on and Together, vLLM
     *("context length of only", "exceeds the context length"),  # LM Studio, Ollama
     *("prompt is too long", "input token count", "maximum prompt length"),  # Anthropic, Gemini, xAI

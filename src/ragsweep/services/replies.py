@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ragsweep.core.missing import FILTERED, THINKING, TRUNCATED
+from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.thoughts import TAGS, read_content, separate
@@ -31,8 +31,14 @@ _LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tok
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
-ABORTION = frozenset({"error", "abort", "insufficient_system_resource"})
-"""Finish reasons of an aborted reply: those of Mistral and OpenRouter, of vLLM, and of DeepSeek."""
+ABORTION = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
+"""Finish reasons of an aborted reply: those of Mistral and OpenRouter, vLLM, DeepSeek, and Z.ai."""
+
+FILTERING = ("content_filter", "sensitive")
+"""Prefixes of the finish reasons of a withheld reply: those of OpenAI and Gemini, and of Z.ai."""
+
+WINDOW_FULL = "model_context_window_exceeded"
+"""Finish reason of Z.ai and Anthropic for a reply that reached the end of the model's context window."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +140,13 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
     text, thoughts, unclosed = separate(written, tags)
     thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
+    if reason == WINDOW_FULL:
+        raise CallFailed("the prompt leaves no room for the answer in the model's context window", TOO_LONG, usage)
     if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
         raise CallFailed(f"the reply ended while the model was thinking; {_LONGER}", THINKING, usage)
     if reason in TRUNCATION:
         raise CallFailed(f"the answer was truncated at the token limit; {_LONGER}", TRUNCATED, usage)
-    if (reason or "").startswith("content_filter") or (refusal and not text):  # Gemini adds the kind of filter
+    if (reason or "").startswith(FILTERING) or (refusal and not text):
         raise CallFailed("the service withheld the answer; change the prompt, or choose another model", FILTERED, usage)
     if not text.strip():
         raise ValueError("a message without text")
