@@ -196,6 +196,12 @@ def test_parts_of_thoughts_are_kept_apart_from_the_parts_of_text(thought: dict[s
         read("length", content=[thought])
 
 
+def test_half_a_character_in_a_reply_becomes_a_replacement_character() -> None:
+    whole = read(content="half \ud83d", reasoning_content="\ude00 a, \U0001f600")
+    parts = read(content=[{"type": "text", "text": "half \ud83d"}])
+    assert (whole.text, whole.thoughts, parts.text) == ("half \ufffd", "\ufffd a, \U0001f600", "half \ufffd")
+
+
 def test_tags_within_a_part_of_text_enclose_thoughts() -> None:
     reply = read(content=[{"type": "text", "text": "[THINK]A hotel.[/THINK]120 euros"}])
     assert (reply.text, reply.thoughts) == ("120 euros", "A hotel.")

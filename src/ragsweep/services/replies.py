@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.thoughts import TAGS, read_content, separate
+from ragsweep.services.thoughts import TAGS, read_content, separate, well_formed
 
 MAX_BYTES = 32 * 2**20
 """Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers take up about 6 MB."""
@@ -128,7 +128,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         message = choice["message"]
         reason, refusal = choice.get("finish_reason"), message.get("refusal")
         content = message.get("content")
-        fields = [given for name in APART if isinstance(given := message.get(name), str)]
+        fields = [well_formed(given) for name in APART if isinstance(given := message.get(name), str)]
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
     if not isinstance(reason, str | None):

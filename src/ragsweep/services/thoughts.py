@@ -69,14 +69,22 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
     return Separated(_END.sub("", text[start:]).strip() if start else text, tag.sub("", text[:start]).strip())
 
 
+def well_formed(text: str) -> str:
+    """Return a text with a U+FFFD in place of each lone surrogate, which local models and files reject.
+
+    A service writes half of a pair if it cuts a text between the two; halves that a stream joined become a character.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def read_content(content: Any) -> Separated:
     """Return the answer and the thoughts in the content of a chat message: None, a text, or a list of parts.
 
-    Parts of the types in THINKING_PARTS are thoughts. Raises ValueError for any other content, and for a part of an
-    unknown type or without text.
+    Parts of the types in THINKING_PARTS are thoughts. Both texts are well formed. Raises ValueError for any other
+    content, and for a part of an unknown type or without text.
     """
     if content is None or isinstance(content, str):
-        return Separated(content or "")
+        return Separated(well_formed(content or ""))
     if not isinstance(content, list):
         raise ValueError(f"content {content!r:.60}, which is neither text nor a list of parts")
     texts: dict[bool, list[str]] = {True: [], False: []}
@@ -86,7 +94,7 @@ def read_content(content: Any) -> Separated:
             known = ", ".join((*TEXT_PARTS, *THINKING_PARTS))
             raise ValueError(f"a part of the content is {part!r:.60}, not of a known type ({known})")
         texts[kind in THINKING_PARTS].append(_text_of(part, kind))
-    return Separated("".join(texts[False]), "".join(texts[True]))
+    return Separated(well_formed("".join(texts[False])), well_formed("".join(texts[True])))
 
 
 def _text_of(part: Mapping[str, Any], kind: str) -> str:

@@ -54,3 +54,9 @@ def test_arrays_and_numbers_of_numpy_are_lists_and_numbers() -> None:
     assert response.scores == (0.5, 0.25)
     with pytest.raises(ValueError, match="one of the scores is nan, not a finite number"):
         to_response(Returned("yes", ["a"], None, [np.float32("nan")]), (), Usage())
+
+
+def test_halves_of_characters_become_a_character_or_a_replacement_character() -> None:
+    found = to_response(Returned("\ud83d" + "\ude00", ["cut \ud83d", "whole"], ["\ud800", 7]), (), Usage())
+    assert found.answer.text == "\U0001f600"
+    assert found.contexts == (Passage("\ufffd", "cut \ufffd"), Passage("7", "whole"))

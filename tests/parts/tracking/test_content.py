@@ -1,12 +1,14 @@
 """Keys and metrics in the forms that MLflow accepts."""
 
+import io
 import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.parquet import read_table
 
 from ragsweep.core.results import TargetResult
-from ragsweep.parts.tracking.files import key, metrics
+from ragsweep.parts.tracking.files import key, metrics, parquet
 from support.results import a_result, summary
 
 
@@ -17,6 +19,13 @@ def test_any_name_becomes_a_key_that_mlflow_takes(name: str) -> None:
 
     _validate_metric_name(key(name))
     assert len(key(name)) <= MAX_ENTITY_KEY_LENGTH
+
+
+def test_table_of_questions_has_a_question_mark_in_place_of_half_a_character() -> None:
+    texts, lists = ["a", None, "half \ud83d"], [["\ud83d", "b"], [], None]
+    found = read_table(io.BytesIO(parquet(a_result(questions={"answer": texts, "context": lists}))))
+    assert found["answer"].to_pylist() == ["a", None, "half ?"]
+    assert found["context"].to_pylist() == [["?", "b"], [], None]
 
 
 def test_objective_has_an_interval_and_metrics_at_a_rank_are_left_to_the_files() -> None:

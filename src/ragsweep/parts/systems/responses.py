@@ -12,7 +12,7 @@ from ragsweep.core.missing import THINKING
 from ragsweep.core.types import Answer, Passage, Response, Usage
 from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.services.replies import EventStream
-from ragsweep.services.thoughts import TAGS, read_content, separate
+from ragsweep.services.thoughts import TAGS, read_content, separate, well_formed
 
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
@@ -78,7 +78,8 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
                 raise ValueError(
                     f"one of the {name} is {value!r:.60}, not {kind}; correct the value, or the path of {name}"
                 )
-    return [*map(str, columns["ids"])], [*map(str, columns["contexts"])], [*map(float, columns["scores"])]
+    ids, contexts = ([well_formed(str(value)) for value in columns[name]] for name in ("ids", "contexts"))
+    return ids, contexts, [*map(float, columns["scores"])]
 
 
 def _native(value: Any) -> Any:

@@ -183,6 +183,8 @@ def parquet(result: Result) -> bytes:
             array = pyarrow.array(values)
             # Single precision is enough, because the scores of a context have six digits.
             return array.cast(single) if array.type == pyarrow.list_(pyarrow.float64()) else array
+        except UnicodeEncodeError:  # an unpaired surrogate
+            return column(json.loads(encoded(json.dumps(values, ensure_ascii=False))))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
             return pyarrow.array([None if value is None else str(value) for value in values])
 
