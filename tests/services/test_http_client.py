@@ -152,6 +152,8 @@ def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_
         (400, b"The input (516368 tokens) is longer than the model's context length (262144)", missing.TOO_LONG),
         (400, b"the model is loaded with context length of only 4096 tokens", missing.TOO_LONG),
         (400, b"the input length exceeds the context length", missing.TOO_LONG),
+        (500, b"the input length exceeds the context length", missing.TOO_LONG),
+        (500, b"Context size has been exceeded.", missing.TOO_LONG),
         (400, b"prompt is too long: 208310 tokens > 200000 maximum", missing.TOO_LONG),
         (400, b"The input token count (314175) exceeds the maximum number of tokens allowed", missing.TOO_LONG),
         (400, b"This model's maximum prompt length is 131072 but the request contains 537812", missing.TOO_LONG),

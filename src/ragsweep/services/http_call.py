@@ -44,7 +44,7 @@ QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 WINDOW_EXCEEDED = (
     *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM
     *("model's context length", "maximum model length"),  # vLLM from 0.16 on and Together, vLLM
-    *("context length of only", "exceeds the context length"),  # LM Studio, Ollama
+    *("context length of only", "Context size has been exceeded", "exceeds the context length"),  # LM Studio, Ollama
     *("prompt is too long", "input token count", "maximum prompt length"),  # Anthropic, Gemini, xAI
 )
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
@@ -220,8 +220,8 @@ class Call(Generic[Read]):
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"
             raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
-        if status < 500 and status not in MAY_PASS:
-            is_long = any(mark in response.text for mark in WINDOW_EXCEEDED)
+        is_long = status != 429 and any(mark in response.text for mark in WINDOW_EXCEEDED)
+        if is_long or (status < 500 and status not in MAY_PASS):
             raise CallFailed(self._describe(fact), TOO_LONG if is_long else REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))

@@ -19,7 +19,7 @@ class Service:
     ``key_env`` is the name of the environment variable with the key, which is read for every call and is not stored. A
     call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a
     timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
-    (except 501). Any other status except 200 is a permanent refusal.
+    (except 501, and unless the prompt is too long). Any other status except 200 is a permanent refusal.
     """
 
     base_url: str
