@@ -16,6 +16,7 @@ from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.locks import Holder
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Failure, Result, Run, Summaries, Summary
+from ragsweep.records import record_format
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from support.results import changed
@@ -218,6 +219,17 @@ def test_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(TrackingError, match=r"another version of ragsweep \(format 99.*set store\.path"):
         Ledger(tmp_path)
+
+
+def test_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(record_format, "FORMAT", "ragsweep.record/9")
+        Ledger(tmp_path).write(None, 0, result())
+    known = r"format ragsweep\.record/9; this version writes format ragsweep\.record/3"
+    with pytest.raises(
+        InputError, match=rf"ledger\.db: a record was written by another version of ragsweep \({known}\)"
+    ):
+        Ledger(tmp_path).singles()
 
 
 def test_error_of_a_full_disk_names_the_file_and_the_way_on(tmp_path: Path) -> None:

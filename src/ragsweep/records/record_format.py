@@ -59,6 +59,10 @@ NUMBERS = {"float": "<f8", "int": "<i8"}
 KINDS = (*NUMBERS, "own", "shared")
 
 
+class OtherRecordFormat(InputError):
+    """The record was written by another version of ragsweep."""
+
+
 @dataclass(frozen=True)
 class Encoded:
     """A record in its stored form; ``shared`` is the same for all configs with the same questions."""
@@ -118,13 +122,14 @@ def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
 def decode(encoded: Encoded, shared: Mapping[str, list[Any]]) -> Result | Failure:
     """Return the outcome in a record; ``shared`` has the golden set's columns.
 
-    Raises InputError if the record is damaged or has an unknown format.
+    Raises InputError if the record is damaged, and OtherRecordFormat if it has an unknown format.
     """
     try:
         plain = json.loads(encoded.text)
         form = plain.pop("format")
         if form not in (FORMAT, OF_TEXTS):
-            raise ValueError(f"unknown format {form!r:.40}")
+            written = f"format {form!s:.40}; this version writes format {FORMAT}"
+            raise OtherRecordFormat(f"a record was written by another version of ragsweep ({written})")
         plain["overrides"] = tuple(plain["overrides"])
         if encoded.status == FAILED:
             return Failure(**plain)

@@ -13,7 +13,8 @@ from ragsweep.core.results import DatasetFacts, Failure, Result
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.checksums import changing, read_whole
 from ragsweep.records.claims import CONFIG, job_tag
-from ragsweep.records.record_format import Encoded, decode, decode_shared
+from ragsweep.records.ledger_file import FOLDER
+from ragsweep.records.record_format import Encoded, OtherRecordFormat, decode, decode_shared
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 
@@ -74,7 +75,7 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
 
     ``shared`` is a cache of golden sets' columns by digest, to which this function adds the columns that it reads.
     Raises sqlite3.DatabaseError if the record or the golden set's columns do not match their digest, or cannot be
-    decoded.
+    decoded, and InputError if another version of ragsweep wrote the record.
     """
     encoded, name = read_encoded(connection, row), row["shared"]
     try:
@@ -82,6 +83,10 @@ def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[s
             data = connection.execute("SELECT data FROM shared WHERE name = ?", (name,)).fetchone()
             shared[name] = decode_shared(data[0], name) if name else {}
         outcome = decode(encoded, shared[name])
+    except OtherRecordFormat as fault:
+        path = connection.execute("PRAGMA database_list").fetchone()["file"]
+        way = f"read the file with that version, or set {FOLDER} to another folder"
+        raise InputError(f"{path}: {fault}; {way}") from None
     except (InputError, TypeError, ValueError):  # a column is missing or has the wrong type
         raise sqlite3.DatabaseError(f"record {row['id']} cannot be decoded") from None
     number, sweep, kind, job, *_ = row
