@@ -232,6 +232,13 @@ def test_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> None
         Ledger(tmp_path).singles()
 
 
+def test_single_config_is_shown_by_its_run_as_in_the_list(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first, second = (ledger.write(None, 0, result()) for _ in range(2))
+    ledger.mark_tracked(second, "feedfeed" * 4)
+    assert [ledger.names.shown(f"record {number}") for number in (first, second)] == ["record 1", "feedfeed"]
+
+
 def test_error_of_a_full_disk_names_the_file_and_the_way_on(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     code = (

@@ -78,7 +78,10 @@ def check_name(name: object) -> None:
 
 
 def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Return a target with shortened ids; the id of a tracked sweep is replaced by that of its MLflow run."""
+    """Return a target with shortened ids; tracked sweeps and single configs have the id of their MLflow run."""
+    if target.startswith("record "):
+        row = connection.execute("SELECT run FROM records WHERE id = ?", (target.partition(" ")[2],)).fetchone()
+        return row["run"][:8] if row and row["run"] else target
     sweep, mark, number = target.partition("#")
     row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
     return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
