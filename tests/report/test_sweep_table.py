@@ -91,6 +91,16 @@ def test_differences_are_from_the_baseline_or_choice(baseline: str | None, again
     assert {row[0]: row[-1] for row in table.rows}["2"].endswith("choice")
 
 
+def test_limits_of_a_recorded_baseline_are_no_column() -> None:
+    limited = config(3, 0.5, 3, top_k="3", seed="1")
+    limits = ("budget.calls=100", "timeout=60", "coverage=0.9", "constraints.context_tokens=500")
+    limited = changed(limited, overrides=(*limited.run.overrides, *limits))
+    rows = [*RESULTS[:2], limited]
+    assert sweep_table(rows, ["ndcg"]).header[:3] == [">#", ">top_k", ">ndcg"]
+    budgets = [changed(one, overrides=(*one.run.overrides, f"budget.calls={n}")) for n, one in enumerate(rows[:2])]
+    assert ">calls" in sweep_table(budgets, ["ndcg"]).header
+
+
 def test_a_recorded_baseline_is_a_row_beside_the_sweep() -> None:
     """It is compared with the sweep, though it is no config of it."""
     before = changed(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")

@@ -58,6 +58,7 @@ def test_a_list_of_options_with_the_values_of_one_option_is_no_factor() -> None:
 
 def test_what_cannot_change_a_score_is_no_factor() -> None:
     assert factors(config(), config(store__path="elsewhere", objective="mrr", plan="false")) == ()
+    assert factors(config(finalists="5", compute="local"), config(finalists="3", compute="ray")) == ()
     assert [one.name for one in factors(config(planner="a"), config(planner="b"))] == ["planner"]  # begins like plan
 
 

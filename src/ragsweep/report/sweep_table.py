@@ -69,9 +69,11 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
 
     The value is the default for a config that does not override the setting; a setting that a config lacks is omitted.
+    So is a budget that only some configs override, such as that of a recorded baseline.
     """
     own = [settings(one) for one in results]
-    keys = dict.fromkeys(key for one in own for key in one)
+    found = dict.fromkeys(key for one in own for key in one)
+    keys = [key for key in found if not key.startswith("budget.") or all(key in one for one in own)]
     every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
     return [{key: values[key] for key in keys if key in values} for values in every]
 

@@ -17,7 +17,7 @@ from ragsweep.stats.inference.matrix import WEIGHT
 
 _NO_SCORE = re.compile(
     r"(?:baseline|by|name|store|tracking|plan|progress|rerun|headline|objective|partition|questions\.until|judge\.labels"
-    r"|targets)\b"
+    r"|targets|answer_headline|compute|constraints|coverage|finalists|max_failures|recommend|timeout)\b"
 )
 """Matches the names of the parameters that cannot change the score of any question."""
 
