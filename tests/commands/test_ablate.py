@@ -167,6 +167,10 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
     assert found.impossible == {"top_k=8": "top_k=8 exceeds depth=5; raise depth, or lower top_k"}
     with pytest.raises(ConfigError, match=r'^--metric: no metric "context_ndgc" in this config; did you mean "context'):
         prepare(recorded(tmp_path, *base), [], factors, None, "context_ndgc")
+    found_mean = recorded(tmp_path, *base).summaries.metrics["context_ndcg"]
+    measured = {"context_ndcg": replace(found_mean, value=0.99)}  # not the mean of the scores
+    with pytest.raises(ConfigError, match="^context_ndcg: is a quantile"):
+        prepare(changed(recorded(tmp_path, *base), metrics=measured), [], factors, None, "context_ndcg")
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 

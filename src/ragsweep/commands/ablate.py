@@ -134,8 +134,8 @@ def prepare(
     is the metric that will order the changes (None: the objective).
 
     Raises:
-        RagsweepError: The config can no longer be composed or lacks the metric, a wanted factor has no other value, an
-            override contains a secret, or no change is left to run.
+        RagsweepError: The config can no longer be composed or lacks the metric, the metric ranks no configs, a wanted
+            factor has no other value, an override contains a secret, or no change is left to run.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -155,6 +155,8 @@ def prepare(
     own = experiment(base)
     if metric and metric not in (names := [one.name for one in own.metrics]):
         raise ConfigError(f'--metric: no metric "{metric}" in this config{nearest(metric, names)}')
+    if metric and metric in result.summaries.metrics and result.summaries.metrics[metric].n_scored:
+        shared_metrics([result], [metric], ())  # refuse a quantile now, not after all cases have run
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     options = {group: chosen.get(group, result.run.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}
