@@ -150,7 +150,8 @@ def _complete(arguments: list[str]) -> None:
     """Complete the name of a command after ``ragsweep``; let Hydra complete the words after ``ragsweep run``."""
     words = os.environ.get("COMP_LINE", "").split(" ")
     if "query" in " ".join(arguments) and words[1:2] != ["run"]:
-        print(" ".join(["run", *_COMMANDS]) if len(words) <= 2 else "")
+        apart = entry_points(group=GROUP).names
+        print(" ".join(["run", *sorted([*_COMMANDS, *apart])]) if len(words) <= 2 else "")
         sys.exit(0)
     os.environ["COMP_LINE"] = " ".join([*words[:1], *words[2:]])
     run(arguments)
