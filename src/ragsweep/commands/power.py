@@ -82,7 +82,10 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         "--effect", type=float, metavar="X", help="difference to detect (default: .02; with a unit: 2%% of the mean)"
     )
     parser.add_argument(
-        "--configs", type=int, metavar="N", help="number of compared configs (default: the number in the sweep)"
+        "--configs",
+        type=int,
+        metavar="N",
+        help="number of configs that are compared with one (default: all of the runs' sweep; with --questions: 1)",
     )
     parser.add_argument("--repeat", action="append", default=[], metavar="RUN", help="another run of the first config")
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
