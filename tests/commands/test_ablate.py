@@ -169,7 +169,7 @@ def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypat
         prepare(recorded(tmp_path, *base), [], factors, None, "context_ndgc")
     found_mean = recorded(tmp_path, *base).summaries.metrics["context_ndcg"]
     measured = {"context_ndcg": replace(found_mean, value=0.99)}  # not the mean of the scores
-    with pytest.raises(ConfigError, match="^context_ndcg: is a quantile"):
+    with pytest.raises(ConfigError, match=r"^context_ndcg: is a quantile"):
         prepare(changed(recorded(tmp_path, *base), metrics=measured), [], factors, None, "context_ndcg")
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
