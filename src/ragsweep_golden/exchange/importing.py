@@ -81,7 +81,7 @@ def import_file(
         )
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
-        return _import_table(path, seen, imported, len(rows), corpus)
+        return _import_table(path, seen, imported, len(rows), corpus, faults)
     drafts = _read_drafts(rows, layout, imported, faults)
     faults.raise_any()
     _add_evidence([draft for _, draft in drafts], corpus, imported)
@@ -113,9 +113,10 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     return imported
 
 
-def _import_table(path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None) -> Imported:
+def _import_table(
+    path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None, faults: Faults
+) -> Imported:
     """Import a table with the columns of ragsweep; drop columns that are aliases of these, or outputs of a system."""
-    faults = Faults()
     try:
         of_system = fields_of_system(columns)
     except ValueError as fault:
