@@ -49,6 +49,15 @@ def test_keywords_categories_and_notes_have_their_places_and_other_columns_go_to
     assert (found.format, found.in_notes, found.left) == ("keywords", {"team": 1}, {})
 
 
+@pytest.mark.parametrize("count", [3, "3", 3.0])
+def test_an_expected_count_is_kept_as_the_whole_number_that_it_is(count: object, tmp_path: Path) -> None:
+    record = {"query": HOW_TALL, "answer": "10 metres", "expected_count": count}
+    for found in (imported(tmp_path, [record]), table(tmp_path, [record])):
+        assert [entry["expected_count"] for entry in found.entries] == [3]
+    with pytest.raises(InputError, match=r'"expected_count" is 2\.5, not a whole number'):
+        imported(tmp_path, [record | {"expected_count": 2.5}])
+
+
 def test_chunks_are_found_literally_nearly_or_not_at_all(tmp_path: Path) -> None:
     nearly = "The yew is evergreen, and very slow. Its seeds are poisonous for most animals."
     records = [

@@ -200,7 +200,8 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
         return {place: decoded(value)}
     if place in ("answerable", "needs_retrieval"):
         return {place: _FLAGS.get(str(value).strip().lower(), value)}
-    if place == "weight":
+    if place in ("weight", "expected_count"):
         number = plain_number(str(value))
-        return {place: value if math.isnan(number) else number}
+        is_count = place == "expected_count" and number.is_integer()  # 3.0 in a table that pandas wrote
+        return {place: value if math.isnan(number) else int(number) if is_count else number}
     return {place: as_note(value) if place == "notes" else plain_text(value)}
