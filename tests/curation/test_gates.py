@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus, Spans
+from ragsweep.golden.clusters import clusters
 from ragsweep_golden.building.drafts import Sources, WantedSet
 from ragsweep_golden.building.selection import select
 from ragsweep_golden.commands.gates import gates_blocks, gates_facts
@@ -25,7 +27,8 @@ from ragsweep_golden.gates.judging import (
     judge_gates,
 )
 from ragsweep_golden.gates.subject import Subject
-from ragsweep_golden.sets.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled
+from ragsweep_golden.sets.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled, read_set
+from ragsweep_golden.sets.files import write_rows
 
 TYPES = ("factual", "procedural", "definition", "scenario")
 RULES = {
@@ -167,6 +170,27 @@ def test_a_gate_has_the_value_of_the_hand_and_does_not_pass(gate: str, subject: 
 )
 def test_a_question_mark_is_that_of_its_script(question: str) -> None:
     assert measured(changed(3, question=question), "G1-4") == 1
+
+
+def test_a_question_of_a_conversation_repeats_another_only_after_the_same_turns() -> None:
+    def asked(n: int, turn: str) -> dict[str, Any]:
+        return answerable(n) | {"question": "And how tall is it?", "history": [{"role": "user", "text": turn}]}
+
+    others = [answerable(n) for n in range(2, 10)]
+    for turns, repeated, independent in ((("An alder?", "The birch!"), 0, 10), (("An alder?", "an alder"), 1, 9)):
+        subject = whole([*map(asked, range(2), turns), *others])
+        assert (measured(subject, "G6-2"), measured(subject, "G6-5")) == (repeated, independent)
+
+
+def test_independent_questions_are_those_that_an_evaluation_resamples(tmp_path: Path) -> None:
+    def row(n: int, *grades: int) -> dict[str, Any]:
+        labels = [{"document": name, "grade": grade} for name, grade in zip((f"d{n}", "hub"), grades, strict=True)]
+        return {"id": f"q{n}", "question": f"How tall is the {WORDS[n]}?", "evidence": labels}
+
+    write_rows(tmp_path / "golden.jsonl", [row(n, 1, 2) if n < 2 else row(n, 2, 1) for n in range(10)])
+    read = read_set(tmp_path / "golden.jsonl")
+    found = measured(Subject([entry for entry, _ in read]), "G6-5")
+    assert found == len(set(clusters([question for _, question in read]))) == 9  # the hub is the main document of two
 
 
 def test_answers_that_do_not_stand_literally_are_not_judged_without_an_embedder() -> None:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragsweep.core.types import Evidence, Question
+from ragsweep.core.types import Evidence, Question, Turn
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
@@ -96,8 +96,11 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
         Question(
             str(one.get("id")),
             str(one.get("question") or ""),
-            evidence=tuple(Evidence(str(label.get("document"))) for label in relevant_evidence(one)),
+            evidence=tuple(
+                Evidence(str(label.get("document")), grade=label.get("grade", 1)) for label in relevant_evidence(one)
+            ),
             distractors=tuple(one.get("distractors") or ()),
+            history=tuple(Turn(turn["role"], turn["text"]) for turn in one.get("history") or ()),
         )
         for one in entries
     ]
