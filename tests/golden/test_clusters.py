@@ -112,6 +112,15 @@ def test_text_is_compared_without_case_marks_and_width() -> None:
     assert normalised(Question("q", "  Was IST \uff30ython?! ")) == "was ist python"
 
 
+def test_combining_marks_belong_to_their_words() -> None:
+    day, poor = (normalised(Question("q", f"{word} क्या है?")) for word in ("दिन", "दीन"))
+    assert (day, poor) == ("दिन क्या है", "दीन क्या है")
+    assert normalised(Question("q", "\u0130stanbul?")) == "i\u0307stanbul"
+    assert normalised(Question("q", "I \u2764\ufe0f it")) == "i it"
+    good, look = "อาหารที่นี่ดีไหม", "อาหารที่นี่ดูไหม"
+    assert near_duplicates([normalised(Question("q", text)) for text in (good, look)]) == []
+
+
 def test_no_cluster_of_the_bundled_questions_holds_a_tenth_of_them() -> None:
     questions = PythonReference(None, 0).load().golden.questions
     names = tabulate(questions).columns["source"]

@@ -82,10 +82,14 @@ def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
 
 
 def normalised(question: Question) -> str:
-    """Return the words of a question's history and text, case-folded and separated by single spaces."""
+    """Return the words of a question's history and text, case-folded and separated by single spaces.
+
+    Combining marks, such as the vowel signs of Devanagari, belong to the word before them.
+    """
     texts = " ".join([*(turn.text for turn in question.history), question.text])
     folded = unicodedata.normalize("NFKC", texts).casefold()
-    return " ".join("".join(letter if letter.isalnum() else " " for letter in folded).split())
+    kept = (letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in folded)
+    return " ".join(word for word in "".join(kept).split() if any(map(str.isalnum, word)))
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
