@@ -193,6 +193,23 @@ def test_independent_questions_are_those_that_an_evaluation_resamples(tmp_path: 
     assert found == len(set(clusters([question for _, question in read]))) == 9  # the hub is the main document of two
 
 
+@pytest.mark.parametrize(
+    ("question", "reference", "found"),
+    [
+        ("दीन क्या है?", "दिन", 0),  # one word, of which the question has only the consonants
+        ("\u0130stanbul nerede?", "\u0130stanbul", 0),  # one word
+        ("长城在北京附近的什么地方\uff1f", "在北京附近", 1),  # two and a half words
+        ("长城在北京附近的什么地方\uff1f", "北京", 0),  # one word
+        ("서울타워는 어디에 있나요?", "서울타워", 0),
+        ("서울 타워는 어디에 있나요?", "서울 타워", 1),
+    ],
+)
+def test_an_answer_of_two_words_is_found_in_its_question_in_any_script(
+    question: str, reference: str, found: int
+) -> None:
+    assert measured(changed(3, question=question, reference=reference), "G6-4") == found
+
+
 def test_answers_that_do_not_stand_literally_are_not_judged_without_an_embedder() -> None:
     for subject, verdict in ((whole(), PASSED), (changed(3, reference="as high as a house"), NOT_MEASURED)):
         alone = replace(subject, questions=None, answers=None, passages=None)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ragsweep.core.types import Evidence, Question, Turn
+from ragsweep.core.words import spaced, word_count
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
@@ -148,8 +149,9 @@ def _ambiguous(subject: Subject) -> Measured:
 def _given_away(subject: Subject) -> Measured:
     judged = []
     for one in subject.answerable:
-        question, answer = (normalised(Question("", str(one.get(name) or ""))) for name in ("question", "reference"))
-        found = len(answer.split()) >= _FEWEST_ANSWER_WORDS and f" {answer} " in f" {question} "
+        texts = [normalised(Question("", str(one.get(name) or ""))) for name in ("question", "reference")]
+        question, answer = (f" {spaced(text)} " for text in texts)
+        found = word_count(texts[1]) >= _FEWEST_ANSWER_WORDS and answer in question
         judged.append((one, f'contains its answer, "{one.get("reference")}"' if found else ""))
     return count_faults(judged, "questions that contain their answer")
 
