@@ -311,6 +311,13 @@ def test_several_outputs_of_an_example_of_langsmith_keep_their_precedence(tmp_pa
     assert found.left == {"answer": 1, "contexts": 1}
 
 
+@pytest.mark.parametrize("names", [("reference", "references"), ("references", "reference")])
+def test_other_right_answers_of_two_fields_are_all_kept(names: tuple[str, str], tmp_path: Path) -> None:
+    given = {"reference": ["10 metres", "10 m"], "references": ["ten metres"]}
+    (entry,) = imported(tmp_path, [{"query": HOW_TALL, **{name: given[name] for name in names}, "answer": "9"}]).entries
+    assert (entry["reference"], {*entry["references"]}) == ("10 metres", {"10 m", "ten metres"})
+
+
 def test_assertions_of_promptfoo_are_added_to_the_texts_of_its_variables(tmp_path: Path) -> None:
     given = {"question": HOW_TALL, "reference": "10 metres", "keywords": "10; metres", "unit": "metres"}
     values = {"similar": "ten {{ unit }}", "equals": "{{reference}}", "icontains": "ten", "contains": "{{unit | up}}"}

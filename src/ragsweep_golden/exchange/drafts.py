@@ -88,6 +88,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     labels, notes = dict(entry.get("labels") or {}), []
     passages: list[tuple[str, str | None]] = []
     documents: list[str | None] = []
+    others: list[str] = []  # right answers besides the reference, which two fields may contain
     for name, value in chosen.items():
         place = place_of(name)
         try:
@@ -102,7 +103,9 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
             elif place == "question":
                 entry |= read_turns(decoded(value))
             elif place:
-                entry |= _converted(place, value)
+                converted = _converted(place, value)
+                others += converted.get("references", [])
+                entry |= converted | ({"references": others} if others else {})
             else:
                 notes.append(f"{name}: {as_note(value)}")
         except ValueError as fault:
