@@ -137,6 +137,29 @@ def test_answers_of_squad_are_matched_with_their_own_starts(tmp_path: Path) -> N
     assert (found.exact, found.near, found.unfound) == (3, 0, [])
 
 
+@pytest.mark.parametrize(
+    ("sentence", "rest", "answer"),
+    [
+        ("यह यमुना नदी के किनारे बसी है।", "दिल्ली भारत की राजधानी है।", "यमुना नदी"),
+        ("أين تقع القاهرة على نهر النيل\u061f", "القاهرة هي عاصمة مصر.", "نهر النيل"),
+        ("لاہور دریائے راوی کے کنارے ہے\u06d4", "لاہور پنجاب کا دارالحکومت ہے\u06d4", "دریائے راوی"),
+    ],
+)
+def test_the_sentence_of_an_answer_of_squad_ends_as_in_its_script(
+    sentence: str, rest: str, answer: str, tmp_path: Path
+) -> None:
+    text = f"{rest} {sentence} {rest}"
+    record = {
+        "id": "a",
+        "question": "?",
+        "context": text,
+        "answers": {"text": [answer], "answer_start": [text.index(answer)]},
+    }
+    (tmp_path / "rows.json").write_text(json.dumps([record]))
+    (entry,) = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text])).entries
+    assert entry["content"]["passage"] == sentence
+
+
 def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
     run = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "run_type": "chain", "trace_id": "t"}
     evaluated = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "expectations": {"expected_response": A}}

@@ -11,7 +11,8 @@ from ragsweep.core.words import STOPS, is_syllabic, pattern, words
 from ragsweep.golden.anchors import Span, composed, resolve
 from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
-SENTENCE_END = re.compile(r"[.!?]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
+SENTENCE_END = re.compile(r"[.!?\u0589\u061f\u06d4\u0964]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
+"""Matches the end of a sentence in Latin, Armenian, Arabic, Urdu, Devanagari, Chinese and Japanese."""
 
 SHORTEST_WORD = 4  # minimum length in characters of the words that ``keyword_coverage`` compares
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
