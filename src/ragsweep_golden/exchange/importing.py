@@ -81,7 +81,7 @@ def import_file(
         )
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
-        return _import_table(path, seen, imported, len(rows), corpus, faults)
+        return _import_table(path, seen, imported, rows, corpus, faults)
     drafts = _read_drafts(rows, layout, imported, faults)
     faults.raise_any()
     _add_evidence([draft for _, draft in drafts], corpus, imported)
@@ -114,7 +114,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 
 
 def _import_table(
-    path: Path, columns: Sequence[str], found: Imported, count: int, corpus: Corpus | None, faults: Faults
+    path: Path, columns: Sequence[str], found: Imported, rows: Sequence[Row], corpus: Corpus | None, faults: Faults
 ) -> Imported:
     """Import a table with the columns of ragsweep; drop columns that are aliases of these, or outputs of a system."""
     try:
@@ -127,7 +127,7 @@ def _import_table(
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
     raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults, lost)
     faults.raise_any()
-    found.left.update(dict.fromkeys(lost, count))
+    found.left.update(name for row in rows for name in lost if is_filled(row.values.get(name)))
     entries = [as_entry(one) for one in raw.questions]
     for entry in entries:
         labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
