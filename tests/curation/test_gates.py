@@ -172,6 +172,15 @@ def test_a_question_mark_is_that_of_its_script(question: str) -> None:
     assert measured(changed(3, question=question), "G1-4") == 1
 
 
+@pytest.mark.parametrize(
+    "fields", [{"question": "And is it?"}, {"evidence": [{"document": "s1/dogwood", "anchor": "not in it"}]}]
+)
+def test_a_set_whose_answered_questions_cannot_be_searched_says_why(fields: dict[str, Any]) -> None:
+    (result,) = judge_gates(whole([answerable(3) | fields]), {"G6-3": RULES["G6-3"]})
+    assert result.verdict == NOT_MEASURED
+    assert result.note == "no question with content words has an answer and evidence that is found"
+
+
 def test_a_question_of_a_conversation_repeats_another_only_after_the_same_turns() -> None:
     def asked(n: int, turn: str) -> dict[str, Any]:
         return answerable(n) | {"question": "And how tall is it?", "history": [{"role": "user", "text": turn}]}

@@ -143,7 +143,7 @@ def _start(subject: Subject, chunk: int) -> str:
 
 def _ambiguous(subject: Subject) -> Measured:
     judged = [(one, f"is also answered by {other}" if other else "") for one, other in find_ambiguous(subject)]
-    return with_fault(judged, "question has an answer and evidence")
+    return with_fault(judged, "question with content words has an answer and evidence that is found")
 
 
 def _given_away(subject: Subject) -> Measured:
