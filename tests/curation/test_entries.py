@@ -18,7 +18,9 @@ from ragsweep_golden.sets.entries import (
     SCHEMA_VERSION,
     UNANSWERABLE_TYPES,
     incoherences,
+    lacks_evidence,
     read_entries,
+    relevant_evidence,
 )
 
 COHERENT: dict[str, Any] = {
@@ -100,6 +102,17 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     assert list(raw.left_out.values()) == [1]
     (question,) = raw.questions
     assert question.labels == {"bloom": "remember", "reasoning_class": "single_fact", "status": "gold"}
+
+
+def test_a_null_key_of_an_entry_or_its_evidence_counts_as_missing(tmp_path: Path) -> None:
+    null: dict[str, Any] = dict.fromkeys(("answerable", "needs_retrieval", "history", "labels", "weight", "audit"))
+    file, faults = tmp_path / "golden.jsonl", Faults()
+    label = COHERENT["evidence"][0]
+    file.write_text(json.dumps(COHERENT | null | {"evidence": [label | {"start": None, "grade": None}]}))
+    ((entry, question),) = read_entries(file, faults)
+    assert entry == {name: given for name, given in COHERENT.items() if name not in null}
+    assert ([one.grade for one in question.evidence], question.answerable, faults.found) == ([1], True, [])
+    assert (relevant_evidence(entry), lacks_evidence(entry | {"evidence": []})) == ([label], True)
 
 
 def test_ids_of_documents_are_read_in_their_composed_form(tmp_path: Path) -> None:

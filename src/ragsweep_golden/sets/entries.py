@@ -118,8 +118,9 @@ def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
 def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
     """Return (entry, question) pairs of a golden file in file order, and add its faults to ``faults``.
 
-    The question contains what an evaluation reads from the entry; the ids in both are normalised. Entries with faulty
-    fields are included, but lines that are not JSON objects are omitted.
+    The question contains what an evaluation reads from the entry; the ids in both are normalised. Null keys are omitted
+    from the entry, because they count as missing. Entries with faulty fields are included, but lines that are not JSON
+    objects are omitted.
     """
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
@@ -127,17 +128,22 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
         unique.check(question.id, row)
         for group in GROUPS[1:]:
             _check_group(row.row(group), [field for field in FIELDS if field.group == group])
-        places = {name: _normal(name, row.values[name]) for name in _PLACES if name in row}
-        entries.append((dict(row.values) | places | {"id": question.id}, question))
+        filled = {name: one for name, one in row.values.items() if name in row}
+        places = {name: _normal(name, one) for name, one in filled.items() if name in _PLACES}
+        entries.append((filled | places | {"id": question.id}, question))
     return entries
 
 
 def _normal(name: str, given: Any) -> Any:
-    """Return the value of the key ``name`` with the ids of documents in it normalised, as in the question."""
+    """Return the value of the key ``name`` with the ids of documents in it normalised, as in the question.
+
+    Null fields of evidence are omitted.
+    """
     if isinstance(given, list):
         return [_normal(name, one) for one in given]
     if isinstance(given, dict):
-        return {key: _normal(key, one) for key, one in given.items()}
+        kept = {key: one for key, one in given.items() if name != "evidence" or one is not None}
+        return {key: _normal(key, one) for key, one in kept.items()}
     return normal_id(given) if isinstance(given, str) and name in ("document", "chunk_id", "distractors") else given
 
 
