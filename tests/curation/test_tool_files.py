@@ -160,6 +160,17 @@ def test_the_sentence_of_an_answer_of_squad_ends_as_in_its_script(
     assert entry["content"]["passage"] == sentence
 
 
+@pytest.mark.parametrize("start", [{}, {"answer_start": None}])
+def test_the_evidence_of_an_answer_of_squad_without_a_start_is_its_context(
+    start: dict[str, Any], tmp_path: Path
+) -> None:
+    text = "It is red. No, it is green."
+    record = {"id": "a", "question": "What colour has it?", "context": text, "answers": [{"text": "green", **start}]}
+    (tmp_path / "rows.json").write_text(json.dumps([record]))
+    (entry,) = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text])).entries
+    assert entry["content"]["passage"] == text
+
+
 def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
     run = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "run_type": "chain", "trace_id": "t"}
     evaluated = {"inputs": {"question": Q}, "outputs": {"answer": SAID}, "expectations": {"expected_response": A}}

@@ -167,7 +167,7 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
     is_impossible = str(record.get("is_impossible")).lower() == "true"
     if is_impossible or not any(map(is_filled, fields["answers"])):
         return FlatRecord(fields | {"answerable": False}, {}, ["context"])
-    starts = [one.get("answer_start", len(context)) for one in answers]
+    starts = [len(context) if (start := one.get("answer_start")) is None else start for one in answers]
     spans = [(start, start + len(one["text"])) for one, start in zip(answers, starts, strict=True)]
     spans = [span for one, span in zip(answers, spans, strict=True) if context[slice(*span)] == one["text"]]
     sentences = dict.fromkeys(sentence_around(context, span).strip() for span in spans)
