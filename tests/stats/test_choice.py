@@ -140,6 +140,17 @@ def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() ->
     assert math.isnan(found.baseline.lost)
 
 
+def test_a_baseline_with_the_scores_of_the_best_is_kept_however_few_the_questions() -> None:
+    """The fewer tokens of another config are not shown to be fewer, because nine questions show nothing."""
+    scores = {"a": [0.9] * 9, "b": [0.9] * 9, "c": [0.1] * 9}
+    results = [one_metric(name, row, context_tokens=8.0 if name == "b" else 9.0) for name, row in scores.items()]
+    for base in (0, 1):
+        found = chosen(results, baseline=base)
+        assert (found.row, found.baseline, found.cost) == (base, None, "")
+    assert believed(results).expected_loss(0, 1) == 0
+    assert believed(results).probability_better(0, 1) == 0.5
+
+
 def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answers() -> None:
     results = drawn(0.7, 0.5, 0.55, tokens=(10, 500, 900))
     assert chosen(results).row == 0

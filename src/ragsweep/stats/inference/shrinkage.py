@@ -62,10 +62,10 @@ class Posterior:
 
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is better than that of ``other``; ties count half."""
-        if not self.known:
-            return math.nan
         if self.ranks[row] == self.ranks[other]:
             return 0.5
+        if not self.known:
+            return math.nan
         from scipy.special import stdtr
 
         weights, gains, errors = self._differences(row, other)
@@ -81,6 +81,8 @@ class Posterior:
         For a gain of z standard errors that follows Student's t with n degrees of freedom, the loss in standard errors
         is the density at z times (n + z²) / (n - 1), minus z times the probability beyond z.
         """
+        if self.ranks[row] == self.ranks[other]:  # the same scores on every question, however few there are
+            return 0.0
         if not self.known:
             return math.nan
         from scipy.special import gammaln, stdtr
