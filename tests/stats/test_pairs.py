@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_a_conclusion_on_a_pair_has_the_numbers_of_its_sweep_and_slices_that_add
     assert sum(sums) == pytest.approx(float(np.diff(one.matrix.values.sum(axis=1))[0]))
     assert not found.labelled
     assert one.correction is None
+
+
+def test_slices_are_of_differences_if_a_zero_in_another_config_excludes_ratios() -> None:
+    """The pair differs by 100 and 200 tokens, but a third config of the sweep has contexts without tokens."""
+    labels, tokens = ["a", "b"] * 30, np.random.default_rng(0).normal(500, 20, 60)
+
+    def config(name: str, column: np.ndarray) -> Result:
+        one = one_metric(name, column, labels, direction=False)
+        return changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="tokens")})
+
+    pair = config("c0", tokens), config("c1", tokens + np.array([100.0, 200.0] * 30))
+    for third, is_ratio in ((np.zeros(60), False), (tokens, True)):
+        family = Family([*pair, config("c2", third)])
+        (one,) = conclude_pair(pair, [METRIC], family, RunLabels((), ("", ""))).metrics
+        assert one.comparison.found.ratios == is_ratio
+        for part, difference in zip(one.slices, (100.0, 200.0), strict=True):
+            assert part.difference == pytest.approx(difference)
+            assert (part.part.estimate[1] == pytest.approx(difference)) != is_ratio
 
 
 def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:

@@ -230,13 +230,15 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
     matrix = pair.matrix.select_configs(pair.rows)
     unit, labelled = results[0].summaries.metrics[matrix.metric].unit, people.of(matrix.metric)
     correction = None if labelled is None else _correct(matrix, results, labelled)
-    return PairMetric(
-        pair, matrix, unit, p_holm, _slices(matrix, results, unit), variance_shares(results, matrix), correction
-    )
+    slices = _slices(matrix, results, unit if pair.found.ratios else "")
+    return PairMetric(pair, matrix, unit, p_holm, slices, variance_shares(results, matrix), correction)
 
 
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
-    """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric."""
+    """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric.
+
+    ``unit`` is "" unless ratios are compared, which a value of 0 in any config of the family prevents.
+    """
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []
     for part in by_slice(transform_amounts(matrix, unit), labels, rising=np.array(safe)):
