@@ -226,6 +226,39 @@ def test_rare_losses_that_are_not_excluded_are_a_caveat_with_numbers() -> None:
     assert list(evidence(excluded)) == list(evidence(decision))
 
 
+def test_rare_losses_are_no_doubt_where_the_baseline_has_nothing_to_lose() -> None:
+    """The interval of five hits in twenty questions excludes 0, but their probability is below 90 %."""
+    hits, misses = np.repeat([1.0, 0.0], [5, 15]), np.zeros(20)
+    decision = decide(*(one_metric(*one) for one in (("a", misses), ("b", hits), ("c", misses))), baseline="a")
+    found = compared(decision)
+    assert (found.verdicts[1].kind, found.choice.losses.survives) == ("likely better", True)
+    assert found.verdicts[1].probability < 0.9
+    assert "; not enough to call it better." in sentence(decision)
+    assert "rare" not in sentence(decision)
+
+
+@pytest.mark.parametrize(("rising", "share"), [(True, 0.75), (False, 3.0)])
+def test_a_rare_loss_of_an_amount_is_a_share(rising: bool, share: float) -> None:
+    """The logarithm of a fourfold amount is no number in its unit: speed falls by 75 %, time rises by 300 %."""
+    found = [one_metric(name, np.exp(row), direction=rising) for name, row in (("a", BASE), ("b", BETTER))]
+    found = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="x")}) for one in found]
+    verdict = compared(decide(*(found if rising else found[::-1]), baseline="a" if rising else "b"))
+    losses = RareLosses(size=math.log(4), share=0.07, seen=0, questions=36, survives=False)
+    doubted = conclude(replace(verdict, choice=replace(verdict.choice, losses=losses)))
+    assert f"Losses of {100 * share:.0f} % on up to 7 % of questions" in evidence(doubted)[-1]
+    assert facts(doubted)["rare_losses"]["size"] == pytest.approx(share)
+
+
+def test_the_baseline_is_kept_for_the_doubt_about_the_best_even_if_another_config_is_shown_better() -> None:
+    """The best mean is .004 above the baseline's with much noise, another one .003 with little."""
+    noise = np.random.default_rng(0).normal(0, [[0.1], [0.005]], (2, len(BASE)))
+    rows = BASE + noise - noise.mean(axis=1, keepdims=True) + [[0.004], [0.003]]
+    decision = decide(one_metric("a", BASE), one_metric("b", rows[0]), one_metric("c", rows[1]), baseline="a")
+    assert compared(decision).verdicts[2].kind == "shown better"
+    kept = "it loses less than .005 on average against the best config, b, which is neither better with more than 90 %"
+    assert f"Keep a, the baseline: {kept} probability nor shown to be cheaper (" in sentence(decision)
+
+
 def test_no_config_within_the_limits_is_no_choice() -> None:
     limited = {"constraints": {"context_tokens": 1_048_576}}
     results = [one_metric(name, row, context_tokens=2e6, config=limited) for name, row in (("a", BASE), ("b", BETTER))]

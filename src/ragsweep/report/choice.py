@@ -11,6 +11,7 @@ from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.verdict import LIKELY
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",
@@ -106,15 +107,16 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
     value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
     within = f", within {_bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
-        tolerated = f"loses less than {size(verdict, choice.loss)}"
-        why = f"no config is likely better, and none that {tolerated} is shown to be cheaper"
+        best = f"the best config, {name(verdict, choice.best)}, which is"
+        known = f"neither better with more than {percent(LIKELY)} probability nor shown to be cheaper"
+        why = f"it loses less than {size(verdict, choice.loss)} on average against {best} {known}"
         why = "it is shown to be cheaper than the best config" if choice.cost else why
         why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
         found, doubt = _expected(verdict, choice.baseline), ""
         if not verdict.is_better:
-            losses = verdict.verdicts[row].is_better
+            losses = choice.losses and not choice.losses.survives and verdict.verdicts[row].is_better
             doubt = "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
         text = f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
         return Statement("", text, {**data, **vars(choice.baseline)})

@@ -48,7 +48,7 @@ def _comparison_facts(verdict: SweepComparison) -> dict[str, Any]:
         "margin": plain_size(verdict, verdict.margin),
         "limits": dict(choice.limits),
         "rises_with": list(verdict.rises_with),
-        "rare_losses": None if choice.losses is None else vars(choice.losses),
+        "rare_losses": _rare_losses(verdict),
         "figures": _figures(verdict),
         "from_reference": None if choice.row is None else from_reference(verdict, choice.row),
     }
@@ -63,6 +63,12 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
         "expected_gain": plain_lead(verdict, found.gain),
         "lost_if_wrong": -plain_lead(verdict, -found.lost),
     }
+
+
+def _rare_losses(verdict: SweepComparison) -> dict[str, Any] | None:
+    """Return the effect of rare losses; if ratios are compared, their ``size`` is a share of the other config."""
+    found = verdict.choice.losses
+    return None if found is None else {**vars(found), "size": -plain_lead(verdict, -found.size)}
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import change_with_interval, number
-from ragsweep.report.verdict import MOST_NAMED, change, name, pair_words
+from ragsweep.report.numbers import change_with_interval
+from ragsweep.report.verdict import MOST_NAMED, change, deficit, name, pair_words, score
 from ragsweep.stats.comparison import SweepComparison, best_first
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.inference.estimates import Concentration, Differences
@@ -57,8 +57,9 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         yield Statement("", text, {"questions": rounded})
     losses, chosen = verdict.choice.losses, verdict.choice.row
     if losses is not None and not losses.survives and chosen is not None and verdict.verdicts[chosen].is_better:
+        most = deficit(verdict, losses.size) if found.ratios else score(verdict, losses.size)
         text = (
-            f"Losses of {number(losses.size)} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
+            f"Losses of {most} on up to {100 * losses.share:.0f} % of questions cannot be excluded:"
             f" {losses.seen} seen on {losses.questions} independent ones."
         )
         yield Statement("", text, vars(losses))
