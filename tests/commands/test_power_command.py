@@ -12,8 +12,10 @@ from statsmodels.stats.power import TTestPower
 
 from ragsweep.commands.power import power
 from ragsweep.records.ledger import Ledger, Sweep
-from ragsweep.stats.comparison import FIELD_OF_CASE
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.inference.planning import CORRELATION
+from ragsweep.stats.inference.power import estimate_power
 from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
 
 
@@ -48,6 +50,26 @@ def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: p
     assert found["configs"] == 3
     (alone,) = told(capsys, f"{sweep}#1", f"{sweep}#2", "--configs", "1", "--path", str(tmp_path))[1]
     assert row["detectable"] > 1.1 * alone["detectable"]
+
+
+@pytest.mark.parametrize("declared", [None, "2", "record 1"])
+def test_a_sweep_and_its_configs_detect_the_same_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], declared: str | None
+) -> None:
+    """Without a baseline, all pairs are compared; a baseline from elsewhere is one more config."""
+    before = scored({"ndcg": drawn(0.5, seed=9)}, name="k=9", parameters={"k": "9"})
+    record(tmp_path, before)
+    config = {"baseline": declared}
+    rows = {f"#{n} k={n}": drawn(0.5, seed=n) for n in range(1, 5)}
+    results = [scored({"ndcg": row}, name=name, config=config) for name, row in rows.items()]
+    record_sweep(tmp_path, "a" * 32, *(changed(one, name=one.name[3:]) for one in results))
+    reference = {None: None, "2": results[1].name, "record 1": "record 1 k=9"}[declared]
+    beside = [before.renamed(reference)] if declared == "record 1" else []
+    verdict = compare_configs([*results, *beside], baseline=reference)
+    assert isinstance(verdict, SweepComparison)
+    (row,) = told(capsys, "aaaa#1", "aaaa#2", "--path", str(tmp_path))[1]
+    expected = estimate_power(verdict.matrix.select_configs([0, 1]), level=verdict.power.level).typical
+    assert row["detectable"] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["not scored", "for reference", "outside the constraints", "dropped"])

@@ -30,7 +30,7 @@ from ragsweep.stats.inference.planning import (
     worth_finding,
 )
 from ragsweep.stats.inference.power import noise_floor
-from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, open_ledger
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, find_run, open_ledger
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 
 REPEATED = (".replicate", ".seed")
@@ -57,7 +57,7 @@ def power(arguments: Sequence[str]) -> int:
         check_same_questions(results[0], result)
         check_whole(result)
     metrics = shared_metrics(results, options.metric, usual_metrics(results))
-    siblings = [] if options.configs else _siblings(options.path, runs)
+    siblings, baseline = ([], "") if options.configs else _siblings(options.path, runs)
     compared = {metric: [one for one in siblings if is_scored(one, metric)] for metric in metrics}
     counts = {metric: len(configs) for metric, configs in compared.items()}
     configs = options.configs or max(*counts.values(), 2) - 1
@@ -66,7 +66,7 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         repeats_of = [np.array(result.questions[metric], dtype=np.float64) for result in repeated]
         noise[metric] = noise_floor(repeats_of, results[0].questions.get(WEIGHT))
-        level = comparison_level(compared[metric], metric, options.configs or 1)
+        level = comparison_level(compared[metric], metric, options.configs or 1, baseline)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
     print_document(power_document(runs, repeats, rows, noise, configs, counts), options)
@@ -117,13 +117,19 @@ def _is_repeat(first: Result, second: Result) -> bool:
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 
 
-def _siblings(path: str, runs: Sequence[RecordedRun]) -> list[Result]:
-    """Read the results of the sweep to which all runs belong, except excluded configs; [] if there is none."""
+def _siblings(path: str, runs: Sequence[RecordedRun]) -> tuple[list[Result], str]:
+    """Read the configs that the sweep of all runs compares, and the name of its declared baseline ("" for none).
+
+    Without a common sweep, there are no configs.
+    """
     sweep, *others = {run.sweep for run in runs}
     if others or sweep is None:
-        return []
+        return [], ""
     ledger = open_ledger(path)
-    return summarise_sweep(ledger, ledger.records(sweep), weighed=False, labels=()).allowed
+    summary = summarise_sweep(ledger, ledger.records(sweep), weighed=False, labels=())
+    names = {job: result.name for job, result in summary.jobs.items()}
+    declared = find_baseline(None, names, summary.results, ledger)
+    return [*summary.allowed, *summary.baselines], declared.name if declared else ""
 
 
 # --- plans -------------------------------------------------------------------------------------------------------

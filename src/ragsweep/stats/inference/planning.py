@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.results import Result
 from ragsweep.stats.inference.cluster_errors import FEWEST, intraclass_correlation
-from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.differences import all_pairs, compare_amounts
 from ragsweep.stats.inference.estimates import LEVEL, POWER
 from ragsweep.stats.inference.matrix import Matrix, has_ratios, score_matrix, transform_amounts
 from ragsweep.stats.inference.power import (
@@ -166,16 +166,19 @@ class Planned(NamedTuple):
     unit: str = ""
 
 
-def comparison_level(siblings: Sequence[Result], metric: str, configs: int) -> float:
+def comparison_level(siblings: Sequence[Result], metric: str, configs: int, baseline: str = "") -> float:
     """Return the level of a single comparison at which several comparisons with one baseline hold simultaneously.
 
     ``configs`` is the number of comparisons. If there are at least two ``siblings`` (the configs that the sweep
     compares by the metric), the level follows from the critical value of their comparison instead, and ``configs`` has
-    no effect.
+    no effect. Without a declared ``baseline`` among them, that value is the one of all pairs, as in the sweep.
     """
     if len(siblings) < 2:
         return shared_level(configs, LEVEL)
-    return each_level(compare_amounts(score_matrix(siblings, metric), 0, siblings[0].summaries.metrics[metric].unit))
+    matrix, unit = score_matrix(siblings, metric), siblings[0].summaries.metrics[metric].unit
+    if baseline in matrix.configs:
+        return each_level(compare_amounts(matrix, matrix.configs.index(baseline), unit))
+    return each_level(compare_amounts(matrix, 0, unit, all_pairs(transform_amounts(matrix, unit)).largest))
 
 
 def detectable_row(results: Sequence[Result], metric: str, effect: float | None, level: float) -> Row:
