@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import Flags
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
@@ -86,11 +87,6 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
     band = max_t_intervals(matrix.values, matrix.clusters, weights=matrix.weights)
     bias, share = selection_bias(matrix), choices_by_fold(matrix)
     alike = all_pairs(matrix).may_be_best
-    low = high = bias.winner
-    while low > 0 and alike[low - 1]:
-        low -= 1
-    while high < len(values) - 1 and alike[high + 1]:
-        high += 1
     chosen = bias.winner if np.isnan(share).all() else int(share.argmax())
     return Curve(
         parameter=parameter,
@@ -105,9 +101,19 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
         best_mean=bias.observed,
         chosen=values[chosen],
         held_out=bias.crossfitted,
-        flat=(values[low], values[high]),
+        flat=flat_region(values, alike, bias.winner),
         may_be_best=tuple(alike.tolist()),
     )
+
+
+def flat_region(values: Sequence[float], alike: Flags, best: int) -> tuple[float, float]:
+    """Return the first and the last of the values around the ``best`` one (an index) that are all ``alike``."""
+    low = high = best
+    while low > 0 and alike[low - 1]:
+        low -= 1
+    while high < len(values) - 1 and alike[high + 1]:
+        high += 1
+    return values[low], values[high]
 
 
 def _number(text: str) -> float:

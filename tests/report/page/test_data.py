@@ -123,6 +123,23 @@ def test_a_value_beyond_a_worse_one_may_be_the_best_in_a_curve_of_one_option_too
     assert found.may_be_best.tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_the_values_of_a_single_parameter_may_be_the_best_if_their_configs_may(seed: int) -> None:
+    """The verdict also compares with the baseline, and divides the error between this comparison and all pairs."""
+    draws = np.random.default_rng(seed)
+    base = draws.normal(0.5, 0.1, 100)
+    rows = {str(k): base + draws.normal(0.012 * k, 0.1, 100) for k in range(1, 6)}
+    report = source([scored({"ndcg": row.tolist()}, name=f"k={k}", overrides=(f"k={k}",), parameters={"k": k})
+                     for k, row in rows.items()], baseline=1)  # fmt: skip
+    found, verdict = curve(report, "k"), report.conclusion.compared
+    assert isinstance(found, ParameterMeans)
+    assert verdict
+    assert found.may_be_best.tolist() == verdict.may_be_best.tolist()
+    (note,) = (one["note"] for one in section(pages.page(report), "effects")[0]["options"])
+    first = next(k for k in range(5, 0, -1) if k == 1 or not found.may_be_best[k - 2])
+    assert f"{first} to 5 are not shown to be worse" in note
+
+
 def test_a_large_number_is_written_in_full_on_its_curve() -> None:
     sizes = {"1048576": 0.0, "2097152": 0.1, "4194304": 0.2}
     ranked = [_shaken(config(gain, 1, size=value), n) for n, (value, gain) in enumerate(sizes.items())]

@@ -167,6 +167,8 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
     ordered = None if numbers is None else tuple(sorted(numbers))
     best = all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best
+    if len(verdict.results) == len(values):  # each value is a config, which the verdict compares with the reference too
+        best = verdict.may_be_best[[rows[value][0] for value in values]]
     return ParameterMeans(key, name, tuple(values), ordered, mean, low, high, best, len(rows[values[0]]))
 
 

@@ -13,6 +13,7 @@ from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans
 from ragsweep.report.page.view import PageView
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.curves import flat_region
 
 CURVE = (
     "Each point is the mean of all configs with this value; the band or bar is its 95 % interval. Points in colour, and"
@@ -74,6 +75,8 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     if one is None:
         return
     low, high = one.flat
+    if shown.configs == 1 and one.best in shown.numbers:  # in the words of the chart's colours
+        low, high = flat_region(shown.numbers, shown.may_be_best, shown.numbers.index(one.best))
     flat = f"{low:.10g} to {high:.10g} are not shown to be worse than the best"
     same = flat if low < high else "no neighbour is as good"
     chosen = next(point for point in one.points if point.value == one.chosen)
