@@ -12,6 +12,7 @@ from ragsweep.stats.inference.rare_losses import (
     largest_losses,
     losses_are_seen,
     rare_losses,
+    studentised_low,
 )
 
 
@@ -56,6 +57,13 @@ def test_a_large_share_of_large_gains_survives_and_small_gains_do_not() -> None:
     assert not rare_losses(np.where(gaining, -1.0, 0.0), np.arange(60), 1.0).survives
     found = rare_losses(np.where(np.arange(200) < 2, -1.0, 0.031), np.arange(200), 1.0)
     assert (found.survives, found.seen) == (False, 2)  # the resampled critical value of such differences is of 84 %
+
+
+def test_a_loss_on_a_single_question_has_no_bound_without_a_warning_of_numpy() -> None:
+    """A third of the resamples lack the question and so have no error: (9 / 10) ** 10."""
+    lost = np.append(np.zeros(9), -0.5)
+    assert studentised_low(lost, np.arange(10), None, 0.95) == -np.inf
+    assert not rare_losses(lost, np.arange(10), 1.0).survives
 
 
 def test_losses_are_seen_where_ten_clusters_lose_half_a_mean_gain() -> None:

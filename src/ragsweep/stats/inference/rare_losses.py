@@ -152,7 +152,8 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     errors = np.sqrt(np.maximum(squares - 2 * moved * products + moved**2 * of_sizes, 0.0)) / size
     with np.errstate(divide="ignore", invalid="ignore"):
         statistics = np.where(errors > 0, moved / errors, math.inf)
-    return float(data.means[0]) - float(np.quantile(statistics, level)) * error
+        most = float(np.quantile(statistics, level))  # NaN between two infinities
+    return float(data.means[0]) - (math.inf if math.isnan(most) else most) * error
 
 
 @lru_cache(maxsize=4)
