@@ -140,6 +140,15 @@ def test_fewer_than_ten_questions_still_have_a_choice_without_a_probability() ->
     assert math.isnan(found.baseline.lost)
 
 
+def test_of_fewer_than_ten_questions_too_the_runner_up_may_have_an_equal_mean() -> None:
+    """The best mean is that of a, b and c; b has the scores of a on every question, and c has others."""
+    scores = {"a": [0.9, 0.1] * 4, "b": [0.9, 0.1] * 4, "c": [0.1, 0.9] * 4, "d": [0.3, 0.3] * 4}
+    found = chosen([one_metric(name, row) for name, row in scores.items()])
+    assert found.row is not None
+    assert found.runner_up.row in ((2,) if found.row < 2 else (0, 1))
+    assert found.runner_up.gain == pytest.approx(0)
+
+
 def test_a_baseline_with_the_scores_of_the_best_is_kept_however_few_the_questions() -> None:
     """The fewer tokens of another config are not shown to be fewer, because nine questions show nothing."""
     scores = {"a": [0.9] * 9, "b": [0.9] * 9, "c": [0.1] * 9}

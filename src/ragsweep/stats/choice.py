@@ -126,7 +126,7 @@ def choose(
         row = baseline
     # Configs with the same score on every question are the same: neither loses anything against the other.
     gap = beliefs.means - beliefs.means[row]
-    rest = [other for other in order if other != row and (gap[other] or beliefs.expected_loss(row, other) > 0)]
+    rest = [other for other in order if other != row and (gap[other] or beliefs.expected_loss(row, other) != 0)]
     return replace(
         base,
         row=row,
