@@ -186,7 +186,7 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
         sweep, when = _split_parameter(value, where)
         override = parse_override(f"{key}={sweep}", where, loader)
         written[override.get_key_element()] = override, where
-        conditions[override.get_key_element()] = [_read_condition(line, where) for line in when]
+        conditions[override.get_key_element()] = [_read_condition(line, where, loader) for line in when]
     command_line = [parse_override(line, "", loader) for line in typed]
     for line, override in zip(typed, command_line, strict=True):
         written[override.get_key_element()] = override, f'"{line}"'
@@ -262,9 +262,9 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     return value["over"], lines
 
 
-def _read_condition(line: str, where: str) -> ParentCondition:
+def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> ParentCondition:
     where = f"{where}.when"
-    override = parse_override(line, where)
+    override = parse_override(line, where, loader)
     values = read_domain(override, where).listed() if override.is_sweep_override() else (value_text(override),)
     if values is None:
         raise HydraException(f'{where}: must name values, got "{line}"; write PARENT=VALUE or PARENT=VALUE,VALUE')

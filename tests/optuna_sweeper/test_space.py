@@ -1,5 +1,6 @@
 """The space of a search: domains in Hydra's sweep syntax, conditions, points."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -93,6 +94,13 @@ def test_typed_value_decides_conditions() -> None:
 def test_a_condition_on_a_boolean_is_met(typed: list[str]) -> None:
     params = {"kind": "true,false", "top": {"over": "1,2", "when": "kind=true"}}
     assert [one.name for one in read_space(typed, params).parameters][-1] == "top"
+
+
+def test_a_condition_matches_the_options_of_a_pattern() -> None:
+    loader: Any = SimpleNamespace(get_group_options=lambda group_name, **_: ["plain", "plane", "rrf"])
+    params = {"kind": "plain,plane,rrf", "k": {"over": "1,2", "when": "kind=glob(pla*)"}}
+    points = list(read_space([], params, loader).points())
+    assert points == [*({"kind": kind, "k": k} for kind in ("plain", "plane") for k in "12"), {"kind": "rrf"}]
 
 
 def test_null_in_the_space_is_null() -> None:
