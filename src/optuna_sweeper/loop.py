@@ -19,7 +19,6 @@ from hydra.utils import get_method
 
 from optuna_sweeper.open_study import open_study
 from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
-from optuna_sweeper.samplers import GRID
 from optuna_sweeper.settings import SearchSettings, StopRule
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import Space, merge_overrides, read_space
@@ -59,8 +58,7 @@ def run_search(
     ``composer.faults`` for a choice, or an end of a range, that cannot be composed.
     """
     space = read_space(arguments, settings.params, composer.loader)
-    if settings.sampler["name"] == GRID:
-        space.points()  # rejects a continuous parameter
+    space.check_sampler(settings.sampler["name"])
     for probe in space.probes():
         composer.compose(probe)
     plan = replace(_plan(settings, space, composer), attributes=attributes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-GRID = "grid"
+GRID, BRUTE_FORCE = "grid", "brute_force"
 CLASSES: Mapping[str, str] = {
     "tpe": "TPESampler",
     "gp": "GPSampler",
@@ -16,7 +16,7 @@ CLASSES: Mapping[str, str] = {
     "nsgaiii": "NSGAIIISampler",
     "qmc": "QMCSampler",
     "random": "RandomSampler",
-    "brute_force": "BruteForceSampler",
+    BRUTE_FORCE: "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
 """Samplers that draw certain parameters, such as conditional ones, independently; Optuna's warning is disabled."""
@@ -81,7 +81,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
         def after_trial(self, study: Any, trial: Any, state: Any, values: Sequence[float] | None) -> None:
             sampler = self._samplers.pop(trial.number, None)
             # brute_force calls study.stop at the end, which only works inside ``optimize``
-            if sampler is not None and name != "brute_force":
+            if sampler is not None and name != BRUTE_FORCE:
                 sampler.after_trial(study, trial, state, values)
 
     return Seeded()

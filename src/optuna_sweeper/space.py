@@ -23,6 +23,7 @@ from optuna_sweeper.parameters import (
     read_domain,
     value_text,
 )
+from optuna_sweeper.samplers import BRUTE_FORCE, GRID
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,19 @@ class Space:
 
         Raises HydraException for a continuous or logarithmic parameter.
         """
-        endless = [parameter.name for parameter in self.parameters if parameter.domain.listed() is None]
-        if endless:
+        self.check_sampler(GRID)
+        return self._points(self.parameters, {})
+
+    def check_sampler(self, name: str | None) -> None:
+        """Raise HydraException for a parameter whose values the sampler must list but cannot."""
+        ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
+        lists_whole = name == BRUTE_FORCE  # also those of logarithmic ranges
+        endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
+        if endless and name in (GRID, BRUTE_FORCE):
             raise HydraException(
-                "hydra/sweeper/sampler=grid: cannot list the values of continuous or logarithmic intervals"
+                f"hydra/sweeper/sampler={name}: cannot list the values of continuous or logarithmic intervals"
                 f" ({', '.join(endless)}); write range(START,STOP,STEP) instead"
             )
-        return self._points(self.parameters, {})
 
     def _points(self, parameters: Sequence[Parameter], values: dict[str, str]) -> Iterator[dict[str, str]]:
         if not parameters:

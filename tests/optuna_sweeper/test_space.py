@@ -103,6 +103,15 @@ def test_a_condition_matches_the_options_of_a_pattern() -> None:
     assert points == [*({"kind": kind, "k": k} for kind in ("plain", "plane") for k in "12"), {"kind": "rrf"}]
 
 
+def test_a_sampler_that_tries_every_config_needs_values_that_it_can_list() -> None:
+    whole = read_space([], {"x": "tag(log,int(interval(1,64)))"})
+    whole.check_sampler("brute_force")
+    read_space([], {"x": "interval(0,1)"}).check_sampler("tpe")
+    for space, name in ((whole, "grid"), (read_space([], {"x": "interval(0,1)"}), "brute_force")):
+        with pytest.raises(HydraException, match=rf"sampler={name}: cannot list the values of .* \(x\)"):
+            space.check_sampler(name)
+
+
 def test_null_in_the_space_is_null() -> None:
     assert read_space([], {"budget": None}).fixed == ("budget=null",)
 

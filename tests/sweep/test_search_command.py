@@ -41,6 +41,7 @@ REFUSED = {
         ('hydra.sweeper.enqueue=[["top_k=3"],["top_kk=3"]]', r'enqueue\[1\]: top_kk=3: no key "top_kk"'),
         ("hydra.sweeper.params=[3]", r"hydra\.sweeper\.params: must be a mapping"),
         ("hydra/sweeper/sampler=grid", r"sampler=grid: cannot list the values of .*intervals \(retriever\.k1"),
+        ("hydra/sweeper/sampler=brute_force", r"sampler=brute_force: cannot list .*intervals \(retriever\.k1"),
         ("baseline=top_kk=3", r'baseline: top_kk=3: no key "top_kk"'),
     ],
 )

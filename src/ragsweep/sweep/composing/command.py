@@ -258,7 +258,6 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
     For a sweeper other than ours, set only one job, with the overrides as typed.
     """
-    from optuna_sweeper.samplers import GRID
     from optuna_sweeper.settings import read_enqueue
     from optuna_sweeper.space import merge_overrides, read_space
     from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
@@ -268,8 +267,8 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
     space = read_space(task, settings["params"], command.composer.loader)
-    if isinstance(settings["sampler"], Mapping) and settings["sampler"].get("name") == GRID:
-        space.points()  # rejects a continuous parameter
+    if isinstance(settings["sampler"], Mapping):
+        space.check_sampler(settings["sampler"].get("name"))
     composed = trial_composer(command, "", OmegaConf.create)
     try:
         zero = trial_zero(space, composed, declared) if settings["default"] else TrialZero(())
