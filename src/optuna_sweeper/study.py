@@ -205,8 +205,9 @@ class SharedStudy:
             values = self.space.suggest(trial)
             if self.plan.extend:
                 self.plan.extend(trial)
-            more = {key: str(value) for key, value in trial.params.items() if key not in values}
-            return self.space.overrides({**values, **more})
+            more = {key: value for key, value in trial.params.items() if key not in values}
+            texts = {key: "null" if value is None else str(value) for key, value in more.items()}
+            return self.space.overrides({**values, **texts})
         for parameter in self.space.parameters:
             if parameter.name in trial.user_attrs[LOCATED]:
                 parameter.domain.suggest(trial, parameter.name)
