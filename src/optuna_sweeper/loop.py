@@ -83,7 +83,8 @@ def run_search(
 
 def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> StudyPlan:
     subject = settings.subject or " ".join(sorted(space.fixed))
-    identity = json.dumps([space.description(), settings.directions, subject], sort_keys=True)
+    own = [settings.custom_search_space] if settings.custom_search_space else []
+    identity = json.dumps([space.description(), settings.directions, subject, *own], sort_keys=True)
     zero = [trial_zero(space, composer, settings.declared).overrides] if settings.default else []
     configs = [*zero, *(merge_overrides(space.fixed, lines) for lines in settings.enqueue)]
     extend = settings.custom_search_space

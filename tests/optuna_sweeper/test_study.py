@@ -124,7 +124,7 @@ def test_enqueued_configs_come_first_and_the_sampler_gets_their_values() -> None
 
 def test_null_of_a_space_of_ones_own_is_null() -> None:
     program = Program(lambda values: float(values["x"]))
-    own = {"extend": lambda trial: trial.suggest_categorical("budget", [None, 400])}
+    own: dict[str, Any] = {"extend": lambda trial: trial.suggest_categorical("budget", [None, 400])}
     search(open_in(None, {"x": "1,2"}, n_trials=4, **own), program)
     assert {lines for _, lines in program.jobs} == {
         (f"x={x}", f"budget={budget}") for x in (1, 2) for budget in ("null", 400)

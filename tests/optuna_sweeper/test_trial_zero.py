@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from optuna_sweeper.loop import run_search
 from optuna_sweeper.parameters import Numeric, parse_override
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import read_space
 from optuna_sweeper.trial_zero import read_baseline, trial_zero
+from test_stopping import settings
 from test_study import Program, open_in, search
 
 OPTIONS: dict[str, dict[str, Any]] = {"bm25": {"k1": 1.5}, "rrf": {"k": 60}, "convex": {"alpha": 0.5}, "vector": {}}
@@ -130,6 +133,15 @@ def test_a_baseline_is_read_as_overrides(setting: Any, lines: tuple[str, ...] | 
 def test_a_baseline_that_is_no_config_is_refused(setting: str, message: str) -> None:
     with pytest.raises(HydraException, match=f"baseline: .*{message}"):
         read_baseline(setting)
+
+
+def test_another_space_of_ones_own_is_another_search(tmp_path: Path) -> None:
+    program = Program(lambda _: 1.0)
+    shared = {"params": {"top_k": "range(3,9)"}, "storage": f"sqlite:///{tmp_path / 'study.db'}", "n_trials": 1}
+    for function, jobs in ((None, 1), (None, 1), ("builtins.min", 2), ("builtins.max", 3), ("builtins.max", 3)):
+        values = settings(**shared, plots=False, custom_search_space=function)
+        run_search(values, (), program.launch, COMPOSER, tmp_path)
+        assert len(program.jobs) == jobs
 
 
 def test_trial_0_of_an_existing_study_stays_and_enqueued_configs_follow(tmp_path: Any) -> None:

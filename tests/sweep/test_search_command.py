@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_what_draws_other_trials_starts_another_search(line: str, is_another: bo
     typed = [*SMALL[1:], "retriever=bm25"]
     keys = {search_key(read([*typed, *more], multirun=True), "signature", "") for more in ([], [line])}
     assert len(keys) == 1 + is_another
+
+
+def test_another_space_of_ones_own_starts_another_search() -> None:
+    command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
+    searches = ({**(command.search or {}), "custom_search_space": name} for name in (None, "mine.a", "mine.b"))
+    assert len({search_key(replace(command, search=search), "signature", "") for search in searches}) == 3
 
 
 def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:

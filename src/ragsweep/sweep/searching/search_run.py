@@ -61,13 +61,14 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Return the key of a search: a hash of its `_SEARCHED` settings, race, overrides, first config and tracker.
+    """Return the key of a search: a hash of its settings that affect trials, overrides, first config and tracker.
 
     Two commands with the same key work on the same search. The overrides include overrides of the sampler. The name,
     the number of trials, and the user and password of the database do not affect the key.
     """
     settings = command.search or {}
-    searched = {name: settings.get(name) for name in (*_SEARCHED, *(["race"] if settings.get("race") else []))}
+    given = [name for name in ("race", "custom_search_space") if settings.get(name)]  # keys of others stay as they are
+    searched = {name: settings.get(name) for name in (*_SEARCHED, *given)}
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
