@@ -8,16 +8,17 @@ import json
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from optuna_sweeper import plots
+from optuna_sweeper.parameters import parse_override
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.study import SharedStudy
-from optuna_sweeper.trials import EVALUATION, REASON, TWIN, evaluations, superseded
+from optuna_sweeper.trials import EVALUATION, OVERRIDES, REASON, TWIN, evaluations, superseded
 
 FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"
@@ -30,7 +31,8 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
 
     If ``settings.folder`` is not set, the summary and the plots are written to ``folder`` too.
     """
-    OmegaConf.save(OmegaConf.create(optimization_results(study.optuna)), folder / "optimization_results.yaml")
+    results = OmegaConf.create(optimization_results(study.optuna, study.space.fixed))
+    OmegaConf.save(results, folder / "optimization_results.yaml")
     target = Path(settings.folder) if settings.folder else folder
     plain = summarise(study, settings)
     _replace(target / FILE, json.dumps(plain, indent=1, default=str))
@@ -104,9 +106,18 @@ def best_trials(study: Any) -> list[Any]:
     return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
 
 
-def optimization_results(study: Any) -> dict[str, Any]:
-    """Return the content of ``optimization_results.yaml``, in the format of hydra-optuna-sweeper."""
-    best = best_trials(study)
-    if len(study.directions) == 1:
-        return {"name": "optuna", **({"best_params": best[0].params, "best_value": best[0].value} if best else {})}
-    return {"name": "optuna", "solutions": [{"params": each.params, "values": list(each.values)} for each in best]}
+def optimization_results(study: Any, fixed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the content of ``optimization_results.yaml``, in the format of hydra-optuna-sweeper.
+
+    ``fixed`` are the overrides that all trials share. They are omitted.
+    """
+    found = [(_values(trial, fixed), list(trial.values)) for trial in best_trials(study)]
+    if len(study.directions) > 1:
+        return {"name": "optuna", "solutions": [{"params": params, "values": values} for params, values in found]}
+    return {"name": "optuna", **({"best_params": found[0][0], "best_value": found[0][1][0]} if found else {})}
+
+
+def _values(trial: Any, fixed: Sequence[str]) -> dict[str, Any]:
+    """Return a trial's values by key; those of an enqueued config may be outside the space, and unknown to Optuna."""
+    lines = [parse_override(line, "") for line in trial.user_attrs.get(OVERRIDES, ()) if line not in fixed]
+    return {one.get_key_element(): one.value() for one in lines} | trial.params

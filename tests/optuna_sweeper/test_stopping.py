@@ -9,6 +9,7 @@ import pytest
 from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as some
+from omegaconf import OmegaConf
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper import plots
@@ -170,6 +171,15 @@ def test_best_config_meets_all_constraints_with_one_objective_and_with_several()
     trials = summarise(several, settings(direction=list(BOTH), constraints=lines))["trials"]
     assert [trial["feasible"] for trial in trials] == [False] + [True] * 11
     assert (trials[0]["broken"], trials[0]["best"]) == (lines, False)
+
+
+def test_best_config_has_its_values_outside_of_the_space_too(tmp_path: Path) -> None:
+    first = ((("seed=1", "x=-3", "note='a b'"), {}), (("seed=1", "x=4"), {"x": 4}))
+    program = Program(lambda values: float(values["x"]))
+    study = search(open_in(None, TWELVE, "grid", 2, first, typed=["seed=1"]), program)
+    write_summary(study, settings(plots=False), tmp_path)
+    written = OmegaConf.load(tmp_path / "optimization_results.yaml")
+    assert written == {"name": "optuna", "best_params": {"x": -3, "note": "a b"}, "best_value": -3.0}
 
 
 def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:

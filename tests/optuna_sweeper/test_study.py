@@ -60,10 +60,10 @@ def bowl(values: dict[str, str]) -> float:
 def open_in(
     folder: Path | None, params: Any = SPACE, sampler: str = "tpe", n_trials: int = 8, first: Any = (), **more: Any
 ) -> SharedStudy:
-    directions = more.pop("directions", ("minimize",))
+    directions, typed = more.pop("directions", ("minimize",)), more.pop("typed", ())
     plan = StudyPlan(more.pop("name", "s"), directions, "t", {"name": sampler, "seed": 3}, n_trials, first, **more)
     storage = open_storage(f"sqlite:///{folder / 'study.db'}" if folder else None)
-    return open_study(plan, read_space([], params), storage)
+    return open_study(plan, read_space(typed, params), storage)
 
 
 def sign(overrides: Sequence[str]) -> Signature:
