@@ -171,6 +171,8 @@ def test_threshold_of_an_unknown_number_is_refused_with_the_nearest_one(served: 
 def test_since_is_a_duration_or_a_date() -> None:
     assert [read_since(text, 86400.0 * 10) for text in ("7d", "12h", "30m")] == [259200.0, 820800.0, 862200.0]
     assert read_since("2026-05-01T00:00:00+00:00", 0.0) == 1777593600.0
+    with pytest.raises(ConfigError, match='--since: "9999999d" is neither an age'):  # 27,000 years
+        read_since("9999999d", 0.0)
 
 
 def test_model_of_another_server_is_not_looked_for(tmp_path: Path) -> None:

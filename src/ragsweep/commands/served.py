@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
@@ -17,11 +17,12 @@ _UNITS = {"d": 86400, "h": 3600, "m": 60}
 
 def read_since(text: str, now: float) -> float:
     """Convert an age such as 7d, or a date, to seconds since the epoch; raises ConfigError for any other text."""
-    if found := re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text):
-        return now - float(found[1]) * _UNITS[found[2]]
+    age = re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text)
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+        since = now - float(age[1]) * _UNITS[age[2]] if age else datetime.fromisoformat(text).timestamp()
+        datetime.fromtimestamp(since, UTC)  # fails for an age that begins before the year 1
+        return since
+    except (ValueError, OverflowError):
         raise ConfigError(
             f'--since: "{text}" is neither an age such as 7d, 12h or 30m nor a date such as 2026-05-01'
         ) from None
