@@ -14,7 +14,22 @@ from support.commands import RUN, call, write_dataset
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.skipif(importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib")
+needs_joblib = pytest.mark.skipif(
+    importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None, reason="no joblib"
+)
+
+
+@needs_joblib
+def test_relative_paths_refer_to_the_commands_folder_where_each_job_has_its_own(tmp_path: Path) -> None:
+    dataset = [line.replace(f"{tmp_path}/", "") for line in write_dataset(tmp_path)]
+    assert not any(str(tmp_path) in line for line in dataset)
+    done = call(tmp_path, RUN, "-m", *dataset, "hydra/launcher=joblib", "top_k=1,2", "hydra.job.chdir=true")
+    assert done.returncode == 0, done.stderr
+    assert [path.parent for path in tmp_path.rglob("ledger.db")] == [tmp_path / ".ragsweep"]
+    assert [path.parent for path in tmp_path.rglob("mlflow.db")] == [tmp_path]
+
+
+@needs_joblib
 def test_jobs_keep_stages_in_the_folder_for_workers_and_the_command_keeps_the_records(tmp_path: Path) -> None:
     more = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "top_k=1,2", "tracking=none"]
     store = [f"store.remote=file://{tmp_path}/objects", "store.worker_path='workers/${oc.env:ITS_NAME}'"]

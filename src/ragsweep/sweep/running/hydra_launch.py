@@ -25,7 +25,7 @@ from ragsweep.sweep.composing.job import RUNG, Job, PlainConfig
 from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
-from ragsweep.sweep.running.jobs import Body, JobValue, run_job
+from ragsweep.sweep.running.jobs import Body, JobValue, command_folder, run_job
 from ragsweep.sweep.running.loop import JobLoop, to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
@@ -99,7 +99,8 @@ class HydraTask:
             config.store.path = config.store.worker_path
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
         plain = PlainConfig.of(config, choices)
-        context = self.context or _worker_context(self, plain, whole)
+        with command_folder():
+            context = self.context or _worker_context(self, plain, whole)
         _mask_files(context.secrets, config, whole)
         typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
         overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{RUNG}="))

@@ -7,7 +7,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, chdir, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,7 +119,8 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
     executor = session.evaluator.executor
     try:
         with deadline(job.config.values["timeout"]):
-            prepared = session.experiment(job)
+            with command_folder():
+                prepared = session.experiment(job)
             experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
             shows = job.config.values.get("progress") == "questions"
             live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
@@ -140,6 +141,14 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
             for kind in (CONFIG, FINALIST):
                 context.ledger.claims.release(ClaimKey(kind, context.sweep.id, job.number))
         raise
+
+
+def command_folder() -> AbstractContextManager[None]:
+    """Return a context in the command's folder, to which relative paths in a config refer (see ``hydra.job.chdir``)."""
+    from hydra.core.hydra_config import HydraConfig
+
+    folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
+    return chdir(folder) if folder and Path(folder).is_dir() and HydraConfig.get().job.chdir else nullcontext()
 
 
 def log_once(fault: BaseException) -> list[str]:
