@@ -1,5 +1,6 @@
 """``ragsweep ship``: register an evaluated config as a model that MLflow can serve."""
 
+import argparse
 import re
 import shlex
 import tempfile
@@ -57,13 +58,14 @@ PACKAGES = [
 ]
 """Folders of the packages that a model contains: the served code, and the packages of this project that it imports."""
 
+_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")
+
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
 chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
 if the gate passes against the version that now has the alias."""
 
 
-def ship(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ship``; return 0, or the exit status of the gate (1 or 3) if the alias does not move."""
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
@@ -82,6 +84,15 @@ def ship(arguments: Sequence[str]) -> int:
     if not re.fullmatch(r"[\w .-]+", options.name):
         way = 'use letters, digits, spaces, "-", "_" and "."'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
+    if options.alias is not None and not _ALIAS.fullmatch(options.alias):  # MLflow refuses it after the registration
+        way = 'use letters, digits, "-" and "_"; MLflow reserves "latest" and numbers such as "v1"'
+        raise ConfigError(f'--alias: "{options.alias}" is not a valid alias; {way}')
+    return options
+
+
+def ship(arguments: Sequence[str]) -> int:
+    """Run ``ragsweep ship``; return 0, or the exit status of the gate (1 or 3) if the alias does not move."""
+    options = _read(arguments)
     found = find_run(options.path, options.run)
     check_whole(found.result)
     reference = find_target(options.path, options.run)
