@@ -77,6 +77,14 @@ def test_what_draws_other_trials_starts_another_search(line: str, is_another: bo
     assert len(keys) == 1 + is_another
 
 
+def test_another_seed_in_a_file_starts_another_search() -> None:
+    command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
+    searches = ({**(command.search or {}), "sampler": {"name": "tpe", "seed": seed}} for seed in (0, 5, 6))
+    keys = [search_key(replace(command, search=search), "signature", "") for search in searches]
+    assert len(set(keys)) == 3
+    assert keys[0] == search_key(command, "signature", "")
+
+
 def test_another_space_of_ones_own_starts_another_search() -> None:
     command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
     searches = ({**(command.search or {}), "custom_search_space": name} for name in (None, "mine.a", "mine.b"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +72,11 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
-    own += [line for line in command.overrides if line.lstrip("+").startswith(_SAMPLER)]
+    own += (sampled := [line for line in command.overrides if line.lstrip("+").startswith(_SAMPLER)])
+    sampler = settings.get("sampler")
+    seed = sampler.get("seed") if isinstance(sampler, Mapping) else None
+    if seed and not any("sampler.seed=" in line for line in sampled):  # set in the file of a sweep
+        searched["seed"] = seed
     return content_hash(["search", searched, own, signature, tracker])
 
 
