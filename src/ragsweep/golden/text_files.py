@@ -94,7 +94,7 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
 
 
 def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) for every line, including blank lines and line ends; otherwise like ``read_lines``.
+    """Yield (number, text) for every line, even if blank, with its line end; otherwise like ``read_lines``.
 
     A line that cannot be decoded is yielded as "".
     """

@@ -123,7 +123,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Write the holdout questions of a result's golden set and, if the result is on the holdout, a use of it.
+    """Record the holdout of a result's golden set and, if the result was measured on it, one use of it.
 
     A sweep counts as one use, and each evaluation of a single config as another. The evaluation of a search's finalists
     counts as one use, and as another each time that it is repeated after more trials.

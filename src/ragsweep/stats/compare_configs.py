@@ -59,9 +59,9 @@ class ConfigCosts:
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
 
-        The difference must also be at least a tenth of the higher cost. A mean is tested question by question; the
-        result is False if either config has too few scores. Quantiles of latencies are tested by ``latency_apart``; a
-        quantile of any other cost is never shown to be lower.
+        The difference must also be at least a tenth of the higher cost (and LEAST_MS for a latency). A mean is tested
+        question by question; the result is False if either config has too few scores. Quantiles of latencies are tested
+        by ``latency_apart``; for a quantile of any other cost, the result is False.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):

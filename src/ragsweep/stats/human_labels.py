@@ -54,7 +54,8 @@ class MatchedLabels:
 
     ``own`` has the labels that name the config's run, or that can belong to no other config. ``shared`` maps each
     source (a run, or "-" without one) to its labels, for every config that gave the labelled answer; ``drawn`` flags
-    the questions that the source has a label for. Within a question, equal numbers in ``cases`` mean equal cases.
+    the questions that the source has a label for. On a question, configs with equal ``cases`` gave the metric the
+    same input.
     """
 
     own: Doubles  # (configs, questions)

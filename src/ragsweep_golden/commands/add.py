@@ -58,10 +58,10 @@ def add(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
-    """Return (id of the entry to complete, question, right answer or "") for each question to add or complete.
+    """Return ({"id": id of the entry} or {}, question, right answer or "") for each question to complete or add.
 
-    These are the given question, whose first item is empty, or, if none is given, the questions of the file that lack
-    evidence. Raises ConfigError for several given questions, and for an option that needs a question.
+    If a question is given, it is the only one, with {}; otherwise these are the questions of the file that lack
+    evidence. Raises ConfigError for several given questions, and for ``--answer`` or ``--take`` without one.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:

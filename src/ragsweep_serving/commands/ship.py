@@ -69,7 +69,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
-    parser.add_argument("--alias", help="alias to move to the new version, such as champion")
+    parser.add_argument("--alias", help="alias, such as champion, to move to the new version")
     worse = "largest acceptable loss against the alias's current version; can be repeated"
     parser.add_argument("--unless-worse", action="append", default=[], metavar="METRIC=X", help=worse)
     parser.add_argument("--uri", help="MLflow database or server; default: that of the config, else MLflow's default")

@@ -108,7 +108,7 @@ class SuccessRate(AnswerMetric):
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of an answer that did not fail; an answerable question must have a right answer."""
+        """Return the cell of an answer that did not fail; an answerable question needs references or keywords."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:

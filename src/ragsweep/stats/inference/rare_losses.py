@@ -73,7 +73,7 @@ def largest_losses(scores: Doubles) -> tuple[float, float]:
 
 
 def losses_are_seen(gains: Doubles, clusters: Numbers) -> bool:
-    """Return whether losses count as observed: in ``SEEN`` or more clusters, or if no cluster gains.
+    """Return whether losses count as observed: at least ``SEEN`` clusters lose, or none gains.
 
     A losing cluster counts if its loss is at least half of the mean gain of the gaining clusters (``COMPARABLE``).
     """

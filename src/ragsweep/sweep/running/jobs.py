@@ -49,7 +49,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     """Evaluate one config of a sweep; record, track and show its result; return its value for the sweeper.
 
     A finished job is not run again; its recorded value is returned. On a rung of a race, the result is recorded, but
-    neither tracked nor shown. An exception of the evaluation is recorded as a failure and re-raised; the launcher
+    neither tracked nor shown. An exception in the evaluation is recorded as a failure and re-raised; the launcher
     continues with the other jobs. Raises RagsweepError for a job that a race has dropped, that another process has
     claimed, or that would run after ``max_failures`` failures. Raises Partial if too few questions were scored.
     """

@@ -133,7 +133,7 @@ def end_abandoned(context: RunContext) -> None:
 
 
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
-    """Upload the ledger's records that the tracker lacks, and return the number of sent records.
+    """Upload the ledger's records that the tracker lacks, and return the number of records sent.
 
     Unless ``everything`` is true, only records that are assigned to this tracker are sent; the tracker lacks some of
     them after an outage, or if its database was lost. With ``everything``, records that are assigned to another tracker
