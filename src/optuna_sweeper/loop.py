@@ -251,7 +251,7 @@ class SearchLoop:
 
 
 class _LauncherDied(Exception):
-    """A launcher failed without returning results, for example because the process of an unidentified job died."""
+    """A launcher failed without returning results, for example because the process of one of its jobs died."""
 
 
 def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

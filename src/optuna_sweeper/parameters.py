@@ -14,7 +14,7 @@ PARAMS = "hydra.sweeper.params"
 MOST = 100_000
 """Maximum number of values in a range; a higher number indicates a mistyped range."""
 _BOOLEANS = {"True": "true", "False": "false"}
-"""Hydra's spellings of booleans -> those in overrides and domains."""
+"""Hydra's spelling of a Boolean -> its spelling in overrides and domains."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Parameter:
 def parse_override(line: str, where: str, loader: ConfigLoader | None = None) -> Override:
     """Parse one override. Raises HydraException, whose message begins with ``where``, for invalid syntax."""
     try:
-        return OverridesParser.create(loader).parse_overrides([line])[0]  # unlike parse_override, sets the loader
+        return OverridesParser.create(loader).parse_overrides([line])[0]  # Hydra's parse_override sets no loader
     except HydraException as fault:
         start = f"{where}: " if where else ""
         way = "write KEY=VALUE, and quote a value that must not be parsed"
@@ -141,7 +141,7 @@ def value_text(override: Override) -> str:
 
 
 def read_domain(override: Override, where: str) -> Categorical | Numeric:
-    """Convert a sweep in Hydra's syntax to a domain of Optuna.
+    """Convert a sweep in Hydra's syntax to a domain.
 
     A range is half-open, as in Hydra; an interval includes both ends. Raises HydraException, whose message begins with
     ``where``, for an invalid sweep.

@@ -68,7 +68,7 @@ def _started(process: int) -> str | None:
 class Liveness(ABC, Generic[Work]):
     """Claims of processes on pieces of work, stored in a place that all these processes can reach.
 
-    A claim ends when it is released, or when its process is dead. Each place, for example a database, has its own
+    A claim ends when it is released, or when its process dies. Each place, for example a database, has its own
     instance. The instance's thread sends this process's heartbeats to that place only, so a locked database does not
     delay heartbeats to other places.
     """
@@ -78,7 +78,7 @@ class Liveness(ABC, Generic[Work]):
     def __init__(self, pause: float, lapse: float = LAPSE) -> None:
         """Set ``pause``, the number of seconds between heartbeats, and ``lapse``.
 
-        A process of another machine counts as dead after ``lapse`` seconds without a heartbeat.
+        A process on another machine counts as dead after ``lapse`` seconds without a heartbeat.
         """
         self._pause, self._lapse = pause, lapse
 

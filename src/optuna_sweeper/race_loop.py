@@ -33,7 +33,7 @@ class Race(Protocol):
 
     @property
     def key(self) -> str:
-        """The config key for the end of a rung, for launchers that start jobs by overrides."""
+        """The config key for the end of a rung, for launchers that start jobs from overrides."""
 
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Return the first rung; its dropped jobs are those that were dropped before an interruption."""
@@ -69,10 +69,10 @@ def run_race(
     launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
     after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Run a race between ``jobs``, a mapping from job numbers to jobs.
+    """Race ``jobs``, a mapping from job numbers to jobs, against each other.
 
     ``launch`` runs jobs up to the end of a rung or, if this end is None, in full. A job that fails on a rung is not
-    launched again, and does not count as dropped. Exceptions of ``launch`` are not caught.
+    launched again, and does not count as dropped. Exceptions raised by ``launch`` are not caught.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))

@@ -123,14 +123,14 @@ class StopRule:
     seconds: float | None = None  # since this process began to search; running jobs are finished
     patience: int | None = None  # evaluations in a row without an improvement
     by: tuple[float, ...] | None = None  # smallest improvement per objective; None: median of the jobs' ``differences``
-    budget: Mapping[str, float] = field(default_factory=dict)  # limits of the costs that jobs return
+    budget: Mapping[str, float] = field(default_factory=dict)  # limits on the costs that jobs return
 
     def plain(self) -> dict[str, Any]:
         """Return the rule as plain values."""
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
-        """Return the reason to stop the search after ``outcomes``, which are in order; "" to continue.
+        """Return the reason to stop the search after ``outcomes``, sorted by job number; "" to continue.
 
         ``elapsed`` is the number of seconds since this process began to search.
         """

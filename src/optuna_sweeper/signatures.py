@@ -69,7 +69,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return, by name, the values of the parameters that a config has; the value of a group is its chosen option.
+        """Return name -> value for the parameters that a config has; the value of a group is its chosen option.
 
         Raises one of ``faults`` if the config cannot be composed.
         """

@@ -32,7 +32,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # the keys as written, for the order of overrides
+    order: tuple[str, ...] = ()  # all keys as first written, by which overrides are sorted
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists; return the values by key, as typed in an override."""
@@ -91,7 +91,7 @@ class Space:
     def check_sampler(self, name: str | None) -> None:
         """Raise HydraException for a parameter whose values the sampler must list but cannot."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
-        lists_whole = name == BRUTE_FORCE  # also those of logarithmic ranges
+        lists_whole = name == BRUTE_FORCE  # whole numbers, even on a logarithmic scale
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
         if endless and name in (GRID, BRUTE_FORCE):
             raise HydraException(

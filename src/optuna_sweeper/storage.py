@@ -18,7 +18,7 @@ PATIENCE = 600.0
 """Timeout in seconds for the lock that guards changes to a study."""
 
 CONNECT_TIMEOUT = 10
-"""Timeout in seconds after which a server counts as unreachable."""
+"""Timeout in seconds of an attempt to connect to a server."""
 
 _SCHEME = "postgresql"
 _STUCK = (

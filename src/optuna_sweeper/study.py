@@ -56,7 +56,7 @@ class StudyPlan:
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides and Optuna's values
-    has_zero: bool = False  # whether first[0] is trial 0, which is only tried in a new study
+    has_zero: bool = False  # whether first[0] is trial 0, which is skipped if a trial has `OVERRIDES`
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # end of the name, by which a study is found even if its title has changed; "": full name only
@@ -109,7 +109,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, including trials of dead processes; sort them by job number.
+        """Claim up to ``most`` trials for this process, including those of dead processes; return them by job number.
 
         The last attempt at a trial is in a batch of its own, so that another crash can be attributed to this trial.
         Return [] if there is no trial to run.

@@ -101,7 +101,7 @@ def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
 
 
 def best_trials(study: Any) -> list[Any]:
-    """Return the feasible trials on the Pareto front of an Optuna study, without duplicates of a config."""
+    """Return the feasible trials on the Pareto front of an Optuna study, one per config."""
     trials = [trial for trial in study.best_trials if TWIN not in trial.user_attrs]
     return [trial for trial in trials if all(value <= 0 for value in trial.constraints.values())]
 

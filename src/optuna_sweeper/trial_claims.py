@@ -30,9 +30,9 @@ class TrialClaims(Liveness[Any]):
     def release(self, work: Any, lost: bool = False) -> None:
         """Re-enqueue a running trial, then mark it as failed.
 
-        If ``lost``, the trial's process died, so the attempt counts towards the maximum number of
-        attempts. This order prevents the loss of a trial if the process dies between the two steps; a later call then
-        marks the old trial as failed. A trial that was sampled but never claimed is only marked as failed.
+        If ``lost``, the trial's process died, so the attempt counts towards the maximum number of attempts. A trial
+        that was sampled but never claimed is only marked as failed. This order of the two steps prevents the loss of
+        a trial if this process dies between them; a later call then marks the old trial as failed.
         """
         from optuna.trial import TrialState
 
@@ -48,7 +48,7 @@ class TrialClaims(Liveness[Any]):
     def is_alive(self, work: Any) -> bool:
         """Return whether a living process owns a trial.
 
-        Another process without heartbeats counts as dead, even on this machine.
+        Another process without a recent heartbeat counts as dead, even on this machine.
         """
         owner = trial_owner(work)
         if owner is None or owner == myself():

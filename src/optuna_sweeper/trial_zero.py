@@ -14,7 +14,7 @@ _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+
 
 
 class TrialZero(NamedTuple):
-    """The overrides of the first trial, and why the declared baseline is outside the space ("" if it is not)."""
+    """The overrides of the first trial, and why a declared baseline is outside the space, or ""."""
 
     overrides: tuple[str, ...]
     outside: str = ""

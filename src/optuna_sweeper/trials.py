@@ -155,7 +155,7 @@ REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A trial that this process evaluates: the first trial of the study with its config, or a retry of that trial."""
+    """A trial that this process evaluates: the study's first trial with a given config, or a retry of that trial."""
 
     trial: Any  # Optuna's
     job: int  # index among the study's evaluations

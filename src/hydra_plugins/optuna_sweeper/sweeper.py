@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 SAMPLERS: dict[str, dict[str, Any]] = {
     # tree-structured Parzen estimator, for any space; multivariate within conditional groups
     "tpe": {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": True},
-    # Gaussian process, for few, expensive trials over about ten numbers
+    # Gaussian process, for few, expensive trials over about ten numeric parameters
     "gp": {"n_startup_trials": 10, "deterministic_objective": False},
-    # CMA-ES, for hundreds of trials over numbers; samples choices and conditional parameters at random
+    # CMA-ES, for hundreds of trials over numeric parameters; samples choices and conditional parameters at random
     "cmaes": {"n_startup_trials": 1, "sigma0": None},
     "nsgaii": {"population_size": 50},  # two or three objectives
     "nsgaiii": {"population_size": 50},  # more objectives
@@ -90,7 +90,7 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Run the search, and return the results of the jobs that this process launched, one list per batch.
+        """Run the search, and return the results of the jobs that this process launched, one list per launch or race.
 
         If the task has a method ``drive``, call ``drive`` with the launcher's ``launch`` and the config instead, and
         return [].

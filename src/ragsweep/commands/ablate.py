@@ -47,7 +47,7 @@ simultaneous intervals. Changes that are invalid or change no result are omitted
 sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys of recorded overrides that a case does not repeat, because they do not change results."""
+"""Keys of recorded overrides that a case omits: they change no result, or `_base` restores the effect (``sweeps``)."""
 _FOLDER = Path("sweeps")
 
 
@@ -69,7 +69,7 @@ def ablate(arguments: Sequence[str]) -> int:
     options = parser.parse_intermixed_args(list(arguments))
     found = find_run(options.path, options.run)
     run, result = found.run or found.typed.replace("#", "-"), found.result
-    if options.path != ".ragsweep":  # results belong to the store of the run
+    if options.path != ".ragsweep":  # the cases use the store of the run
         overrides = with_value(result.run.overrides, f"store.path={options.path}")
         result = replace(result, run=replace(result.run, overrides=overrides))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir, options.metric)
@@ -134,8 +134,8 @@ def prepare(
     is the metric that will order the changes (None: the objective).
 
     Raises:
-        RagsweepError: The config can no longer be composed or lacks the metric, the metric ranks no configs, a wanted
-            factor has no other value, an override contains a secret, or no change is left to run.
+        RagsweepError: The config can no longer be composed or lacks the metric, the metric cannot rank configs, a
+            wanted factor has no other value, an override contains a secret, or no change is left to run.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -214,7 +214,7 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
 
 
 def _cases(ablation: Ablation) -> Iterator[Statement]:
-    """Yield statements on the factors to change, and on the omitted changes with the reasons."""
+    """Yield statements on the factors to change, and on the omitted changes, with reasons."""
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
     text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})

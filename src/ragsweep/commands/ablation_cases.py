@@ -107,7 +107,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return the neighbouring values of a numeric parameter (see `AREAS`) as strings; empty for any other parameter."""
+    """Return a parameter's neighbouring values as strings; [] if it is no number, outside `AREAS`, or in `CHANCE`."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -125,7 +125,7 @@ def neighbours(name: str, value: str) -> list[str]:
         found = [number + 1]
     else:
         found = [number // 2 if value.isdigit() else number / 2, number * 2]
-    return [f"{one:.15g}" for one in found]  # exact for large integers, without the noise of 1 - 1.1
+    return [f"{one:.15g}" for one in found]  # exact for large integers, without rounding errors
 
 
 def other_options(group: str, option: str) -> list[str]:

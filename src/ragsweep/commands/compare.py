@@ -74,7 +74,7 @@ def compare(arguments: Sequence[str]) -> int:
 
 
 def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
-    """Return the requested metrics or, if there are none, the usual and the labelled metrics.
+    """Return the requested metrics or, if none are requested, the usual and the labelled metrics.
 
     Raises RagsweepError for results, metrics or labels that cannot be compared.
     """
@@ -193,7 +193,7 @@ def _slices(rows: PairRows) -> Table:
 
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
-    """Return the conclusion in JSON types: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
+    """Return the conclusion for JSON: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
     variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),

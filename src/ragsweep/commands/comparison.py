@@ -21,7 +21,7 @@ _OPPOSITE = "the ratio for a typical question contradicts the change in the mean
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs of a sweep that contains both runs, with its declared baseline; None if there is none.
+    """Return the configs of a sweep that contains both runs, with its declared baseline; None if no sweep does.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Trials that violate a
     constraint of the search, which the sweep excludes, are left out unless they are one of the runs.
@@ -44,7 +44,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 
 
 def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
-    """Map each metric to the verdict on the candidate with the difference, in the words that ``compare`` prints."""
+    """Map each metric to the candidate's verdict and difference, in the words that ``compare`` prints."""
     first, second = baseline.result, candidate.result
     family = find_family(path, baseline, candidate) or Family([first, second])
     verdicts = {}
@@ -143,7 +143,7 @@ def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return the columns of a metric's difference as corrected by human labels, and of the verdict on this difference.
+    """Return the columns for a metric's difference as corrected by human labels, and for the verdict on it.
 
     Without a correction, the difference is NaN, and the verdict of ``row`` is not replaced.
     """

@@ -14,7 +14,7 @@ from ragsweep.golden.text_files import plain_or_gzipped
 def read_documents(place: str, excluded: Sequence[str] | None = None) -> Corpus:
     """Return the corpus in a folder of pages, a BEIR folder, or a file; print notes on it to standard error.
 
-    The file, or any file in a BEIR folder, may be gzipped. ``excluded`` are patterns of the ids to skip in a folder of
+    The file, or any file in a BEIR folder, may be gzipped. ``excluded`` are patterns for the ids to skip in a folder of
     pages. Raises InputError for faulty files.
     """
     path, faults, notes = Path(place).expanduser(), Faults(), tuple[str, ...]()

@@ -136,7 +136,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition; if ``kind`` is `LEAST`, ``METRIC=+X`` is a gain. Raises ConfigError."""
+    """Read ``METRIC=X`` as a condition (`LEAST`: ``METRIC=+X`` is a gain). Raises ConfigError for invalid text."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:

@@ -20,12 +20,12 @@ FORMAT = "ragsweep.gate/1"
 _SAME = ("decision", "reason", "decisions", "sequential", "verdicts", "questions", "notes")
 COLUMNS = ("decision", "metric", "questions of", "n", "baseline -> candidate", "difference", "margin", "distance")
 _JUDGED = ("decision", "baseline", "candidate", "difference", "slack", "low", "high")
-"""Fields of the uncorrected result, written only if human labels correct the judge's scores."""
+"""Fields of the uncorrected result; null unless human labels correct the judge's scores."""
 
 
 @dataclass(frozen=True)
 class GateDecision:
-    """The decision of a gate, and the basis of the decision.
+    """The decision of a gate, and its basis.
 
     If the runs are not comparable, the decision is "refused", with a reason and without checks.
 
@@ -124,7 +124,7 @@ def _row(check: Check) -> Row:
 
 
 def _facts(decision: GateDecision) -> dict[str, Any]:
-    """Return the decision in JSON types; ``checks`` is a table in the format of MLflow's log_table."""
+    """Return the decision as JSON-compatible values; ``checks`` is a table in the format of MLflow's log_table."""
     facts = decision.candidate.result.run.dataset
     variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
     return {

@@ -21,7 +21,7 @@ from ragsweep.stats.human_labels import match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-FEW = 30  # below this number of labels of right or of wrong answers, the report advises more labels
+FEW = 30  # with fewer labels of right or of wrong answers, the report recommends more labels
 
 _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond chance (kappa), the shares of right
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
@@ -173,7 +173,6 @@ def noise_document(options: argparse.Namespace) -> Document:
     """Build the document of a judge's noise: how much the scores of a metric differ between two runs of one config.
 
     The metrics are the chosen ones or, if none is chosen, all ``ragas_*`` metrics that both runs have.
-
 
     Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
     """

@@ -42,7 +42,7 @@ def check_run_labels(labels: Sequence[HumanLabel], results: Sequence[Result]) ->
 
 
 def bounds_of_scores(scores: Collection[float | None]) -> tuple[float, float]:
-    """Infer the bounds of a metric from its scores: 0 and 1 if it has scores and all lie from 0 to 1, else infinite."""
+    """Infer the bounds of a metric from its scores: 0 and 1 if it has scores and all are in [0, 1], else infinite."""
     known = [score for score in scores if score is not None and math.isfinite(score)]
     return (0.0, 1.0) if known and 0 <= min(known) <= max(known) <= 1 else (-math.inf, math.inf)
 
@@ -78,7 +78,7 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
 
 
 def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:
-    """Return a metric's lowest and highest bound in the configs of results.
+    """Return the lowest and the highest bound of a metric across the results' configs.
 
     Raises ConfigError as `metric_bounds` does.
     """
@@ -87,7 +87,7 @@ def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]
 
 
 def metric_range(results: Sequence[Result], metric: str) -> float:
-    """Return the distance between the lowest and the highest bound of a metric in the results' configs.
+    """Return the distance between the lowest and the highest bound of a metric across the results' configs.
 
     Raises ConfigError for a metric without finite bounds, and for a result on a partition or a limited number of
     questions, because these questions change as the golden set grows.

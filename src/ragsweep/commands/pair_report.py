@@ -25,9 +25,9 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics to report: the success metric, the objectives, and those of headline, targets and answers.
+    """Return the metrics to report: success metric, objectives, headline metrics, target metrics, ``answer_*`` metrics.
 
-    A metric is included only if it is a mean, has a better direction, and has scores in both configs.
+    A metric is included only if it is a mean, sets ``higher_is_better``, and has scores in both configs.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
@@ -129,7 +129,7 @@ class PairReport:
     # --- records -------------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """Return the report as one record in JSON types."""
+        """Return the report as one record of JSON-compatible values."""
         before, after = self.results
         means = stage_means(self.results)
         return {
@@ -197,9 +197,9 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 
 
 def stage_means(pair: Sequence[Result]) -> list[dict[str, float]]:
-    """Return each config's mean ms per question, if measured: "retrieval" (stages but "generate"), "generate", "all".
+    """Return each config's measured mean ms per question: "retrieval" (all stages but "generate"), "generate", "all".
 
-    If the retrieval of only one config was measured, the other has no "all", which would be of its answers alone.
+    If only one config's retrieval was measured, the other has no "all", which would cover only generation.
     """
     found = []
     for result in pair:

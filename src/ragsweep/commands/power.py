@@ -112,15 +112,15 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _is_repeat(first: Result, second: Result) -> bool:
-    """Return whether two results are repetitions of one config: only a replicate or a seed differs."""
+    """Return whether two results are repetitions of one config: only replicates or seeds differ."""
     differing = factors(first, second)
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> tuple[list[Result], str]:
-    """Read the configs that the sweep of all runs compares, and the name of its declared baseline ("" for none).
+    """Return the configs compared by the sweep that contains all runs, and its declared baseline's name ("" for none).
 
-    Without a common sweep, there are no configs.
+    Without such a sweep, the list is empty.
     """
     sweep, *others = {run.sweep for run in runs}
     if others or sweep is None:

@@ -33,7 +33,7 @@ Recorded = tuple[PastSweep, Result]
 
 FORMAT = "ragsweep.history/1"
 SHOWN = 8
-"""Number of characters of a digest that are shown."""
+"""Displayed length of a digest, in characters."""
 
 NOTE = (
     "The best config of each sweep by its mean; bars are 95 % intervals. The best of several configs looks better"
@@ -157,6 +157,6 @@ def _group(group: Sequence[Recorded]) -> Iterator[Block]:
 
 
 def _changes(old: Result, new: Result) -> str:
-    """Describe what differs between the best configs of two sweeps: the documents, and factors; "nothing" if equal."""
+    """Describe what differs between the best configs of two sweeps: documents and factors; "nothing" if equal."""
     corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

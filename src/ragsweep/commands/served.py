@@ -20,7 +20,7 @@ def read_since(text: str, now: float) -> float:
     age = re.fullmatch(r"(\d+(?:\.\d+)?)([dhm])", text)
     try:
         since = now - float(age[1]) * _UNITS[age[2]] if age else datetime.fromisoformat(text).timestamp()
-        datetime.fromtimestamp(since, UTC)  # fails for an age that begins before the year 1
+        datetime.fromtimestamp(since, UTC)  # fails if the time is before the year 1
         return since
     except (ValueError, OverflowError):
         raise ConfigError(

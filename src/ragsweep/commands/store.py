@@ -44,7 +44,7 @@ class Listing(NamedTuple):
 
 
 def store(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep store``; return 0. Raises RagsweepError for bad input or a confirmation without a terminal."""
+    """Run ``ragsweep store``; return 0. Raises RagsweepError for bad input, or without a terminal to confirm in."""
     options = read(arguments)
     place, origin = _find(options.path)
     try:

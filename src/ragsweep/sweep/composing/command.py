@@ -174,7 +174,7 @@ def _quoted(line: str) -> str:
 
 
 def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[str]) -> list[str]:
-    """Prefix overrides of a part's mapping with ``++``, which permits new keys, as in ``++llm.extra={seed: 1}``."""
+    """Prefix overrides of a part's flat mapping with ``++``, which permits new keys: ``++llm.extra={seed: 1}``."""
     opened = list(lines)
     mappings = [line for line in lines if re.match(r"\w+(\.\w+)+=\{", line) and not parse(line).is_hydra_override()]
     if not mappings:

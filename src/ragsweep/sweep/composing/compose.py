@@ -178,7 +178,7 @@ def _search_path(lines: Sequence[str]) -> list[str]:
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether another override sets the same key or an ancestor, so the order of the two overrides matters."""
+    """Return whether ``other`` sets the same key, or an ancestor to a non-string; then the order of the two matters."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group

@@ -17,7 +17,7 @@ from ragsweep.sweep.composing.job import JobConfig, Template
 from ragsweep.sweep.composing.overrides import parse
 
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
-"""Exceptions of Hydra for overrides whose type it does not check."""
+"""Exceptions that Hydra raises for overrides whose type it does not check."""
 
 _PARTLY = {
     False: "; a key that only some options have must be set in a case:"
@@ -41,7 +41,7 @@ def explain(
     """
     text = str(fault)
     place = _file(text)
-    if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # load: in a list, metrics=[a,b]
+    if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # "load" for a list: metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
         files = [file for folder in composer.folders(overrides) for file in (folder / group).glob("*.yaml") if group]
         if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE) or sorted(file.stem for file in files):

@@ -27,13 +27,13 @@ HEAVIEST = 20_000
 """Maximum number of values that interpolations may add to a config; a typical config has a few hundred values."""
 
 NESTED = 8
-"""Maximum number of values in a config with nested interpolations, whose keys are unknown until they are resolved."""
+"""Maximum number of a config's values that have nested interpolations, whose keys are unknown until resolution."""
 
 VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 """Matches an environment variable in an interpolation."""
 
 _ESCAPED = re.compile(r"\\(.)")
-"""Matches an escaped character of Hydra's override grammar."""
+"""Matches an escaped character in Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
 """Prefixes of the keys for folders and servers; their values are shown, without the passwords in URLs."""

@@ -46,7 +46,7 @@ def expand(
 ) -> list[JobCase]:
     """Return a job for each combination of the swept values, as Hydra's basic sweeper does, separately for each case.
 
-    A case is a list of overrides, may sweep values, and takes precedence over ``params``. The overrides ``typed`` on
+    A case is a list of overrides that may sweep values; it takes precedence over ``params``. The overrides ``typed`` on
     the command line take precedence over both. As everywhere in Hydra, a key keeps its first position and takes its
     last value. Unless ``once`` is false, only the first of several jobs with equal sets of overrides is kept, whereas
     Hydra's basic sweeper keeps all. ``options`` lists the options of a group, for patterns such as

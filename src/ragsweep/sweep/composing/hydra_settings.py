@@ -42,7 +42,7 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
          "ray.remote.memory", "ray.remote.max_calls", "ray.remote.max_retries", "ray.remote.resources"}
     ),
 }  # fmt: skip
-"""Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those of `_ADDRESSES`."""
+"""Launcher -> the settings allowed in a config: no commands and no hooks, and no hosts except those in `_ADDRESSES`."""
 
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
 """The current and the former name of our search sweeper, whose jobs return more than a number."""
@@ -111,7 +111,7 @@ _ADDRESSES = ("auto", "local")
 """Addresses of a Ray cluster allowed in a config: the host at any other address would receive the jobs and run code."""
 
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
-"""Matches a valid setting of SLURM, which becomes a line of the script that SLURM runs."""
+"""Matches a valid setting for SLURM, which becomes a line of the script that SLURM runs."""
 
 _PACKAGES = frozenset({"hydra", "ragsweep"})
 

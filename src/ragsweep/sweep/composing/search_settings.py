@@ -10,7 +10,7 @@ from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settin
 
 
 def searches(sweeper: str) -> bool:
-    """Return whether a sweeper chooses jobs by earlier results: true of all except BasicSweeper and GridSweeper."""
+    """Return whether a sweeper chooses jobs based on earlier results: all do except BasicSweeper and GridSweeper."""
     return sweeper.rpartition(".")[2] not in ("BasicSweeper", "GridSweeper")
 
 

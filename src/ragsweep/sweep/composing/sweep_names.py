@@ -61,7 +61,7 @@ def reference(sweep: Sweep) -> str:
 def is_search(sweep: Sweep) -> bool:
     """Return whether a sweep's jobs are trials, which are recorded without overrides.
 
-    A multirun without overrides has a single job, which is named `DEFAULTS`.
+    A multirun without overrides is not a search: its single job is named `DEFAULTS`.
     """
     return not any(sweep.jobs) and sweep.names != (DEFAULTS,)
 
@@ -105,5 +105,5 @@ def defining(overrides: Sequence[str]) -> list[str]:
 
 
 def root(line: str) -> str:
-    """Return the first part of an override's key: ``constraints`` of ``constraints.context_tokens=150``."""
+    """Return the first part of an override's key: ``constraints`` for ``constraints.context_tokens=150``."""
     return re.split(r"[./=@]", line.lstrip("+~"))[0]

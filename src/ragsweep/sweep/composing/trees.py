@@ -8,7 +8,7 @@ from ragsweep.core.secrets import mask
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
-"""Placeholder of a nested interpolation."""
+"""Placeholder for a nested interpolation."""
 
 _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
 """Resolvers whose arguments are not keys of the config."""
