@@ -32,9 +32,9 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The numbers of calls and tokens.
+    """The numbers of calls, of input tokens and of output tokens.
 
-    ``estimated`` is true if the numbers of tokens are estimated, because a service did not report them.
+    ``estimated`` is true if a number of tokens is an estimate, because a service did not report it.
     """
 
     calls: int = 0
@@ -46,7 +46,7 @@ class Usage(NamedTuple):
 class Answer(NamedTuple):
     """The output of a generator, query writer or external system for one request, or the reason why the request failed.
 
-    ``failed`` is the reason for the failure, such as one in missing.py, and "" on success; a failed answer is never
+    ``failed`` is the reason for the failure, usually from missing.py, and "" on success; a failed answer is never
     stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
     declines if the context has no text or if its confidence is below a threshold; a language model declines if its
     reply begins with a refusal phrase of the prompt.
@@ -79,8 +79,8 @@ class Route(NamedTuple):
 class Response(NamedTuple):
     """The output of an external system for one request: its answer, and the passages of its context, best first.
 
-    The name of a passage is the system's id of a document or of a part of a document. The name and the text of a
-    passage may be empty. ``scores`` has one score per passage, or is empty.
+    The name of a passage is the system's id of a document or of a part of a document. Its name or its text may
+    be empty, but not both. ``scores`` has one score per passage, or is empty.
     """
 
     answer: Answer = Answer()
@@ -104,7 +104,7 @@ class Judgement(NamedTuple):
     reason: str = ""
     usage: Usage = Usage()
     suspicious: bool = False  # the judged text may contain instructions to the judge
-    spread: float = float("nan")  # standard deviation between samples; NaN unless judged repeatedly
+    spread: float = float("nan")  # standard deviation of the judge's samples; NaN for a single sample
     model: str = ""  # the judge model's name in the config, which determines the price
     words: str = ""  # the judge's reasons, one per line
     money: float = float("nan")  # as in Answer
@@ -130,8 +130,8 @@ class CostEstimate(NamedTuple):
 class Answers(NamedTuple):
     """The answers to all questions under one config, with the contexts of the questions.
 
-    ``passages`` has the context of each question, as passed to the generator. ``cut`` (questions,) is the number of
-    chunks that the token budget removed from the context of each question.
+    ``passages`` has the context of each question, as passed to the generator. ``cut`` (questions,) has the number of
+    chunks that the token budget removed from each context.
     """
 
     answers: Sequence[Answer]

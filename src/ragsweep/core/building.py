@@ -26,7 +26,7 @@ class Builder:
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
         self._connect = connect
         self._made: dict[str, BuiltPart] = {}
-        self._by_config: dict[str, BuiltPart] = {}  # by the config as JSON: most configs of a sweep share most parts
+        self._by_config: dict[str, BuiltPart] = {}  # config as JSON -> part; most configs of a sweep share most parts
 
     def build(self, node: Any, where: str) -> BuiltPart:
         """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
@@ -38,7 +38,7 @@ class Builder:
         """
         try:
             text = json.dumps(node)
-        except TypeError:  # not plain values: not from a config
+        except TypeError:  # not plain values, so not from a config
             return self._build(node, where)
         if text not in self._by_config:
             self._by_config[text] = self._build(node, where)
@@ -125,7 +125,7 @@ def _with_key(message: str, made: type, where: str) -> str:
     level. A message in which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
     """
     parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
-    usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # at llm.extra.seed, it is llm, not llm.extra
+    usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # in llm.extra.seed: llm, not llm.extra
     if usual and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
         return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
     return message if message.startswith(f"{where}.") else f"{where}: {message}"

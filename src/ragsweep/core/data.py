@@ -152,7 +152,7 @@ def effective_number(weights: Sequence[float]) -> float:
 
 
 def describe_weights(weights: Sequence[float]) -> str:
-    """Return a text on the effective sample size of weighted questions: ``weighted: 180 questions count as 96``."""
+    """Return the effective sample size of weighted questions as text: ``weighted: 180 questions count as 96``."""
     return f"weighted: {len(weights):,} questions count as {effective_number(weights):,.0f}"
 
 
@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vectors of chunks (chunks, dimension), their numbers of tokens, and how many of these the embedder read."""
+    """The vectors of chunks (chunks, dimension), the number of tokens in each chunk, and how many are embedded."""
 
     vectors: Floats
     tokens: Integers
@@ -232,8 +232,8 @@ class Rankings(NamedTuple):
     """The rankings of all questions under one config: distinct chunks, best first; retrievers order ties by position.
 
     ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking to which
-    the positions refer. A short ranking is padded with the position -1 and the score -inf, or NaN if the search of the
-    question failed.
+    the positions refer. A short ranking is padded with the position -1 and the score -inf, or NaN if the search for
+    the question failed.
     """
 
     positions: Integers
@@ -276,7 +276,7 @@ class Scores(NamedTuple):
 class EvaluationView:
     """The input of a metric: the rankings, covered evidence and answers of one config for all questions.
 
-    Arrays on evidence have one element per relevant piece of evidence (grade > 0) of all questions. ``first_rank`` is
+    The evidence arrays have one element per relevant piece of evidence (grade > 0) of all questions. ``first_rank`` is
     the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
     ``first_rank`` unless one chunk covers several pieces of a question. In that case, the pieces are credited at
     successive ranks from the chunk's rank on, which may push later pieces down, so that no ranking scores higher than
@@ -285,7 +285,7 @@ class EvaluationView:
 
     questions: Sequence[Question]
     rankings: Rankings  # after fusion and reranking, to full depth
-    top_k: int  # the first top_k chunks are the context
+    top_k: int  # the context is the first top_k chunks, or fewer with a token budget
     evidence_question: NDArray[np.int64]  # the index of each piece's question
     grade: NDArray[np.float64]
     first_rank: NDArray[np.int64]

@@ -14,7 +14,7 @@ _STYLE = re.compile("\x1b\\[[\\d;]*m")
 _MARKUP = re.compile(r"[\\`*]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
 """Markdown characters that start images, links, code, emphasis or strikethrough.
 
-Not the brackets of ``[.5, .6]``, nor a single ``_`` within a word.
+The brackets of ``[.5, .6]`` and a single ``_`` within a word do not match.
 """
 
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")

@@ -102,7 +102,7 @@ class StageContext(Protocol):
     """The interface that a running stage uses to read its inputs and to store partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of the input ``node``: the whole value, or only these rows."""
+        """Return the value of the input ``node``; for a node of the kind "rows", only ``rows``, in this order."""
 
     def progress(self, done: int, total: int) -> None:
         """Report progress: ``done`` of ``total`` rows or chunks."""
@@ -135,7 +135,7 @@ class StageContext(Protocol):
 
 
 ReadKnown = Callable[["Node", Rows], Any]
-"""Return the value of rows of a node; None if they must be computed."""
+"""A function that returns the value of rows of a node, or None if they must be computed first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +150,8 @@ class Node:
     the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
     call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
     from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
-    are known only when this node is computed. Its last argument (see `ReadKnown`) reads rows of other nodes that
-    need not be computed.
+    are known only when this node is computed. Its last argument (see `ReadKnown`) returns rows of other nodes
+    that are already available.
     """
 
     stage: str

@@ -67,7 +67,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``, unless it is None or this is not the main thread."""
+    """Raise TimeoutError inside the block after ``seconds``; do nothing if it is None, or outside the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return

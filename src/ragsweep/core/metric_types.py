@@ -13,8 +13,8 @@ from ragsweep.core.traits import HasTraits
 class CostEstimator(Protocol):
     """A part that estimates the cost of its calls: a generator, router, query writer, system or judged metric.
 
-    A plan shows measured costs where they are available, and otherwise the estimate. A part without this method makes
-    no calls and costs no money.
+    A plan shows measured costs where they are available, otherwise the estimate. It shows no cost for a part that has
+    neither.
     """
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:

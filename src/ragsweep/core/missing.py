@@ -43,7 +43,7 @@ TOO_LONG = "prompt too long"
 UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
-# Reasons that concern the calls of services and systems.
+# Reasons why calls to services and systems fail, or have no price.
 RATE_LIMITED = "rate limited"
 TIMED_OUT = "timed out"
 SERVER_ERROR = "server error"
@@ -81,7 +81,7 @@ SKIPPED = INAPPLICABLE | {
 """Reasons why a metric does not apply: it requires something that the question, its answer or the config lacks."""
 
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
-"""Reasons why there is nothing to measure. A reason that is in neither SKIPPED nor UNDEFINED means a failure."""
+"""Reasons why there is nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
 
 
 def failed(reason: str) -> bool:

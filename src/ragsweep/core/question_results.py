@@ -77,7 +77,7 @@ class EvidenceRanks:
     first: Numbers | None  # before reranking, after fusion; None if there is no reranker
     ranked: Numbers  # in the final ranking
     context: Numbers | None  # 1: in the context; None if there is no token budget
-    top: Doubles | None  # (questions,): score of the first chunk, NaN if no evidence; None if there is no reranker
+    top: Doubles | None  # (questions,): score of the first reranked chunk, NaN if no evidence; None if no reranker
     scores: Mapping[str, Mapping[str, Doubles]]
     """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
 

@@ -60,7 +60,7 @@ class TargetResult:
 
     ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that causes only a warning) or "not judged".
     ``band`` is the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the
-    reason why. ``sure`` is false if the value's 95 % interval contains the threshold, so that more questions could
+    reason. ``sure`` is false if the value's 95 % interval contains the threshold, so that more questions could
     change the verdict.
     """
 
@@ -120,12 +120,12 @@ class Run:
     warnings: tuple[str, ...] = ()
     started: float = 0.0  # seconds since the epoch
     ended: float = 0.0
-    addresses: Mapping[str, str] = field(default_factory=dict)  # of the nodes that produce an answer, by name
+    addresses: Mapping[str, str] = field(default_factory=dict)  # name of a node, such as "answer" -> address
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
     race: Mapping[str, Any] = field(default_factory=dict)
     """This mapping is empty outside a race; otherwise, "asked" is the number of evaluated questions and "of" is the
     number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped it,
-    and "ahead" is the least lead of the best config over this config (NaN if the rule gives none)."""
+    and "ahead" is a lower bound on the lead of the best config over this config (NaN if the rule gives none)."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The name of the config, as in ``Failure.name``."""
+        """The name of the config; ``Failure`` has the same attribute."""
         return self.run.name
 
     def renamed(self, name: str) -> Result:

@@ -193,7 +193,7 @@ class HybridRetriever(HasTraits, Protocol):
 class Reranker(HasTraits, Protocol):
     """Score pairs of a query and the text of a chunk; the first ``candidates`` chunks of a ranking are sorted by score.
 
-    Scores are stored per pair. Changing the parameters that the trait ``reordering`` lists recomputes no score (see
+    Scores are stored per pair. A change of the parameters in the trait ``reordering`` does not recompute scores (see
     :class:`ragsweep.parts.reordering.Reordering`).
     """
 

@@ -18,10 +18,10 @@ _UNSPACED = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u303c\u3041-\u30fa\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua48c\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003fffd"
 )
-"""Characters of the scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Yi."""
+"""Characters of scripts written without spaces, such as Thai, Lao, Burmese, Khmer, Chinese, Japanese and Yi."""
 
 _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
-"""Characters of the scripts without spaces, and of Hangul."""
+"""The characters in ``_UNSPACED``, and those of Hangul."""
 
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
@@ -95,7 +95,7 @@ def word_count(text: str) -> float:
 
 
 def spaced(text: str) -> str:
-    """Return a text that contains syllabic characters as tokens joined by spaces; return any other text unchanged."""
+    """Return the tokens of a text with syllabic characters, joined by spaces; return any other text unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 

@@ -72,7 +72,7 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
         return False
     reach = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP
     hiding = [one.start() for one in _HIDING.finditer(text)]
-    reached: list[Span] = []  # of the words so far: where they can end, and their latest possible start
+    reached: list[Span] = []  # (a possible end of the words so far, their latest start for this end)
     for n, word in enumerate(wanted):
         places = [(place, place + len(word)) for place in _places(text, word)]
         if n:
@@ -205,8 +205,8 @@ def _pieces(text: str) -> Iterator[Piece]:
 def _changing(text: str) -> str:
     """Return a regular expression that matches the parts of a text that normalisation changes.
 
-    Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character. Soft
-    hyphens do not separate these, nor the characters of a run of white space.
+    Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character. A soft
+    hyphen interrupts neither such a combination nor a run of white space.
     """
     if composed(text) == text:
         return _LONG_RUN

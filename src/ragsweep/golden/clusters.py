@@ -95,8 +95,8 @@ def normalised(question: Question) -> str:
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """Return the pairs of indices of texts whose shingles have a Jaccard similarity of at least ``ALIKE``.
 
-    Only texts of similar length that share one of their rarest shingles can be so similar, so only such pairs are
-    compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). No text is similar to an empty text.
+    Only two texts of similar length that share one of their rarest shingles can reach this similarity; other pairs are
+    not compared (the prefix filter of Chaudhuri, Ganti and Kaushik 2006). No text is similar to an empty text.
     """
     shingles = [_shingles(text) for text in texts]
     return [

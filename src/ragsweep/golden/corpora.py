@@ -55,8 +55,8 @@ def read_folder(
     """Read all files with a suffix in ENDINGS in a folder and its subfolders; return the corpus and notes for the user.
 
     The id of a document is its path relative to the folder. Unreadable files, and a folder without documents, are
-    faults. Hidden files and symbolic links are skipped, and so are ids that match a pattern in ``exclude``, where ``*``
-    also matches slashes. The notes are on skipped files, files without text, and pages that may have been misread.
+    faults. Hidden files, symbolic links, and files whose ids match a pattern in ``exclude`` are skipped; in a pattern,
+    ``*`` also matches slashes. The notes list skipped files, files without text, and pages that may have been misread.
 
     Faults suggest ``dataset.exclude`` only if the user can set this key: not if ``exclude`` is None, and not if the
     patterns come from another config (``configured=False``).
@@ -72,7 +72,7 @@ def read_folder(
             links += 1
         elif path.suffix.lower() not in ENDINGS or not path.is_file():
             others[path.suffix.lower() or "without a suffix"] += 1
-        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # they stand for bytes that are not UTF-8
+        elif not any("\ud800" <= sign <= "\udfff" for sign in identifier):  # surrogates: bytes that are not UTF-8
             row = Row(str(path), {"id": identifier}, faults)
             normalised = row.identifier("id")
             unique.check(normalised, row)
@@ -96,7 +96,7 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a corpus with ``read_folder`` or ``read_corpus``; return it, with notes for the user if it is a folder."""
+    """Read a corpus with ``read_folder`` or ``read_corpus``; return it and, for a folder, notes for the user."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()

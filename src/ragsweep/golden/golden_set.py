@@ -212,7 +212,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Return the kind of a question: "unanswerable", "conversational", "evidence", or "" if it has none."""
+    """Return "unanswerable", "conversational", "evidence" (the question has relevant evidence), or else ""."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:

@@ -107,10 +107,10 @@ def _markdown(text: str) -> Page:
 
 
 def _front_title(block: str) -> str | None:
-    """Return the title in a block between two lines "---", which may be ""; None if the block is not front matter.
+    """Return the title in a block between two "---" lines, "" if it has none; None if the block is not front matter.
 
-    Front matter is blank or a YAML mapping. Because much of it is not quite YAML (an unquoted colon in a title), a
-    block that cannot be parsed, or is very long, is front matter if its lines look like the lines of a mapping.
+    Front matter is blank or a YAML mapping. Because much of it is invalid YAML (an unquoted colon in a title), a block
+    that cannot be parsed, or is very long, is front matter if its lines look like the lines of a mapping.
     """
     import yaml  # type: ignore[import-untyped]
 

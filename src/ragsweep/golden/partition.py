@@ -25,7 +25,7 @@ The holdout of a smaller set would detect only differences above 0.12.
 """
 
 SALT = "ragsweep.partition/1"
-"""A constant that is hashed with the name of a cluster to choose its side. It is not a configurable seed, because a
+"""A constant that is hashed with the names of clusters to order them. It is not a configurable seed, because a
 second division would move questions that a search has used into the holdout."""
 
 SMALLEST = 4
@@ -53,8 +53,8 @@ def check(given: object, searching: bool) -> None:
 def choose(given: str | None, questions: int, searching: bool) -> ChosenPartition:
     """Return the partition of a config: ``given`` unless it is None; else tune for a search; else all.
 
-    In a search, earlier results determine which configs are tried next (``searching``). For a search over a golden set
-    of fewer than ENOUGH ``questions``, the partition is all, with a note. Raises ConfigError as ``check`` does.
+    ``searching`` is true in a search, in which earlier results determine the next configs. For a search over a golden
+    set of fewer than ENOUGH ``questions``, the partition is all, with a note. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
     if given is not None or not searching:

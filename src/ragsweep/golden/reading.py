@@ -232,7 +232,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a field's text, or the default if it is missing; another type is a fault, and gives the default."""
+        """Return the text in a field, or the default if it is missing or of another type; another type is a fault."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
@@ -266,7 +266,7 @@ class Row:
     def flag(self, name: str, default: bool) -> bool:
         """Return the boolean in a field, or the default if the field is missing.
 
-        Another type is a fault, and gives the default.
+        A value of another type is a fault, and gives the default.
         """
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
@@ -274,7 +274,7 @@ class Row:
     def number(self, name: str, default: float) -> float:
         """Return the number in a field, or the default if the field is missing.
 
-        Another type, NaN, and a number below -1e9 or above 1e9, are faults, and give the default.
+        Another type, NaN, and a number below -1e9 or above 1e9 are faults, and give the default.
         """
         value = self._take(name, (int, float), "a number")
         if value is not None and not abs(value) <= _LARGEST:  # also NaN, which Parquet may contain
@@ -285,7 +285,7 @@ class Row:
     def position(self, name: str) -> int | None:
         """Return the whole number in a field, or None if the field is missing.
 
-        Another type is a fault, and gives None. A negative number is a fault, but is returned.
+        A value of another type is a fault, and gives None. A negative number is a fault, but is returned.
         """
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
@@ -322,7 +322,7 @@ class Row:
     def row(self, name: str) -> Row:
         """Return the object in a field as a row, or an empty row if the field is missing.
 
-        Another type is a fault, and gives an empty row.
+        A value of another type is a fault, and gives an empty row.
         """
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 

@@ -93,7 +93,7 @@ class Call(Generic[Read]):
     request: HttpRequest
     read: Callable[[Any], Read]
     retry_unread: bool
-    elapsed: float = 0.0  # seconds of attempts and waits between them, without waiting for a slot
+    elapsed: float = 0.0  # seconds of attempts and of waits between them, excluding waits for a slot or a rate limit
 
     @property
     def url(self) -> str:
@@ -157,7 +157,7 @@ class Call(Generic[Read]):
         """Send the request, and return the response, or a failure if no complete response arrives.
 
         The key is masked in the response, because a service may repeat it in an answer, which would be stored. A key of
-        fewer than SHORTEST characters is not: it may be a placeholder such as "token", a part of words and field names.
+        fewer than SHORTEST characters is not masked: it may be a placeholder such as "token", a common word.
         """
         import httpx
 

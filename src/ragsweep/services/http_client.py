@@ -30,7 +30,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # this header has the value "Bearer KEY", any other KEY
+    key_header: str = "Authorization"  # the value is "Bearer KEY" in this header, KEY in any other
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:

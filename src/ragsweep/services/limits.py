@@ -1,7 +1,7 @@
 """Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
 
-Nothing in this module sleeps or reads the monotonic clock: callers pass the time in seconds of that clock. Only
-`parse_retry_after` reads the wall clock, to compare it with a date.
+Nothing in this module sleeps or reads the monotonic clock: callers pass its time in seconds. Only `parse_retry_after`
+reads the wall clock, to compare it with a date.
 """
 
 import math
@@ -80,7 +80,7 @@ class RateLimiter:
         self._free = -math.inf
 
     def reserve(self, amount: float, per_minute: float | None, now: float) -> float:
-        """Reserve an amount of calls or tokens, and return the seconds until it may be used; 0 if there is no rate."""
+        """Reserve an amount of calls or tokens, and return the seconds until it may be used; 0 without a limit."""
         if not per_minute:
             return 0.0
         free = max(self._free, now - BURST)
@@ -95,7 +95,7 @@ class CircuitBreaker:
         self.in_flight = 0
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # consecutive; from SLOW_AFTER on, calls in flight at a failure do not count
+        self._failures = 0  # consecutive; from SLOW_AFTER on, not those of calls that began before the last failure
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf

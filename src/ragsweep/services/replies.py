@@ -55,7 +55,7 @@ class HttpResponse:
         return self.content[:4096].decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Return the content as JSON, or as an EventStream if its type is text/event-stream.
+        """Return the content, parsed as JSON or, if its type is text/event-stream, as an EventStream.
 
         Raises ValueError if the content is of another type, is not JSON, or has an event with an error.
         """
@@ -121,7 +121,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
     Raises:
         ValueError: The response is not a complete chat completion, or its text is blank. Another attempt may help.
-        CallFailed: The reply is truncated or withheld. Another attempt would cost the same again.
+        CallFailed: The reply is truncated or withheld, or the prompt is too long. Another attempt would fail, too.
     """
     try:
         choice = response["choices"][0]
@@ -188,8 +188,8 @@ def estimate_tokens(characters: int) -> int:
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector per text, in the order of the texts.
 
-    Raises ValueError unless the response has exactly one vector of finite numbers for every text, with ``dimension``
-    values unless it is None.
+    Raises ValueError unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is
+    given, each vector must have this length.
     """
     try:
         vectors = {entry["index"]: entry["embedding"] for entry in response["data"]}

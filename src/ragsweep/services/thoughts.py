@@ -72,7 +72,7 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 def well_formed(text: str) -> str:
     """Return a text with a U+FFFD in place of each lone surrogate, which local models and files reject.
 
-    A service writes half of a pair if it cuts a text between the two; halves that a stream joined become a character.
+    A service that cuts a text within a surrogate pair returns a lone half; two adjacent halves become one character.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

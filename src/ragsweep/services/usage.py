@@ -64,11 +64,11 @@ class UsageMeter:
     price: Pricing = no_prices
     currency: str = ""
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> failed calls, last message
-    _before: UsageTotals = UsageTotals()  # when the budget began to apply
+    _before: UsageTotals = UsageTotals()  # the totals when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set budget and prices; return whether the budget is new, in which case earlier usage does not count."""
+        """Set budget and prices; return whether the budget changed, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
@@ -105,7 +105,7 @@ class UsageMeter:
             self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
 
     def note_failure(self, failure: CallFailed) -> None:
-        """Count a call that failed permanently by its reason, and keep the latest message."""
+        """Count a permanently failed call under its reason, and keep the latest message."""
         with self._lock:
             self.failures[failure.reason] = self.failures.get(failure.reason, (0, ""))[0] + 1, str(failure)
 
@@ -114,7 +114,7 @@ class UsageMeter:
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Return a text on the usage since ``before``: calls, tokens and, if known, money; "" if there are no calls."""
+        """Return the usage since ``before`` as text: calls, tokens and, if known, money; "" if there are no calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

@@ -19,7 +19,7 @@ _ADVICE = {
 class Contract:
     """The base class of contract tests; subclasses set ``part`` or ``metric``.
 
-    The definition of a subclass raises TypeError if it sets ``part`` to an instance in place of a class or method, or
+    Defining a subclass raises TypeError if the subclass sets ``part`` to an instance in place of a class or method, or
     ``metric`` to a class in place of an instance.
     """
 

@@ -114,7 +114,7 @@ class MetricContract(Contract):
         self._check(self.metric.score(answered(metric=self.metric)), len(ROWS))
 
     def test_a_metric_that_needs_evidence_has_no_value_without_it(self) -> None:
-        """Check that the values of the last three questions of ``example``, without relevant evidence, are NaN."""
+        """Check that the values of the last three questions of ``example``, which lack relevant evidence, are NaN."""
         if "evidence" in self.metric.needs:
             values = self.metric.score(example()).values[-3:]
             assert np.isnan(values).all(), "a question without relevant evidence has a value; use score_with_evidence"

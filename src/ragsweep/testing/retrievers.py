@@ -51,7 +51,7 @@ class TextRetrieverContract(RankingContract):
             assert_lawful(part.retrieve(part.build([text]), QUERIES, 4), 4, 1)
 
     def test_a_shorter_depth_is_the_beginning_of_a_longer_one(self) -> None:
-        """Check that a ranking to a smaller depth is the beginning of the ranking to a larger depth."""
+        """Check that the ranking at depth 2 is the beginning of the ranking at depth 8."""
         assert_equal(self.rank_anew(QUERIES, 2), self.rank_anew(QUERIES, 8).first(2))
 
 

@@ -22,7 +22,7 @@ class SystemContract(Contract):
     def test_every_request_is_answered_once(self) -> None:
         """Check that each request has one response: an answer, an abstention, or the reason for a failure.
 
-        If a response has scores, they must be finite, and one per passage.
+        Each passage must have a name or a text. Scores, if there are any, must be finite, and one per passage.
         """
         for response in collect(self.part().ask, REQUESTS):
             assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
