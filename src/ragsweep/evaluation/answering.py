@@ -60,7 +60,7 @@ class QuestionKey(str):
         searched: bool = True,
         query: str = "",
     ) -> QuestionKey:
-        """Make a key from these fields; the defaults describe a question without history, reference and query."""
+        """Make a key from these fields; the defaults describe a question without history, reference or query."""
         turns, written = [vars(turn) for turn in history], [query] if query else []
         key = super().__new__(cls, json.dumps([text, turns, needs_retrieval, reference, searched, *written]))
         key.text, key.history, key.needs_retrieval = text, tuple(history), needs_retrieval
@@ -117,8 +117,8 @@ def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
 def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) -> list[Priced]:
     """Return answers or judgements with ``money`` set to the price of their usage.
 
-    If the model has no price under the name that the service returned, such as one with a date, the price is that of
-    the model in the config, which is read from the ``node`` of the answers or queries.
+    If the model's name in the reply, which may end with a date, has no price, the price is that of the model in the
+    config, which is read from the ``node`` of the answers or queries.
     """
     configured = _configured_model(node) if node else ""
     return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]
@@ -220,7 +220,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node whose rows are packed results of a kind; failed rows are not stored. ``further`` are other fields."""
+    """Make a node with packed results of ``kind`` as rows; failed rows are not stored. ``further``: fields of Node."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

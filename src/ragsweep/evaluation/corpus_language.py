@@ -52,7 +52,7 @@ class SampledLanguage(NamedTuple):
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the most frequent language of a corpus from evenly spaced documents, which are equal in every process."""
+    """Detect the most frequent language of a corpus from evenly spaced documents, the same in every process."""
     return sample_language(corpus.texts)
 
 
@@ -87,7 +87,7 @@ def _stop_word_share(text: str, code: str) -> float:
 
 
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
-    """Return a tree of plain values, in which the corpus's language replaces ``language: auto`` of parts.
+    """Return a tree of plain values, with ``language: auto`` of parts replaced by the corpus's language.
 
     The traits of a part's class list the languages that the part accepts; a part without a list is unchanged. If the
     corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. If no language

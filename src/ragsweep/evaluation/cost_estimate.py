@@ -106,7 +106,7 @@ class _Estimator:
         return RequestSize(experiment.top_k, self._context(experiment), rest)
 
     def _answer(self, experiment: Experiment) -> float:
-        """Return the mean tokens of an answer, measured or estimated; NaN if unknown, 0 if there are no answers."""
+        """Return the mean tokens per answer, measured or estimated; NaN if unknown, 0 if there are no answers."""
         for stage in experiment.graph.paid_stages:
             if stage.node.stage in ("generate", "respond"):
                 one = self._measured(stage) or _own_estimate(stage, RequestSize())

@@ -132,7 +132,7 @@ class Evaluator:
         return Evaluation(Result(run, questions, summaries), artifacts)
 
     def forget_failed(self) -> None:
-        """Drop failed rows and what was derived from them (see `Executor.forget_failed`)."""
+        """Drop failed rows and everything derived from them (see `Executor.forget_failed`)."""
         self.executor.forget_failed()
         self._coverage.clear()
 
@@ -218,7 +218,7 @@ class Evaluator:
         return trace_evidence(view, coverage, experiment.threshold, stages, metrics)
 
     def _ranked(self, node: Node, table: QuestionTable) -> Rankings:
-        """Return a ranking for every question, which is empty for a question that is not searched.
+        """Return a ranking for every question; it is empty if the question is not searched.
 
         Raises CallFailed if all searches failed.
         """

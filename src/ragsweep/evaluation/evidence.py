@@ -213,7 +213,7 @@ def _mark(
 
 
 def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[np.float64]:
-    """Return the length that the half-open intervals of each group cover together (groups,); no start is negative."""
+    """Return the length that the half-open intervals of each group cover together (groups,); starts must be >= 0."""
     order = np.lexsort((start, group))
     stride = int(end.max(initial=0)) + 1
     low, high = (group * stride + start)[order], (group * stride + end)[order]
@@ -293,7 +293,7 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
 
 
 def _spread(shape: tuple[int, int], question: Numbers, rank: Numbers, values: NDArray[Any]) -> Numbers:
-    """Return a table of the given shape (questions, top_k) with each value at its question and rank, else 0."""
+    """Return a table of ``shape`` (questions, top_k) with each value at its question and rank, and 0 elsewhere."""
     inside = (rank > 0) & (rank <= shape[1])
     table = np.zeros(shape, dtype=np.int64)
     table[question[inside], rank[inside] - 1] = values[inside]

@@ -23,7 +23,7 @@ class TracedStages:
     """The rankings that precede a config's final ranking, with one row per question, and the config's token budget."""
 
     legs: Mapping[str, Rankings]  # by leg; empty unless the retriever is a hybrid
-    exact: Mapping[str, Rankings]  # of legs with an approximate index: their rankings with an exact index instead
+    exact: Mapping[str, Rankings]  # by leg with an approximate index: its ranking with an exact index
     first_stage: Rankings | None  # before reranking; None if there is no reranker
     budget: int | None  # maximum number of tokens in the context; None if there is no limit
 

@@ -177,7 +177,7 @@ class Answering:
     def paid_stages(
         self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
     ) -> list[PaidStage]:
-        """List the stages that may call services: those of the generator, if any, and of judges, with repetitions."""
+        """List the stages that may call services: the generator's, if any, and the judges', including repetitions."""
         judged = [
             (metrics[name].value, node)
             for some in (verdicts, *(one.verdicts for one in repeated))

@@ -26,7 +26,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Maximum number of characters of an excerpt, which is the beginning of a document."""
+"""Maximum number of characters of an excerpt that is the beginning of a document."""
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return an excerpt of each evidence document by id: its anchors or, if it has none, its beginning."""
+    """Return an excerpt of each evidence document by id: its anchors and, for labels without one, its beginning."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

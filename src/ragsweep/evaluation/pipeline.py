@@ -215,7 +215,7 @@ class _Stages:
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
             found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
-            # A query without words has the vector 0, which is near no chunk, so the query finds nothing.
+            # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
         rule = _extend(built.spec.without("embedder", "exact"), index=spec)

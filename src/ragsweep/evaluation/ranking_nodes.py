@@ -110,7 +110,7 @@ def reorder_node(first: Node, pairs: Node, how: Reordering) -> Node:
             return rows
         if (ranking := read(first, rows)) is not None:
             return keys(ranking, rows)
-        return [f"{first.address} {n}\t{query}" for query in rows for n in range(how.candidates)]  # as many as possible
+        return [f"{first.address} {n}\t{query}" for query in rows for n in range(how.candidates)]  # an upper bound
 
     return replace(step_node("reorder", how._asdict(), (first, pairs), compute, stored=True), input_rows=input_rows)
 

@@ -43,7 +43,7 @@ def repeated_views(
 class RepeatedScores:
     """The scores of every question: for a repeated metric, the mean over the repetitions.
 
-    ``repetitions`` contains the scores of the single repetitions; it is None if neither answers nor judgements are
+    ``repetitions`` contains the scores of each repetition; it is None if neither answers nor judgements are
     repeated.
     """
 
@@ -52,9 +52,9 @@ class RepeatedScores:
     broken: Mapping[str, NDArray[np.bool_]]  # repeated metric -> flags of the questions with a failed repetition
 
     def lost(self, scores: Mapping[str, Scores]) -> dict[str, int]:
-        """Count by metric the questions that ``scores``, without upstream failures, has although a repetition failed.
+        """Count, by metric, the questions that have a score in ``scores`` although one of their repetitions failed.
 
-        Metrics without such questions are left out.
+        Metrics without such questions are omitted.
         """
         counts = {name: int((flags & ~np.isnan(scores[name].values)).sum()) for name, flags in self.broken.items()}
         return {name: count for name, count in counts.items() if count}

@@ -30,7 +30,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views`` has one view per repetition of the answers; ``lost`` is returned by `RepeatedScores.lost`.
+    ``views`` has one view per repetition of the answers; ``lost`` is the result of `RepeatedScores.lost`.
     """
     if located := experiment.graph.located:
         aligned: AlignedContext = executor.get(located)

@@ -33,11 +33,11 @@ def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Ranki
 
     The returned mapping contains:
 
-    - ``evidences``: the number of pieces of evidence that either ranking covers;
-    - ``up``: the share of these pieces whose rank is better after reranking, or that are covered only then;
+    - ``evidences``: the number of pieces of evidence that are found in at least one of the rankings;
+    - ``up``: the share of these pieces whose rank is better after reranking, or that are found only then;
     - ``down`` and ``kept``: the shares of these pieces whose rank is worse, and whose rank is the same;
-    - ``lost``: the share of these pieces that are covered only before reranking;
-    - ``mean_change``: by how many ranks the pieces that both rankings cover moved up on average;
+    - ``lost``: the share of these pieces that are found only before reranking;
+    - ``mean_change``: by how many ranks the pieces found in both rankings moved up on average;
     - ``score_p0`` to ``score_p100``: quantiles of the candidates' scores.
 
     A value is NaN if there are no pieces, or no candidates, to compute it from.
@@ -100,14 +100,14 @@ class Failures(NamedTuple):
 
     @property
     def unanswered(self) -> NDArray[np.bool_]:
-        """Flags of the questions for which a stage, or the answer, failed (questions,)."""
+        """Flags of the questions for which an upstream stage or the answer failed (questions,)."""
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
         """Return the scores, with NaN and the reason for the failure for questions with an upstream failure.
 
         Scores that are missing because the metric does not apply keep their reason. If the latency of a probed question
-        is missing, its reason is that of the stage that failed, which may be the answer.
+        is missing, the reason is the upstream failure or, if there is none, the failure of the answer.
         """
         if not self.unanswered.any():
             return scores

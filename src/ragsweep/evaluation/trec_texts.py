@@ -43,9 +43,9 @@ def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
 
 
 def run_address(table: QuestionTable, address: str, labels: tuple[str, float], failed: Collection[int]) -> str:
-    """Return the address of a run and its qrels: the hash of everything that decides their contents.
+    """Return the address of a run and its qrels: the hash of everything that determines their contents.
 
-    This is the ranking's ``address``, the written queries, the searched and the failed questions, and ``labels``: the
+    These are the ranking's ``address``, the written queries, the searched and the failed questions, and ``labels``: the
     digest of the golden set, and the threshold of evidence.
     """
     lost = sorted(table.questions[n].id for n in failed)

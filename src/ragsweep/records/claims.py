@@ -140,7 +140,7 @@ class Claims(Liveness[ClaimKey]):
             return self._take_free(connection, ClaimKey(UPLOAD, number=record)) or True
 
     def take(self, connection: sqlite3.Connection, work: ClaimKey) -> None:
-        """Write a claim of this process, which replaces any other holder, and start the heartbeats."""
+        """Claim work for this process, even if another process holds the claim, and start the heartbeats."""
         connection.execute(
             "INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET host = excluded.host,"
             " process = excluded.process, started = excluded.started, heartbeat = excluded.heartbeat,"
@@ -157,7 +157,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Return the claims on the work whose last heartbeat was after ``since`` (seconds since 1970), by number.
+        """Return the claims on work with a heartbeat after ``since`` (seconds since 1970), ordered by number.
 
         Claims of dead processes are included.
         """

@@ -185,7 +185,7 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
-        """Return a metric's summaries in finished configs on a golden set: sweep -> job -> name, summary, signature."""
+        """Return a metric's summaries of finished configs on a partition: sweep -> job -> name, summary, signature."""
         found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"

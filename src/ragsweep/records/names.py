@@ -27,8 +27,8 @@ class Names:
     def give(self, name: str, target: str, signature: str = "") -> None:
         """Store a name for a target. Raises ConfigError if the name is invalid or taken.
 
-        A name is free if its current target is ``target`` itself, another round of the same sweep, or a single config
-        with this ``signature``: then the new target replaces the current one.
+        A name in use counts as free if its target is ``target`` itself, another round of the same sweep, or a single
+        config with this ``signature``: then the new target replaces the current one.
         """
         check_name(name)
         with self._file.transaction() as connection:
@@ -78,7 +78,7 @@ def check_name(name: object) -> None:
 
 
 def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Return a target with shortened ids; tracked sweeps and single configs have the id of their MLflow run."""
+    """Return a target with shortened ids; for a tracked sweep or single config, the id is that of its MLflow run."""
     if target.startswith("record "):
         row = connection.execute("SELECT run FROM records WHERE id = ?", (target.partition(" ")[2],)).fetchone()
         return row["run"][:8] if row and row["run"] else target

@@ -158,7 +158,7 @@ def decode_summary(text: str, metric: str) -> tuple[str, Summary] | None:
 def _kind(name: str, column: Sequence[Any]) -> str:
     """Return the kind of block that stores a column: "float", "int", "own" or "shared".
 
-    Columns of mixed types, and of integers that exceed 64 bits, are stored in "own".
+    Columns of mixed or other types, and of integers that exceed 64 bits, are stored in "own".
     """
     types = set(map(type, column))
     if name in OWN:

@@ -112,7 +112,7 @@ def give_back(place: StorePlace) -> str:
     """Return the database's unused space to the file system; return "" on success, else the reason for the failure."""
     try:
         with place.opened("rw") as connection:
-            connection.execute("PRAGMA busy_timeout=0")  # fail immediately if the database is in use: VACUUM blocks it
+            connection.execute("PRAGMA busy_timeout=0")  # fail immediately if it is in use, because VACUUM locks it
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except (sqlite3.Error, InputError) as fault:

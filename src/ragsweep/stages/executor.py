@@ -44,7 +44,7 @@ class Listener:
         """Handle an exception that has ended a node's computation."""
 
     def waiting(self, node: Node) -> None:
-        """Handle the start of a wait for another process, which computes the node."""
+        """Handle the start of a wait for another process that is computing the node."""
 
     def warned(self, text: str) -> None:
         """Handle a warning for the user."""
@@ -52,7 +52,7 @@ class Listener:
 
 @dataclass
 class StageWork:
-    """The work on one stage: how often results were computed or reused, and the computing time without its inputs."""
+    """The work on one stage: how often results were computed or reused, and the computing time, excluding inputs."""
 
     executed: int = 0
     recalled: int = 0
@@ -130,7 +130,7 @@ class Executor:
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))
 
     def provide(self, node: Node, value: Any) -> None:
-        """Keep in memory a whole value of a node that was computed elsewhere."""
+        """Keep in memory a node's whole value that was computed elsewhere."""
         self._whole[node.address] = value
 
     def drop_rows(self, node: Node) -> None:
@@ -160,7 +160,7 @@ class Executor:
     def estimate(self, node: Node, rows: Rows) -> float | None:
         """Estimate the seconds to compute a whole value or, for a rows node, these rows.
 
-        Return None if there is no store, or if it has no comparable measurements of this machine.
+        Return None if there is no store, or if it has no comparable measurements on this machine.
         """
         if self.store is None:
             return None
@@ -200,7 +200,7 @@ class Executor:
                 if value is None:
                     value, seconds = self._compute(Computation(self, node), ())
                     store.keep_whole(node, value, seconds)
-                    # Read back if possible: this frees the memory, and later runs get a bit-identical value.
+                    # Read back if possible: this frees the memory, and later runs get exactly the value of this run.
                     stored = store.whole(node)
                     return value if stored is None else stored
         self._count(node).recalled += 1
@@ -249,7 +249,7 @@ class Executor:
             work.keep(rows, value)
 
     def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
-        """Compute a node; return its value, and the seconds that this took without the computation of its inputs."""
+        """Compute a node; return its value, and the seconds taken, without the computation of its inputs."""
         node = work.node
         self.listener.started(node, len(rows))
         try:

@@ -54,7 +54,7 @@ class KnownResults(Protocol):
 class Charge:
     """The cost of calls to services: their number, their tokens and their price; NaN where unknown.
 
-    The cost is expected from measured calls or, if ``estimated``, from estimates by the parts, which are upper bounds.
+    The cost is projected from measured calls or, if ``estimated``, from the parts' estimates, which are upper bounds.
     ``most_tokens`` and ``most_money`` are upper bounds in either case.
     """
 

@@ -14,7 +14,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 SAMPLE = 60
-"""Maximum number of questions probed; with 95 % confidence, the longest of 59 times is above the 95th percentile."""
+"""Maximum number of questions probed; 59 suffice for the longest time to exceed the p95 with 95 % confidence."""
 
 EACH = 3
 """Number of questions per measurement of the machine's speed; a measurement takes as long as a fast config's

@@ -25,7 +25,7 @@ PAUSE = 5.0
 """Seconds between heartbeats."""
 
 FIRST_POLL, LAST_POLL = 0.1, 2.0
-"""Seconds between two checks of a waiting process: the first interval, and the longest."""
+"""Seconds between two checks by a waiting process: the first interval, and the longest."""
 
 FREE = b"free"
 LAST = 10**8 - 1

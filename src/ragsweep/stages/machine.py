@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 @cache
 def machine() -> str:
-    """Return a name for this machine from what determines its speed: architecture, processor and number of cores."""
+    """Return a name for this machine: its architecture, processor and number of cores, which determine its speed."""
     facts = Path("/proc/cpuinfo")
     lines = [line for line in facts.read_text().splitlines() if line.startswith("model name")] if facts.exists() else []
     model = lines[0].split(":", 1)[1].strip() if lines else platform.processor()  # starts a process: only if needed
@@ -87,10 +87,10 @@ def quiet_seconds(notes: Mapping[str, Any]) -> float:
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether other processes slowed the fixed work.
+    """Return whether the machine was busy when the fixed work took the seconds ``work``.
 
-    They count as the cause if the mean of the times in ``work`` is at least BUSY times ``quiet``, the time on an idle
-    machine. Return False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
+    This is the case if the mean of these times is at least BUSY times ``quiet``, the time on an idle machine. Return
+    False if ``work`` is empty, or if ``quiet`` is NaN (unknown).
     """
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 

@@ -106,7 +106,7 @@ class RowTables:
             self.bytes -= self._sizes.pop(address)
 
     def put(self, address: str, table: RowTable, most: float) -> None:
-        """Keep a table as the most recently used; if all exceed ``most`` bytes, evict the least recently used tables.
+        """Keep a table as the most recently used; if the tables exceed ``most`` bytes, evict the least recently used.
 
         Only tables whose rows can all be read from the store again are evicted, and never the given table.
         """

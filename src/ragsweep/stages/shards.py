@@ -195,7 +195,7 @@ class RayShards:
 
 
 def _connected() -> tuple[Any, str]:
-    """Return the ray module, connected to a cluster, and the processor of a worker: "gpu" or "cpu"."""
+    """Return the ray module, connected to a cluster, and the kind of processor of a worker: "gpu" or "cpu"."""
     import ray as library
 
     ray: Any = library

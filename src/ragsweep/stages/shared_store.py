@@ -51,7 +51,7 @@ class SharedStore(Store):
 
     @contextmanager
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Exclude all other processes, on every machine, from computing a node in the block.
+        """Prevent all other processes, on every machine, from computing a node while the block runs.
 
         The lease on the node is released when the queued uploads are finished. While the object store is unreachable,
         only processes of this machine are excluded.

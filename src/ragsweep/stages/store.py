@@ -67,7 +67,7 @@ class Store:
         return locks(self.folder / "locks")
 
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-        """Exclude other processes from computing a node in the block; call ``waiting`` once before a wait."""
+        """Prevent other processes from computing a node while the block runs; call ``waiting`` once before a wait."""
         return self.locks.alone(node.address, waiting)
 
     # --- whole values ------------------------------------------------------------------------------------------
