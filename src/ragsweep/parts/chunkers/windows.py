@@ -49,8 +49,8 @@ class FixedSize:
 class SentenceWindow:
     """Cut every document into windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
 
-    The number of characters in a window is not limited: text without full stops is one sentence until a blank line ends
-    the sentence.
+    The number of characters in a window is not limited: text without full stops is one sentence up to the next blank
+    line.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))
@@ -92,7 +92,7 @@ class Tokens:
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", operational=frozenset({"tokenizer", "download"}))
-    # Instead of ``tokenizer``, addresses contain the hash of its file: see fingerprint.
+    # Addresses contain the hash of the tokenizer's file (see fingerprint) instead of ``tokenizer``.
 
     size: int = 200
     overlap: int = 0

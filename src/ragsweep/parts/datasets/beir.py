@@ -16,8 +16,8 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, plain_or_gzipped
 
-# Minimum number of queries for _NOTE, because one or two may be chance. If fewer than three queries have a document
-# with the same id, the texts of all of them must be in these documents.
+# Minimum number of queries for which _NOTE is added, because one or two may be coincidence. If fewer than three queries
+# have a document with the same id, the texts of all of them must be in these documents.
 _FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
@@ -27,7 +27,7 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; each label makes a whole document evidence, with a grade derived from the label's score.
+    """Read a BEIR folder; each label marks a whole document as evidence, whose grade derives from the label's score.
 
     The questions are the queries with labels in the split, and the queries whose metadata has ``"unanswerable": true``;
     other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a query is

@@ -80,8 +80,8 @@ def read_question_table(
     """Read a table of questions; return the golden set, whose labels are not yet checked, and the rows of the table.
 
     Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
-    ``columns`` omits is read from the column with the same name as the field.
-    The caller drops the labels ``dropped``, in which the rows of a question may differ.
+    ``columns`` omits is read from the column with the same name as the field. The rows of a question may differ in the
+    labels ``dropped``, which the caller drops.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
     rows = list(read_table(plain_or_gzipped(file), named, faults))

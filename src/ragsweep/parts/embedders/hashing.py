@@ -17,7 +17,7 @@ from ragsweep.parts.unit_vectors import unit
 
 @dataclass(eq=False)
 class HashingEmbedder:
-    """Embed texts by the hashing trick (Weinberger et al., arXiv:0902.2206).
+    """Embed texts with the hashing trick (Weinberger et al., arXiv:0902.2206).
 
     Each word, and each n-gram of ``ngram`` characters in a word, is hashed to a dimension. The square root of its count
     in the text is added to that dimension or subtracted from it, depending on one bit of the hash, so that collisions

@@ -32,7 +32,7 @@ TOKENIZED_AT_ONCE = 1024
 
 @dataclass(eq=False)
 class WordLlamaEmbedder:
-    """Embed English texts of any length by the average of static token vectors, without a transformer or torch.
+    """Embed English texts of any length as the average of static token vectors, without a transformer or torch.
 
     The result is a unit vector, or zero for a text without tokens. Only the first ``dimensions`` values of each token
     vector are used (Kusupati et al. 2022, "Matryoshka Representation Learning").

@@ -122,7 +122,7 @@ class Gguf:
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
         # No prompt cache: a cached prefix was computed in batches of different sizes, and so rounded differently.
-        # Verbose, because the formatted prompt is then in the reply: it may end with an opening tag of thoughts.
+        # Verbose, so that the reply has the formatted prompt, which may end with an opening tag of thoughts.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False, "verbose": True}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

@@ -92,7 +92,7 @@ class Transformers(LocalModel):
         if requests:
             self._loaded  # noqa: B018 (load the model before time is measured)
         prompts = [self._read(request) for request in requests]
-        widths: dict[int, list[int]] = {}  # padded length -> indices of prompts; a batch has prompts of equal length
+        widths: dict[int, list[int]] = {}  # padded length -> indices of prompts; a batch has one padded length
         for number, prompt in enumerate(prompts):
             if len(prompt) + self.max_new_tokens > (self._longest_input or math.inf):
                 done(number, Answer(failed=TOO_LONG))

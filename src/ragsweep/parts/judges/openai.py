@@ -115,7 +115,7 @@ class OpenAIJudge(EndpointSettings):
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
         key = content_hash([prompt, schema.name, schema.json_schema, number])
         lock = self._in_flight.setdefault(key, asyncio.Lock())
-        async with lock:  # an equal prompt is not sent, but waits for this reply
+        async with lock:  # a concurrent call with an equal prompt waits for this reply
             if key in self._replies:
                 return self._replies[key]._replace(usage=Usage())
             try:

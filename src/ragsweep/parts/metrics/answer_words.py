@@ -9,11 +9,11 @@ These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
 - If a right answer consists only of articles and punctuation, these are not removed before the comparison. ExactMatch
-  and TokenF1 ignore such a right answer if another right answer has different words.
+  and TokenF1 ignore such a right answer unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation is removed, compatibility forms (NFKC) and case are folded, and
   digits are converted to ASCII.
-- In scripts that are written without spaces, each character is a word (as in the evaluation of CMRC 2018). The same
+- In scripts without spaces, each character except numerals is a word (as in the evaluation of CMRC 2018). The same
   applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """
 
@@ -40,7 +40,7 @@ Unicode classifies the last two as mathematical symbols, not as punctuation.
 
 ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
-"""Matches French words that are elided before a vowel, including the apostrophe; removed before punctuation."""
+"""Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""

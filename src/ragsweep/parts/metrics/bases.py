@@ -82,7 +82,7 @@ def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
-    """Return scores that are NaN, with ``reason``, for the questions in the mask ``where``; keep existing reasons."""
+    """Return the scores with NaN and ``reason`` for the questions in the mask ``where``; keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -131,7 +131,7 @@ class AnswerMetric(Proportion):
         """Return the score of an answer that did not fail, or the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why no answer to the question can be scored; empty if an answer can be scored."""
+        """Return the reason why answers to the question cannot be scored; empty if they can."""
         return ""
 
 
@@ -143,7 +143,7 @@ class JudgedAnswerMetric(Proportion):
     name: str
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question: the judged value, clipped to the bounds, or NaN and a reason."""
+        """Return one score per question: the unjudged score, the clipped judged value, or NaN and a reason."""
         if view.answers is None:
             return to_scores([NO_ANSWERS] * len(view.questions))
         rows = zip(
@@ -157,11 +157,11 @@ class JudgedAnswerMetric(Proportion):
 
     @abstractmethod
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why no answer to the question can be scored; empty if an answer can be scored."""
+        """Return the reason why answers to the question cannot be scored; empty if they can."""
 
     @abstractmethod
     def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score of an answer that needs no judgement, or the reason for having none; otherwise return ""."""
+        """Return the score of an answer that needs no judgement, or why it is not scored; "" if it must be judged."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
@@ -188,7 +188,7 @@ def is_refusal(answer: Answer) -> bool:
 
 
 def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
-    """Return an answer's text without citations, or "" for a refusal; citations in ``expected`` are kept."""
+    """Return an answer's text without citations, except those that occur in ``expected``; "" for a refusal."""
     return "" if is_refusal(answer) else without_citations(answer.text, expected)
 
 

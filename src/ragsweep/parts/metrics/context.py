@@ -189,7 +189,7 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
     """Return a view in which evidence has rank 0 if a token budget excludes it from the context."""
     if view.context_length is None:
         return view
-    inside = view.first_rank <= view.context_length[view.evidence_question]  # credit may be at a later rank
+    inside = view.first_rank <= view.context_length[view.evidence_question]  # not credited_rank, which may be later
     first, credited = (np.where(inside, rank, 0) for rank in (view.first_rank, view.credited_rank))
     return replace(view, first_rank=first, credited_rank=credited)
 
@@ -232,8 +232,8 @@ class DistractorRate(Proportion):
 class SectionHit(Proportion):
     """Whether a chunk of the context belongs to the expected section: 1 or 0.
 
-    The section is located by its heading in the documents of the question's evidence. A document whose title equals the
-    heading counts as the section as a whole. A chunk belongs to the section if their overlap is at least half as long
+    The section is located by its heading in the documents of the question's evidence. If a document's title equals the
+    heading, the whole document is the section. A chunk belongs to the section if their overlap is at least half as long
     as the shorter of the two. A question is not scored if no section is expected or found, or if it is conversational.
     """
 

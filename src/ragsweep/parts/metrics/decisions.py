@@ -41,7 +41,7 @@ class RouterAccuracy(Proportion):
 
 
 class MissedSearch(RouterAccuracy):
-    """Proportion of the questions that need retrieval for which the router decides not to search the corpus."""
+    """Of the questions that need retrieval, the proportion for which the router decides against a search."""
 
     TRAITS = PartTraits(version="1")
     name = "missed_search"

@@ -29,7 +29,7 @@ _PATTERNS = [
         r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|aanwijzingen)\b",
         r"\b(?:zignoruj|ignoruj|zapomnij)\b.{0,40}\b(?:instrukcj\w*|polecen\w*|zasad\w*)\b",
         r"\b(?:talimat|kural)\w*.{0,20}\b(?:yoksay|gormezden gel|unut)\w*",
-        # In folded text, Cyrillic letters that resemble Latin letters are replaced by these, and marks are removed.
+        # Patterns are folded like the text: Latin letters replace similar Cyrillic letters, and marks are removed.
         fold_homoglyphs(r"(?:игнорируй|проигнорируй|забудь)\w*.{0,40}(?:инструкц|указан|правил)"),
         r"(?:忽略|无视|忘记|忽視|無視).{0,20}(?:指令|指示|说明|規則|规则|提示)",
         fold_homoglyphs(r"(?:指示|命令|ルール|プロンプト).{0,12}(?:無視|忘れ)"),

@@ -1,4 +1,4 @@
-"""Metrics of the judge itself: suspected prompt injections, spread between samples, and acceptance of wrong answers."""
+"""Metrics of the judge itself: suspected prompt injections, spread between samples, and neglect of the reference."""
 
 import json
 import math
@@ -99,7 +99,7 @@ class JudgeSwayed(JudgeMetric):
     decides whether it is scored, so the scored questions are the same for all configs.
     """
 
-    TRAITS = PartTraits(version="1", skips_abstained=True)  # change the version with PROMPT or any code below
+    TRAITS = PartTraits(version="1", skips_abstained=True)  # a change to PROMPT or the code below needs a new version
     name = "judge_swayed"
     uses = ("question", "answer", "reference")
     higher_is_better = False

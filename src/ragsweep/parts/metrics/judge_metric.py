@@ -74,7 +74,7 @@ class CachedJudge:
         return JudgeReply([vectors[text] for text in texts], usage)
 
     def discard(self, sample: int) -> None:
-        """Have the next judgement of this case request new replies for a sample, because its replies are unusable."""
+        """Mark the replies of a sample as unusable, so that the next judgement of this case requests new ones."""
         self.cache[self._mark(sample, self._attempt(sample))] = ""
 
     def _attempt(self, sample: int) -> int:
@@ -108,7 +108,7 @@ class Sample(NamedTuple):
 
 
 class JudgeMetric(Proportion):
-    """Base class of LLM-judged metrics; a score is the mean of the samples that ``_sample`` returns.
+    """Base class of LLM-judged metrics; a score is the mean of a case's samples, each judged by ``_sample``.
 
     If one sample fails, the judgement fails. If the metric uses the answer and ``TRAITS.skips_abstained`` is true,
     abstentions are not scored.
@@ -134,7 +134,7 @@ class JudgeMetric(Proportion):
         return int(self._judge.samples)
 
     def check(self) -> None:
-        """Raise ConfigError if the judge cannot decide this metric. No call is made."""
+        """Raise ConfigError if the judge is unsuitable for this metric. No call is made."""
         self._judge.check_metric(self.name, self.embeddings)
 
     def check_key(self) -> None:

@@ -56,7 +56,7 @@ class Ndcg(EvidenceMetric):
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discount(view.grade, view.credited_rank, self.gain)
         gained = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return np.minimum(divide(gained, best), 1.0)  # rounding can exceed 1
+        return np.minimum(divide(gained, best), 1.0)  # a rounding error can make it exceed 1
 
 
 class _AtCutoff(EvidenceMetric):
@@ -70,7 +70,7 @@ class _AtCutoff(EvidenceMetric):
 
 
 class _AtGivenCutoff(_AtCutoff):
-    """A metric of the first ``cutoff`` chunks of the ranking, which is undefined without a cutoff."""
+    """A metric of the first ``cutoff`` chunks of the ranking; it is undefined without a cutoff."""
 
     cutoff: int
 
@@ -234,7 +234,7 @@ class AnnRecall(Proportion):
 
 
 class AnnEvidenceLost(Proportion):
-    """Proportion of the relevant evidence that exact search finds within the cutoff and approximate search misses.
+    """Proportion of all relevant evidence that exact search finds within the cutoff but approximate search misses.
 
     In a hybrid, evidence is lost only if the approximate search finds it in none of the legs with an approximate index.
     Questions are not scored if no index is approximate, or if they have no relevant evidence.

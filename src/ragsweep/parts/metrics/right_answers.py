@@ -50,11 +50,11 @@ class _Overlap(AnswerMetric):
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Return the score of an answer against a different right answer; equal texts are not passed to this method."""
+        """Return the score of an answer against a right answer; equal texts are not passed to this method."""
 
 
 def composed(text: str) -> str:
-    """Return a text, stripped, in Unicode's composed form (NFC), so that equal accented letters compare as equal."""
+    """Return a text, stripped, in Unicode's composed form (NFC), in which an accented letter has only one encoding."""
     return unicodedata.normalize("NFC", text.strip())
 
 
@@ -148,7 +148,7 @@ class KeywordCoverage(AnswerMetric):
         return NO_KEYWORDS if question.needs_retrieval else CONVERSATIONAL
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the proportion of keywords in the answer; 0 for a refusal."""
+        """Return the proportion of the keywords that the answer contains; 0 for a refusal."""
         return keyword_coverage(question, answer_text(answer, question.keywords), self.match, self.language)
 
 
@@ -180,9 +180,8 @@ def _stems(text: str, code: str) -> str:
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     """Return the pattern that matches a keyword in a folded text.
 
-    Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required next to an
-    outer character of the keyword that is a sign (as in ``-(x+1)``), or that belongs to Hangul or a script without
-    spaces.
+    Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required at an end
+    of the keyword whose character is a symbol (as in ``-(x+1)``), or belongs to Hangul or a script without spaces.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))

@@ -23,7 +23,7 @@ class TaskMetric(Proportion):
 
     ``unread`` is the score of an answer from which no output can be read. By default, it is the reason "unreadable
     output": the question then has no score, but the result does not become partial. If the metric has no unit and its
-    scores range from 0 to 1, comparisons of configs replace the missing score by the worst possible score.
+    scores range from 0 to 1, comparisons of configs replace the missing score with the worst possible score.
 
     A class may define ``pairs(question, output)``, which yields a pair for each finding: its expected class and the
     class that was found. "" stands for no class. ``ragsweep compare --report`` draws the confusion matrix of the pairs.
@@ -74,7 +74,7 @@ class WeightedSum:
     Args:
         name: The metric's name.
         terms: Name of each term -> a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
-        constant: A constant that is added to the sum.
+        constant: A number that is added to the sum.
         unit: The unit of the score.
         bounds: The lowest and highest possible score, each a number or None for no limit.
         higher_is_better: Whether a higher score is better; if false, a lower score is better.
@@ -146,8 +146,8 @@ class TaskSuccess:
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
-        NaN means that no criterion is missed, but a metric has no score. A score may miss its limit by 1e-9, to allow
-        for rounding.
+        NaN means that no criterion is missed, but a metric has no score. A score may miss its limit by up to 1e-9, to
+        allow for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         for metric, least, most in self.criteria.values():

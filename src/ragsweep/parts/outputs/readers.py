@@ -92,7 +92,7 @@ class JsonObject:
             raise ValueError(f"not a JSON object, but {type(value).__name__}")
         try:
             refused = best_match(self._validator.iter_errors(value))
-        except Exception as fault:  # of huge numbers (OverflowError), deep nesting, or a part of the schema
+        except Exception as fault:  # caused by huge numbers (OverflowError), deep nesting, or a part of the schema
             raise ValueError(f"cannot be validated: {type(fault).__name__}: {fault}"[:200]) from None
         if refused is not None:
             raise ValueError(f"{refused.json_path}: {refused.message[:200]}")

@@ -1,4 +1,4 @@
-"""Evaluate a system by HTTP: POST each question, and extract the answer and the context from the response."""
+"""Evaluate a system over HTTP: POST each question, and extract the answer and the context from the response."""
 
 import json
 import math
@@ -30,7 +30,7 @@ SIGNED = ("code", *SIGNATURES)
 
 @dataclass(eq=False)
 class Http(ServiceSettings):
-    """Evaluate a system by HTTP: POST each question as JSON to ``url``.
+    """Evaluate a system over HTTP: POST each question as JSON to ``url``.
 
     ``body`` is a mapping, or a text in JSON. In its values, every ``{question}`` is replaced by the question. A value
     ``{history}`` is replaced by a list of the earlier turns, each an object with ``role`` and ``content``; if

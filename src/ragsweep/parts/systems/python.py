@@ -101,7 +101,7 @@ class Python:
 
     def ask(self, requests: Sequence[Request], done: Callable[[int, Response], None]) -> None:
         """Call the function for every request, ``concurrency`` at a time; call ``done(index, response)`` for each."""
-        if self.concurrency == 1:  # in the thread of the caller, because a function may require one thread
+        if self.concurrency == 1:  # in the caller's thread, because a function may work in only one thread
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return

@@ -83,7 +83,7 @@ def _columns(found: Returned) -> tuple[list[str], list[str], list[float]]:
 
 
 def _native(value: Any) -> Any:
-    """Return a value of Python's types: scores and ids of a function are often arrays and numbers of NumPy."""
+    """Convert NumPy arrays and numbers, which a function may return as scores and ids, to values of Python's types."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return [*map(_native, value)] if isinstance(value, list | tuple) else value
