@@ -1,1 +1,1 @@
-"""Serving of an evaluated config from a self-contained bundle, and comparison of requests with the evaluation."""
+"""Serve an evaluated config from a self-contained bundle, and compare requests with the evaluation."""

@@ -18,10 +18,10 @@ from ragsweep_serving.tracing import TraceQueue, describe, describe_failure
 
 
 class ShippedConfig(PythonModel):
-    """A model that answers each row of a table with a column ``question`` and, for conversations, ``history``."""
+    """A model that answers the ``question`` in each row of a table, after the turns in its ``history``, if any."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the bundle, its reference if it has one, and a queue for traces."""
+        """Load the bundle, with its reference if it has one, and create a queue for traces."""
         folder = Path(context.artifacts["bundle"])
         self.pipeline = ServedPipeline(folder)
         self.reference = Reference.read(folder) if REFERENCE in self.pipeline.bundle.manifest["files"] else None
@@ -45,7 +45,7 @@ class ShippedConfig(PythonModel):
         return _row(self._answer(asked))
 
     def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
-        """Answer a question with its history; trace it if the bundle has a reference and MLflow has a destination."""
+        """Answer a question with its history; trace it if the bundle has a reference and MLflow can store traces."""
         began = time.time()
         if self.reference is None or not is_traced():
             return self.pipeline.answer(*asked)

@@ -49,7 +49,7 @@ class ServedAnswer(NamedTuple):
     context: list[ServedPassage]
     answer: Answer | None
     query: str  # the search query; "" if there was no search
-    milliseconds: dict[str, float]  # by step, and "total"
+    milliseconds: dict[str, float]  # by stage, and "total"
     steps: tuple[TimedStep, ...] = ()  # in order
     rankings: Mapping[str, RankedStep] = {}  # by step
 

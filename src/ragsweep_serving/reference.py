@@ -177,7 +177,7 @@ class StepClock(Listener):
         self.steps: list[TimedStep] = []
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Add the step of a node that took ``seconds``; nodes of stages that are not in `TIMED` are ignored."""
+        """Add the step of a node that took ``seconds``, if the node computes rows of a stage in `TIMED`."""
         if node.kind == "rows" and node.stage in TIMED:
             name = f"{node.stage}/{node.label}".strip("/")
             self.steps.append(TimedStep(name, 1000 * seconds, time.perf_counter()))

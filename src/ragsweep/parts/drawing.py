@@ -1,10 +1,10 @@
-"""Seeds and checks of settings, shared by the parts that sample text from a model."""
+"""The spacing of seeds and a check of settings, shared by the parts that sample text from a model."""
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.limits import check_at_least
 
 SEEDS = 100_000
-"""Difference between the first seeds of two successive repetitions; the samples of a judge use the seeds in between."""
+"""Difference between the first seeds of two successive replicates; the samples of a judge use the seeds in between."""
 
 
 def check_drawing(max_new_tokens: int, temperature: float, replicates: int) -> None:

@@ -97,7 +97,7 @@ def parse_reply(text: str, model: Any) -> Any:
 def reasons_given(value: Any) -> Iterator[str]:
     """Yield every reason in a reply, at any depth, as ``statement: reason -> yes`` (or ``no``).
 
-    A statement or a decision that the reply does not give together with the reason is omitted.
+    If the object with the reason lacks a statement or a decision, that part is omitted.
     """
     value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
     if isinstance(value, list):

@@ -22,7 +22,7 @@ SIGNS = str.maketrans(
 """Apostrophes, quotation marks, dashes and the minus sign, and their ASCII equivalents."""
 
 _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
-"""Unicode's combining classes of the marks that ``fold`` removes: accents, and vowel signs of Hebrew and Arabic.
+"""The Unicode combining classes of the marks that ``fold`` removes: accents, and vowel signs of Hebrew and Arabic.
 
 Marks of other classes are kept, because they distinguish words: voicing marks of kana, tone marks of Thai, viramas.
 """
@@ -87,13 +87,13 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without accents and soft hyphens, and with ligatures and punctuation in ASCII.
+    """Return a text in lower case, without accents or soft hyphens, and with ligatures and punctuation in ASCII.
 
     For example, ``Œuvre été`` becomes ``oeuvre ete``. Compatibility characters such as ``㎒`` are decomposed (NFKD).
     """
     if text.isascii():
         return text.lower()
-    # Both steps run twice: decomposition can yield a capital (㎒), and case folding a letter that can be decomposed.
+    # Both steps run twice: decomposition can yield a capital (㎒), and case folding can yield a composed letter.
     compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
     return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
@@ -107,7 +107,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected by its script; empty if the script is unclear."""
+    """Return the two-letter code of a text's language, detected by its script; empty if the language is unclear."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -150,7 +150,7 @@ KEYWORDS, OTHER, YES_NO = "keywords", "other", "yes or no"
 """Forms without a question word: a few keywords, any other text (such as a request), and a yes/no question."""
 
 _LOOKED_AT = 4
-"""In a text without a question mark, phrases ("in which year") count only if they begin within this many words."""
+"""In a text without a question mark, a phrase such as "which" counts only if it begins within this many words."""
 
 _MOST_KEYWORDS = 4
 """The maximum number of words in a text that counts as keywords."""

@@ -173,9 +173,9 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 def fastest_dtype(flags: Set[str]) -> str:
     """Return the fastest dtype on a CPU with these flags, among those that rank like float32.
 
-    "Like" means that nDCG@10 on SciFact differs by at most .002. The dtype is bfloat16 on a CPU with matrix units
-    (AMX), int8 on other CPUs with 8-bit dot products (``avx512_vnni``), and float32 on all remaining CPUs, which
-    benchmarks/embed.py did not measure.
+    A dtype ranks like float32 if nDCG@10 on SciFact differs by at most .002. The fastest is bfloat16 on a CPU with
+    matrix units (AMX), int8 on other CPUs with 8-bit dot products (``avx512_vnni``), and float32 on all remaining CPUs,
+    which benchmarks/embed.py did not measure.
     """
     if {"amx_tile", "amx_bf16"} <= flags:
         return "bfloat16"

@@ -66,7 +66,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
 
 
 def quantise(graph: Any, steps: int) -> Any:
-    """Quantise a graph in place: replace products with constant matrices by products of 8-bit integers; return it.
+    """Quantise a graph in place and return it: products with constant matrices become products of 8-bit integers.
 
     Other operations stay in float32. A weight becomes an integer from -``steps`` to ``steps``, times a scale of its
     column. Activations get a scale and a zero point for the whole text, computed at run time. The activations of some

@@ -98,7 +98,7 @@ def _digest(graph: bytes, name: str) -> bytes:
 
 
 class Int8Forward:
-    """A replacement for ``forward`` of a transformer that runs each text of a batch separately, in parallel threads."""
+    """A replacement for a transformer's ``forward`` that runs each text of a batch separately, in parallel threads."""
 
     def __init__(self, graph: bytes, output: str) -> None:
         import torch

@@ -1,4 +1,4 @@
-"""Evaluate metrics by targets: thresholds to pass or fail, bands, and suggested actions."""
+"""Evaluate metrics against targets: pass or fail, a band, and a suggested action."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class TargetRule(Protocol):
 
 @dataclass(eq=False)
 class Target:
-    """Evaluate a metric by a threshold and bands.
+    """Evaluate a metric against a threshold and bands.
 
     A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit.
 

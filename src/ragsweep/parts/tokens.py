@@ -32,7 +32,7 @@ class Offsets:
     def token_ranges(self, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
         """Return the range of tokens that overlap each span, as two indices: first, and last plus 1.
 
-        ``start`` and ``end`` have the ends of the spans in characters; all four arrays are (spans,). If a span overlaps
+        ``start`` and ``end`` bound the spans, in characters; all four arrays are (spans,). If a span overlaps
         no token, its two indices are equal; an empty span overlaps no token.
         """
         first = np.searchsorted(self.end, start, side="right")

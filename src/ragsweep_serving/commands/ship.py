@@ -84,7 +84,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if not re.fullmatch(r"[\w .-]+", options.name):
         way = 'use letters, digits, spaces, "-", "_" and "."'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
-    if options.alias is not None and not _ALIAS.fullmatch(options.alias):  # MLflow refuses it after the registration
+    if options.alias is not None and not _ALIAS.fullmatch(options.alias):  # MLflow rejects it only after registering
         way = 'use letters, digits, "-" and "_"; MLflow reserves "latest" and numbers such as "v1"'
         raise ConfigError(f'--alias: "{options.alias}" is not a valid alias; {way}')
     return options

@@ -69,7 +69,7 @@ class Watch:
 
     @property
     def unlike(self) -> list[Lack]:
-        """The ``lacks`` whose share of requests is shown to exceed the tolerance, except those that are also alarms."""
+        """The ``lacks`` whose interval lies above the tolerance for shares, except those that are also alarms."""
         most = next((one.tolerance for one in self.drifts if one.kind == SHARE), math.inf)
         named = {one.name for one in self.alarms}
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
@@ -84,7 +84,7 @@ class Watch:
 
 
 def write_prometheus(found: Watch, path: Path) -> None:
-    """Write the numbers in Prometheus' text format, for a textfile collector; raises InputError on failure."""
+    """Write the findings in Prometheus' text format, for a textfile collector; raises InputError on failure."""
     from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
     registry = CollectorRegistry()

@@ -75,7 +75,7 @@ class Sq(CodeIndex):
         return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
 
     def _trained(self, index: Arrays, dimension: int) -> Any:
-        """Return a faiss index trained from the ends of the ranges, the only values that faiss uses for training."""
+        """Return a faiss index trained on the ends of the ranges, the only values that faiss uses for training."""
         faiss = library()
         kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
         trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
@@ -87,9 +87,9 @@ class Sq(CodeIndex):
 class Pq(CodeIndex):
     """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
 
-    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` positions of a piece, 2^``nbits`` means are
+    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are
     trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The
-    means are trained on a seeded sample. A small corpus has at most as many means per position as vectors, but at least
+    means are trained on a seeded sample. A small corpus has at most as many means per subspace as vectors, but at least
     16. The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
     index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
     """
@@ -107,7 +107,7 @@ class Pq(CodeIndex):
             raise ConfigError(f"index.nbits must be between {LEAST} and 8, got {self.nbits}")
 
     def build(self, vectors: Floats) -> Arrays:
-        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per position, values).
+        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per subspace, values).
 
         Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
         """

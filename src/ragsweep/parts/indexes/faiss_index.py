@@ -161,11 +161,11 @@ def _reaching(vectors: Floats, query: Floats, least: np.float32) -> NDArray[np.i
 
 @contextmanager
 def _matrix_products(dimension: int) -> Iterator[None]:
-    """In the block, make faiss compute the products of several queries by matrix products of large blocks.
+    """Within a ``with`` block, make faiss compute the products of several queries by multiplying large matrices.
 
-    By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies blocks
-    of 1,024 vectors, with a thread barrier after each block. The products of a block take 32 MiB here. See
-    docs/measurements.md for the speed. The default is restored at the end.
+    By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies
+    matrices of 1,024 vectors, with a thread barrier after each. The products of two matrices take 32 MiB here. See
+    docs/measurements.md for the speed. The previous settings are restored at the end.
     """
     settings = library().cvar
     values = {

@@ -37,7 +37,7 @@ class PgVector(ExternalIndex):
 
     A table is created, filled and indexed in one transaction and under an advisory lock: a killed process leaves no
     table, and concurrent processes wait. If the database lacks the extension ``vector``, the extension is created; the
-    database user needs the permission to do so.
+    database user needs permission to do so.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes; the search of a rebuilt
     table may therefore miss different neighbours. Vectors may have at most 2,000 values. A ranking has at most

@@ -27,7 +27,7 @@ class Last:
 class History:
     """Search with earlier turns of the conversation and the question, joined by line breaks.
 
-    The turns are the last ``turns`` (None: all) among the turns whose role is in ``roles``.
+    Only the last ``turns`` turns (None: all) whose role is in ``roles`` are included.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

@@ -16,7 +16,7 @@ TEXTS = 16_384
 """Maximum number of texts in a block; at most 65,536, so that the position of a text fits in two bytes."""
 
 CHARACTERS = 16_000_000
-"""A block ends after the text with which it reaches this number of characters."""
+"""A block ends as soon as its texts have this number of characters in total."""
 
 PAIRS = 1 << 20
 """Maximum number of (word, chunk) pairs whose weights are computed at a time, unless a single word has more."""
@@ -69,12 +69,12 @@ def unpacked(words: NDArray[np.uint8]) -> list[str]:
 
 
 def number_words(words: NDArray[np.uint8], known: dict[str, int]) -> NDArray[np.int32]:
-    """Return the number of each word in a block's vocabulary; a word that is not in ``known`` is added to it."""
+    """Return the number in ``known`` of each word of a block's vocabulary; a new word is added with the next number."""
     return np.array([known.setdefault(word, len(known)) for word in unpacked(words)], dtype=np.int32)
 
 
 def in_order(known: Mapping[str, int]) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the sorted words of ``known``, and an array that maps a word's number to its index in sorted order."""
+    """Return the sorted words of ``known``, and an array that maps a word's number to its index among them."""
     words = sorted(known)
     places = np.empty(len(words), dtype=np.int32)
     places[[known[word] for word in words]] = np.arange(len(words), dtype=np.int32)

@@ -49,7 +49,7 @@ class Llm(EndpointSettings):
         """Report a decision for every request, based on its conversation and question.
 
         If the call for a request fails, the decision counts as failed. Raises ConfigError if the key is missing, and
-        EndpointFailed as soon as no other call can succeed.
+        EndpointFailed as soon as no further call can succeed.
         """
         self.service.each(requests, self._decide, done)
 

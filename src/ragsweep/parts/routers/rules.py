@@ -66,7 +66,7 @@ class Rule:
 
 
 def _folded(pattern: str) -> str:
-    r"""Return a pattern as a group, without accents and in lower case, like the text that it is compared with.
+    r"""Return a pattern as a group, without accents and in lower case, like the text that it is matched against.
 
     Escapes are unchanged, because ``\W`` and ``\w`` have different meanings.
     """

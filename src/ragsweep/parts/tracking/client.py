@@ -93,7 +93,7 @@ class Mlflow:
             return ModelRegistry(self._connection, self._experiment_id())
 
     def registry(self) -> ModelRegistry:
-        """Return the model registry at the tracking URI, for reading. Raises InputError if the file does not exist."""
+        """Return the model registry at the tracking URI, for reading. Raises InputError if its file does not exist."""
         path = database_path(self.uri)
         if path and not path.exists():  # MLflow would create it
             way_out = "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI"
@@ -103,14 +103,14 @@ class Mlflow:
 
     @property
     def identity(self) -> str:
-        """A hash of the tracking URI and the experiment; it is stored instead of the URI, which may have a password."""
+        """A hash of the tracking URI and the experiment, stored instead of the URI, which may contain a password."""
         return content_hash(["mlflow", self.uri, self.experiment])
 
     def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
         """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if there is neither.
 
-        Only the experiment is searched but, because ``mlflow run`` may create runs in another one, ``known`` may be in
-        any. If ``started`` (seconds since 1970) is given, only runs with exactly this start time are searched.
+        Only this tracker's experiment is searched, but ``known`` may be in another, where ``mlflow run`` may have
+        created it. If ``started`` (seconds since 1970) is given, only runs with exactly this start time are searched.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
@@ -188,7 +188,7 @@ class Mlflow:
                 self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return the run of each job of a sweep by the job's name, for ``jobs`` or, if it is None, for all jobs.
+        """Return the runs of a sweep's jobs by job name: those of ``jobs`` or, if it is None, of all jobs.
 
         Jobs without a run are omitted. A job has several runs if a process was killed between a request and the
         response; then all runs but one are ended as KILLED, with the reason in the tag ``ragsweep.killed``.

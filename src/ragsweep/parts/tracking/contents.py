@@ -95,7 +95,7 @@ def log_values(
 
 
 def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> None:
-    """Log the dataset of a run, with the digests of its golden set and corpus and the numbers of its items."""
+    """Log the dataset of a run, with the digests of its golden set and corpus, and its item counts."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}

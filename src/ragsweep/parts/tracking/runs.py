@@ -24,7 +24,7 @@ COMMIT = "mlflow.source.git.commit"
 TABLES = "mlflow.loggedArtifacts"
 """The tag that lists the tables of a run for MLflow's evaluation page."""
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
-"""The tag, and its value, with which MLflow opens an experiment at its list of runs."""
+"""The tag, and its value, that make MLflow open an experiment at its list of runs."""
 RUNS_VIEW = "workflowType=machine_learning"
 """The URL query that has the effect of EXPERIMENT_KIND in newer versions of MLflow, which ignore that tag."""
 _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")

@@ -23,7 +23,7 @@ LONGEST_TEXT = 100_000
 """Maximum number of characters of each text in a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Maximum number of steps, of documents and of turns in a trace; traces with more of these are skipped."""
+"""Maximum number of steps, documents or turns in a trace; traces with more are skipped."""
 
 _LARGEST = 1e15
 
@@ -48,8 +48,8 @@ class ServedTrace:
     """A served request.
 
     ``results`` is the number of chunks in the context, and ``documents`` are the distinct ids of their documents, in
-    the order of the context. ``answer`` is None in a trace that was read back. ``abstained`` is None if no answer was
-    generated. ``failed`` is the reason of a failure or the name of an exception, and empty if nothing failed.
+    context order. If no answer was generated, ``answer`` and ``abstained`` are None; in a trace that was read back,
+    ``answer`` is always None. ``failed`` is the reason for a failure or the name of an exception; "" if none.
     """
 
     model: str

@@ -15,7 +15,7 @@ QUESTION = "ragsweep.question"
 """The tag of a trace whose value is the id of its question."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
-"""The type of a span that MLflow displays, by the first word of the span's name."""
+"""The span type that MLflow displays, by the first word of the span's name."""
 
 PAGE = 100
 
