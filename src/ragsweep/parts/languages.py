@@ -1,4 +1,4 @@
-"""Detect the language of a text and the form of a question by word lists and scripts, without a model or a library."""
+"""Detect the language of a text and the form of a question from word lists and scripts, without a model or library."""
 
 import json
 import re
@@ -38,7 +38,7 @@ NAMES = {
     "pt": "portuguese", "ru": "russian", "zh": "chinese", "ja": "japanese", "ko": "korean", "th": "thai",
     "ar": "arabic",
 }  # fmt: skip
-"""Two-letter code -> English name of each language that can be detected by its stop words or its script."""
+"""Two-letter code -> English name of each language that can be detected from its stop words or script."""
 
 _CODES = {name: code for code, name in NAMES.items()} | {
     "francais": "fr",
@@ -75,7 +75,7 @@ The share is lower for scripts in which words have few characters, such as Chine
 """
 
 _LEAST_SCORE = 1.5
-"""The minimum score for a language to be detected; a stop word that only one language has scores 1."""
+"""The minimum score for a language to be detected; a stop word of only one language scores 1."""
 
 _LEAST_RATIO = 1.3
 """The minimum ratio of the highest score to the second highest for a language to be detected."""
@@ -107,7 +107,7 @@ def language_code(label: str) -> str:
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected by its script; empty if the language is unclear."""
+    """Return the two-letter code of a text's language, detected from its script; empty if the language is unclear."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -119,7 +119,7 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected by its stop words; empty if the language is unclear.
+    """Return the two-letter code of a text's language, detected from its stop words; empty if the language is unclear.
 
     A stop word that n languages share adds 1/n to the score of each of these languages.
     """

@@ -200,8 +200,8 @@ def _files(
 def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
     """Build the graph of a recorded config.
 
-    Raises InputError, with the key, for a value that is masked in the ledger, and for a part that differs from the
-    evaluated part. Raises other RagsweepErrors as `build_graph` does.
+    Raises InputError, which names the key, for a value that is masked in the ledger, and for a part that differs from
+    the evaluated part. Raises other RagsweepErrors as `build_graph` does.
     """
     config, fault, proved = found.result.run.config, None, set()
     try:

@@ -24,7 +24,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
 
 COMPLETE = "complete"
-"""The tag of the version of a table that contains all vectors and their index; it is written last."""
+"""The tag of the table version that contains all vectors and their index; it is written last."""
 
 LEAST = 256
 """Minimum number of vectors in an indexed table, and on average per partition, because LanceDB trains 256 means."""

@@ -13,7 +13,7 @@ BLOCK = 65_536
 """Number of vectors read at a time; vectors may be mapped from a file, and are never copied all at once."""
 
 PAIRS = 512
-"""Number of pairs of a query and a vector scored at a time; their vectors fit into the cache of the CPU."""
+"""Number of query-vector pairs scored at a time; their vectors fit into the cache of the CPU."""
 
 SEED = 0
 

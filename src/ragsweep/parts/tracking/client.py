@@ -85,7 +85,7 @@ class Mlflow:
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
-        """Return the model registry at the tracking URI, whose method ``register`` logs models to the experiment.
+        """Return the model registry at the tracking URI; its method ``register`` logs models to the experiment.
 
         The experiment is created if it does not exist.
         """
@@ -147,7 +147,7 @@ class Mlflow:
         return f"{base}/#/experiments/{experiment}/runs/{run_id}"
 
     def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
-        """Create the parent run of a sweep or, if ``adopt`` is given, reopen this run as the parent; return its id."""
+        """Create a sweep's parent run or, if ``adopt`` is a run's id, reopen that run as the parent; return its id."""
         with self._connection.opened():
             run = self._open(name, RunPlacement(adopt=adopt), {**tags, runs.KIND: "sweep"})
             self._connection.parents[run.id] = run

@@ -244,7 +244,7 @@ def find_outage(error: BaseException) -> BaseException | None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    """Return the types of exceptions that an unusable database or server raises.
+    """Return the types of exceptions that an unusable database or server causes.
 
     Those of MLflow and SQLAlchemy are included only if MLflow is loaded.
     """

@@ -15,7 +15,7 @@ ARTIFACT = "bundle"
 """The name under which a model's bundle is stored among its artifacts."""
 
 CONFIG = "ragsweep.config"
-"""The tag of a model version whose value names the evaluated config, in a form that commands accept."""
+"""The model-version tag whose value names the evaluated config, in a form that commands accept."""
 
 
 class ModelFiles(NamedTuple):

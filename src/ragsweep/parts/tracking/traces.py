@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 QUESTION = "ragsweep.question"
-"""The tag of a trace whose value is the id of its question."""
+"""The trace tag whose value is the id of the question."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
 """The span type that MLflow displays, by the first word of the span's name."""
