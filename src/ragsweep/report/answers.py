@@ -80,7 +80,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield two statements: how many of the questions that need the corpus led to a search, and how many others did.
+    """Yield two statements, on questions that need the corpus and on the others: searches, mean keyword coverage.
 
     Yield nothing if the results do not contain this information.
     """

@@ -22,7 +22,7 @@ WORDS = {
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
-"""Minimum ratio of the larger to the smaller of two costs that a sentence mentions."""
+"""Minimum ratio of the larger to the smaller of two costs for a sentence to mention them."""
 
 
 def choice_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
@@ -75,7 +75,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield a sentence per config that refuses all answerable questions, or only on the choice if it refuses them.
+    """Yield a sentence on each config that refuses all answerable questions; only on the choice if it is one of them.
 
     ``refusing`` maps the rows of these configs to the number of refused questions.
     """
@@ -142,7 +142,7 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 def _expected(verdict: SweepComparison, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
-    If the probability is NaN, format only the mean gain.
+    If the probability is NaN, format the mean gain and the reason: too few independent questions.
     """
     gain = lead(verdict, found.gain)
     if math.isnan(found.probability):
@@ -176,7 +176,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs of two configs that differ by the factor `NOTABLE` and beyond chance, if any."""
+    """Yield a statement on the costs in which two configs differ by at least `NOTABLE` and beyond chance, if any."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):

@@ -66,13 +66,13 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _rare_losses(verdict: SweepComparison) -> dict[str, Any] | None:
-    """Return the effect of rare losses; if ratios are compared, their ``size`` is a share of the other config."""
+    """Return the effect of rare losses; if ratios are compared, ``size`` is a share of the other config's value."""
     found = verdict.choice.losses
     return None if found is None else {**vars(found), "size": -plain_lead(verdict, -found.size)}
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Map the metric and each cost to the choice's value and interval, or to None if not measured or not chosen."""
+    """Map the metric and each cost to the choice's value and interval; to None if unmeasured, or without a choice."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)

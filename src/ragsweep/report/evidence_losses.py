@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of sentences on changes with a gain, on other changes to a single leg, and on slices."""
+"""Maximum number of sentences of each kind: on changes with a gain, other changes to a single leg, and slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",
@@ -84,7 +84,7 @@ def _counterfactual(one: Counterfactual) -> str:
     gain = f"{signed(one.gain)} recall@{one.cutoff}"
     count = f"{counted(one.recovered, 'piece')} of evidence"
     most = "at most " if one.bound else ""
-    leave = f", and {one.dropped:,} would leave" if one.dropped else ""  # otherwise the gain seems not to fit
+    leave = f", and {one.dropped:,} would leave" if one.dropped else ""  # otherwise the gain would seem too small
     sentences: Mapping[tuple[str, str], str] = {
         (stages.CHUNKING, "whole"): f"Not splitting {count} into several chunks would bring at most {gain}.",
         (stages.RERANKING, "perfect"): f"A perfect reranker would bring {count} into the context"

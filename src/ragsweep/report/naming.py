@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 _DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
-"""A decimal number that is a whole value: the number of a version, such as gpt-4.10, is a part of a word."""
+"""Matches a decimal number that is a complete value, not one within a word, such as the version in gpt-4.10."""
 _NUMBER_SIGN = re.compile(r"^#\d+ ")
 
 LONGEST = 60

@@ -38,7 +38,7 @@ class SweepTable(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def omissions(self, sweep: str) -> Iterator[str]:
-        """Yield what the table omits, with the commands that show it; ``sweep`` is the sweep's reference."""
+        """Yield lines on omitted rows and metrics, with commands that show them; ``sweep`` is the sweep's reference."""
         if self.hidden:
             yield f"... {self.hidden:,} more: ragsweep list {sweep}".rstrip()
         if self.left_out:

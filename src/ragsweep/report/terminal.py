@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MARGIN = 10
 """Width of a label column, in characters."""
 _NARROWEST = 12
-"""Width to which a left-aligned column of a table can be wrapped, in characters."""
+"""Minimum width of a wrapped, left-aligned table column, in characters."""
 LOG_WIDTH = 120
 """Line width if the output is not a terminal, in characters."""
 
@@ -140,7 +140,7 @@ class Terminal:
         return self.console.width if self.bars else _columns() or LOG_WIDTH
 
     def spent(self, meter: UsageMeter) -> None:
-        """Print the cost of this process's calls, and the reasons for failed calls; nothing if there are no calls."""
+        """Print the usage of this process's calls, and the reasons for failed calls; nothing if there are no calls."""
         if used := meter.describe(UsageTotals()):
             self.line("spent", used)
         for reason, (count, words) in meter.failures.items():
@@ -233,7 +233,7 @@ def _expected(plan: Plan) -> str:
 
 
 def _charged(charge: Charge, currency: str) -> str:
-    """Describe the cost of calls: the maximum and, if it was measured, the expected cost; or that it is unknown."""
+    """Describe the cost of calls: the maximum and, if measured, the expected cost; NaN becomes "unknown"."""
     calls = "calls unknown" if math.isnan(charge.calls) else f"{math.ceil(charge.calls):,} calls"
     most = _amounts(charge.most_tokens, charge.most_money, currency)
     if charge.estimated:

@@ -61,7 +61,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the bias of the best mean, which is a lower bound if the questions also guided a search.
+    """Yield a sentence on the estimated bias of the best mean, a lower bound if the questions also guided a search.
 
     Yield nothing if the bias is unknown, or is too small to show.
     """
@@ -170,7 +170,7 @@ def name(verdict: SweepComparison, row: int) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Format the difference of a config from the reference, in the metric's own direction, with its interval.
+    """Format a config's value minus the reference's, whether higher or lower is better, with its interval.
 
     If ratios are compared, the ratio to the reference is formatted instead.
     """
@@ -193,12 +193,12 @@ def size(verdict: SweepComparison, value: float) -> str:
 
 
 def lead(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a lead in the comparison's unit or, for ratios, as a share in percent of the other config."""
+    """Format a lead in the comparison's unit or, for ratios, as a percentage of the other config's value."""
     return _share(plain_lead(verdict, value)) if verdict.differences.ratios else size(verdict, value)
 
 
 def deficit(verdict: SweepComparison, value: float) -> str:
-    """Format the size of a deficit, as `lead` does."""
+    """Format a deficit, given as a positive number, as `lead` formats a lead."""
     return _share(-plain_lead(verdict, -value)) if verdict.differences.ratios else size(verdict, value)
 
 

@@ -63,7 +63,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the digests of the data, the duration of the sweep and the software versions; nothing if no results."""
+    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results."""
     if not results:
         return
     dataset = results[0].run.dataset

@@ -115,7 +115,7 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
 
 
 def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves.Curve | None:
-    """Return the curve of a parameter through the best config that has such a curve; None if none has."""
+    """Return the curve of a parameter through the best config that lies on a curve; None if there is no curve."""
     found = (next(iter(curves.curves(group, key, metric)), None) for group in groups_over(best_first, key))
     return next((one for one in found if one), None)
 
@@ -167,7 +167,7 @@ def _curve(verdict: SweepComparison, key: str, name: str, rows: Mapping[str, Seq
     mean, low, high = means_with_intervals(pooled.scores, unbounded, unbounded, pooled.weights)
     ordered = None if numbers is None else tuple(sorted(numbers))
     best = all_pairs(transform_amounts(pooled, verdict.unit)).may_be_best
-    if len(verdict.results) == len(values):  # each value is a config, which the verdict compares with the reference too
+    if len(verdict.results) == len(values):  # each value is one config, to which the verdict applies
         best = verdict.may_be_best[[rows[value][0] for value in values]]
     return ParameterMeans(key, name, tuple(values), ordered, mean, low, high, best, len(rows[values[0]]))
 

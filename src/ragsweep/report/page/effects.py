@@ -23,7 +23,7 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 
 def effect_items(view: PageView) -> Iterator[Block]:
-    """Yield charts of each swept parameter's effect on the metric; nothing if no configs are compared or differ."""
+    """Yield charts of each swept parameter's effect on the metric; nothing without a comparison or differing scores."""
     found = view.compared
     if not found or not found.differences.apart.any():
         return
@@ -75,7 +75,7 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     if one is None:
         return
     low, high = one.flat
-    if shown.configs == 1 and one.best in shown.numbers:  # in the words of the chart's colours
+    if shown.configs == 1 and one.best in shown.numbers:  # to agree with the colours of the chart
         low, high = flat_region(shown.numbers, shown.may_be_best, shown.numbers.index(one.best))
     flat = f"{low:.10g} to {high:.10g} are not shown to be worse than the best"
     same = flat if low < high else "no neighbour is as good"
@@ -92,7 +92,7 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
 def _single_changes(view: PageView) -> dict[str, str]:
     """Return config name -> the config's only change from the reference, as text.
 
-    Return an empty dict if any config has no change or several, or if all changes are of the same parameter.
+    Return an empty dict if any config has no change or several, or if all configs change the same parameter.
     """
     name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
     base = next(one for one in view.results if one.name == name)

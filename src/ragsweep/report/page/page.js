@@ -1,5 +1,5 @@
 "use strict";
-const ragsweep = (async () => {  // a promise of the page with its charts
+const ragsweep = (async () => {  // a promise that is fulfilled when all charts are drawn
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
   const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, PAPER = 700;
@@ -56,7 +56,7 @@ const ragsweep = (async () => {  // a promise of the page with its charts
     } };
   }
 
-  // On a phone long names would leave no room beside them; the hover text has them whole.
+  // On a phone, long names would leave no room for the chart; the hover text has the whole names.
   function narrowed(node, data, layout) {
     if (node.clientWidth > NARROW || layout.yaxis.type !== "category") return;
     const names = [...new Set(data.flatMap((trace) => trace.y))];
@@ -86,7 +86,7 @@ const ragsweep = (async () => {  // a promise of the page with its charts
     window.addEventListener("afterprint", () => { printing = false; drawAll(); });
     for (const chart of charts) {
       draw(chart);
-      await new Promise((resume) => setTimeout(resume));  // the browser shows it before the next is drawn
+      await new Promise((resume) => setTimeout(resume));  // lets the browser show this chart before the next is drawn
     }
     document.body.dataset.drawn = charts.length;
   }
@@ -224,7 +224,7 @@ const ragsweep = (async () => {  // a promise of the page with its charts
         el("span", {}, item.questions[q]), el("span", {}, digits(config.scores[metric][q])))));
       const current = list.children[at - start];
       list.setAttribute("aria-activedescendant", current ? current.id : "");
-      if (current) {  // within the list only: the page stays where it is
+      if (current) {  // scroll only the list, not the page
         if (current.offsetTop < list.scrollTop) list.scrollTop = current.offsetTop;
         const below = current.offsetTop + current.offsetHeight - list.clientHeight;
         if (below > list.scrollTop) list.scrollTop = below;

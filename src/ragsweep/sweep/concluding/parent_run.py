@@ -45,7 +45,7 @@ class RecordedContents:
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.
 
-        The status is FINISHED if every expected job has a complete result and no finalist failed, else FAILED.
+        The status is FAILED if an expected job has no result or a PARTIAL one, or if a finalist failed; else FINISHED.
         """
         summary = summarise_sweep(self.ledger, trials)
         whole = [result for result in summary.results if result.run.state != PARTIAL]

@@ -46,7 +46,7 @@ class RaceDecision:
 
 @dataclass(frozen=True)
 class Betting:
-    """The rule that drops configs which anytime-valid bets show to be worse than the best by more than a margin.
+    """Drops the configs that anytime-valid bets show to be worse than the best by more than a margin.
 
     For each cluster of questions, there is a bet that a config scores worse, by more than the margin, than the config
     that led before this cluster. The best config is dropped with probability at most 1 - level, whatever the number of

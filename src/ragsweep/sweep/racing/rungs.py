@@ -115,7 +115,7 @@ def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrd
 
 
 def _chance(cluster: str, seed: int, what: str) -> float:
-    """Return a number from [0, 1) for a cluster, which is derived from a hash of the arguments."""
+    """Return a number in [0, 1) for a cluster, derived from a hash of the arguments."""
     drawn = hashlib.sha256(f"{SALT}\0{seed}\0{what}\0{cluster}".encode()).digest()
     return int.from_bytes(drawn[:6], "big") / 2**48
 

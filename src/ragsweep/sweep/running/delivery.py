@@ -105,7 +105,7 @@ class Outbox:
 def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
     """Evaluate one config, send its outcome with secrets masked, and return `DELIVERED`.
 
-    If an outcome has been sent before, the config is not evaluated again. An exception of the evaluation is sent as a
+    If an outcome has been sent before, the config is not evaluated again. An exception in the evaluation is sent as a
     failure and re-raised. Raises RagsweepError if the outcome cannot be sent.
     """
     remote, meter, secrets = context.session.remote, context.session.services.meter, context.secrets

@@ -185,7 +185,7 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return a dict with the objective's value so far (None for NaN), the number of its questions, and ``spent``.
+    """Return a dict with the objective's value so far (None for NaN), the number of questions asked, and ``spent``.
 
     The sweeper reports the value to Optuna as an intermediate value; the race reads the scores from the ledger.
     """
@@ -259,7 +259,7 @@ If the body is None, Hydra's sweeper runs the jobs.
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches, and return by job number each job's outcome, or the exception of its batch's launch.
+    """Launch jobs in batches; return, by job number, each job's outcome, or the exception that its launch raised.
 
     A batch has consecutive numbers, at most ``longest`` (None: no limit). A batch that cannot be launched does not stop
     the others. ``rung`` is the number of questions to evaluate in a race; None: all.

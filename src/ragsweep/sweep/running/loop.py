@@ -30,7 +30,7 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
     r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""Matches unquoted text that OmegaConf reads as a float; PyYAML reads part of this text, such as 1e3, as a string."""
+"""Matches unquoted texts that OmegaConf reads as floats; PyYAML reads some of them, such as 1e3, as strings."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -109,7 +109,7 @@ class JobLoop:
         if self._multirun:
             own |= {"hydra.job.num": job.number, "hydra.job.id": str(job.number)}
         if template is not self._first:
-            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # one time for all names
+            OmegaConf.copy_cache(from_config=self._first.config, to_config=template.config)  # same time in all names
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(as_hydra_config(whole))

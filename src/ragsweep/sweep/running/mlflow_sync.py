@@ -177,7 +177,7 @@ def _count_traced(records: Sequence[Record]) -> int:
 
 @contextmanager
 def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
-    """Claim a sweep during the block, and yield None; if another process has the claim, yield it without waiting.
+    """Claim a sweep during the block, and yield None; if another process has the claim, yield that process instead.
 
     This process does not wait for the other process, which may run for hours.
     """
@@ -243,8 +243,8 @@ def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: T
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Upload records, reusing the runs of earlier attempts.
 
-    ``here``: whether the records are assigned to this tracker. If so, each record is marked as tracked after its
-    upload, and is claimed first unless it was tracked already, which means that its run was deleted.
+    ``here``: whether the records are assigned to this tracker. If so, each record is claimed, uploaded and marked
+    as tracked; a record that is already marked, whose run was deleted, is uploaded without a claim.
     """
     try:
         # Claim before listing runs; otherwise a record that another process uploads in the meantime would get two runs.

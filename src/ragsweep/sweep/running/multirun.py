@@ -44,7 +44,7 @@ DECIDING = [
     "coverage",
     "prices",
 ]
-"""Settings that change a sweep's conclusion from the same scores; different values start a new sweep."""
+"""Settings that can change the conclusion drawn from the same scores; different values start a new sweep."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""

@@ -2,7 +2,7 @@
 
 submitit reads job states from ``sacct``. Without SLURM accounting, ``sacct`` fails, and submitit waits forever for a
 killed job. With accounting, submitit detects the kill only after up to ten minutes, and treats a suspended job as
-ended. ``squeue`` has neither fault.
+ended. None of this happens with ``squeue``.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _watching() -> Iterator[SlurmQueue]:
 
 
 class _Withdrawn(BaseException):
-    """SLURM is about to end the job; ``cause`` is the exception of submitit, which may have requeued the job."""
+    """SLURM is about to end the job; ``cause`` is the exception raised by submitit, which may have requeued the job."""
 
     def __init__(self, cause: Exception | SystemExit) -> None:
         super().__init__(str(cause))

@@ -38,7 +38,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     that embeds, are prepared here; combinations that cannot be prepared are skipped.
 
     A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
-    most the number of trials times the largest number of such nodes in one config, and its seconds are limited in the
+    most the number of trials times the largest number of such nodes in one config, and its seconds are bounded in the
     same way. For a stage that is computed row by row, each finalist counts as one more trial. Nodes that are already
     stored take no time.
     """
@@ -94,7 +94,7 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 
 
 class _Unknown:
-    """A substitute for an executor that reports no result as stored, so that a plan contains every computation."""
+    """A substitute for an executor; it reports no result as stored, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate, self.get = executor.estimate, executor.get
@@ -205,7 +205,7 @@ def _part(node: Node) -> Part:
 def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
     """Return, by stage, the highest charge and the highest number of rows of any config.
 
-    Stages without calls and rows are omitted, and so are configs without paid stages.
+    Stages with neither calls nor rows are omitted, and so are configs without paid stages.
     """
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:

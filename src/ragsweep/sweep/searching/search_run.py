@@ -61,7 +61,7 @@ def leave(ledger: Ledger, sweep: Sweep) -> str:
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
-    """Return the key of a search: a hash of its settings that affect trials, overrides, first config and tracker.
+    """Return the key of a search: a hash of its overrides, first config, tracker and settings that affect trials.
 
     Two commands with the same key work on the same search. The overrides include overrides of the sampler. The name,
     the number of trials, and the user and password of the database do not affect the key.

@@ -70,6 +70,6 @@ def read_summary(folder: Path) -> StudySummary | None:
 
 
 def broken_trials(ledger: Path, sweep: str) -> dict[int, str]:
-    """Return what `StudySummary.broken` returns for a search; {} for another sweep. ``ledger`` is the ledger's file."""
+    """Return `StudySummary.broken` of a search; {} without a readable summary. ``ledger`` is the ledger's file."""
     study = read_summary(study_folder(ledger, sweep))
     return study.broken() if study else {}
