@@ -102,7 +102,7 @@ class ModelAsker:
         """Return (chunk index, language code) pairs of random chunks of a stratum, enough for ``quota`` questions.
 
         Only chunks of at least LEAST characters are drawn, so there may be too few. The pairs are in corpus order, and
-        the language is that of the document. Another ``turn`` draws other chunks.
+        the language is that of the document. Another ``turn`` gives another random order.
         """
         spans, corpus = sources.spans, sources.corpus
         usable = []
@@ -154,8 +154,8 @@ class ModelAsker:
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Yield (chunk, language, item) for each complete item of the model's replies (see ``_read``).
 
-        ``chunks`` maps the index of each chunk to its language, and sets the order. ``task`` is the instruction to the
-        model.
+        ``chunks`` maps the index of each chunk to its language, in the order of the items. ``task`` is the instruction
+        to the model.
         """
         requests = [
             Request(

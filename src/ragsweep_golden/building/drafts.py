@@ -48,7 +48,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A question with its source and, after the validation, the result of the validation.
+    """A question with its source and, once it has been validated, the result of the validation.
 
     ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
     ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model

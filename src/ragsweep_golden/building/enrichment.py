@@ -16,7 +16,7 @@ from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
 CHOICES = 4
 DISTRACTORS = 3
-DEEPEST = 20  # BM25 rank of a passage, from 0, at which the rank adds the most to the difficulty
+DEEPEST = 20  # BM25 rank of a passage, from 0, beyond which the difficulty does not rise further
 KEYWORDS = 5
 
 _ARTICLE = re.compile(r"^(?:article|section|art\.|§|chapter|chapitre)?\s*(\d+(?:\.\d+)*)\b[.:)]?\s", re.IGNORECASE)
@@ -35,7 +35,7 @@ def difficulty(overlap: float, rank: int) -> float:
 def enrich(drafts: Sequence[Draft], sources: Sources) -> list[dict[str, Any]]:
     """Return an entry for each draft, in order; an entry of a rejected draft has the validation status "rejected".
 
-    Difficulties are measured on a BM25 ranking of the chunks for the question alone. Distractors are chosen from a
+    Difficulties are computed from a BM25 ranking of the chunks for the question alone. Distractors are chosen from a
     ranking for the question together with its evidence.
     """
     ranked = sources.rank(drafts, [one.question for one in drafts])

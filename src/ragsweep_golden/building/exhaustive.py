@@ -9,7 +9,7 @@ from ragsweep_golden.building.wording import alternatives, word_set
 from ragsweep_golden.sets.entries import LANGUAGES
 
 ANSWERING = 0.8  # a chunk that contains at least this share of a question's content words may answer the question
-FEWEST_WORDS = 2  # minimum number of content words of a question that can be searched for
+FEWEST_WORDS = 2  # a question with fewer content words cannot be searched for
 
 
 class Exhaustive:
@@ -53,7 +53,7 @@ class Exhaustive:
         return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
-        """Return whether any chunk contains a text, ignoring case, accents and typographic variants of signs."""
+        """Return whether any chunk contains a text, ignoring case, accents and typographic variants of punctuation."""
         wanted = fold(text)
         return any(wanted in one for one in self._texts)
 

@@ -18,10 +18,10 @@ from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in,
 from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.sets.entries import LANGUAGES
 
-WORDS = range(6, 41)  # accepted numbers of words of a sentence
+WORDS = range(6, 41)  # accepted numbers of words in a sentence
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more than MOST_NAMED sentences, and in more than this share of all, is too common for a "fact"."""
+"""A subject in more than MOST_NAMED sentences, and in more than MOST_NAMED_SHARE of all, is too common for a "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -95,7 +95,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> possible question types. A question gets the first type in the wanted mix, or else the first of all."""
+"""Pattern -> possible question types. A question gets the first that is in the wanted mix, else the first of all."""
 _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 

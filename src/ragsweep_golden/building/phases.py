@@ -172,8 +172,8 @@ def ask_unanswerable(
 ) -> list[Draft]:
     """Return drafts of unanswerable questions: first those by the model, if there is one, then those made by rule.
 
-    The latter are made from the drafts in ``made`` that are themselves made by rule. Of drafts with the same question,
-    ignoring case, the first is kept.
+    The latter are made from sentences, templates, and those drafts in ``made`` that are made by rule. Of drafts with
+    the same question, ignoring case, the first is kept.
     """
     found = asker.unanswerable(sources, wanted) if asker else []
     for language, indices in documents.items():
@@ -193,8 +193,8 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
     """Return all drafts with the result of their validation.
 
-    ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. The unanswerable drafts
-    in ``others`` are accepted, except those that already have a status.
+    ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. An unanswerable draft
+    in ``others`` keeps its status, if it has one, and is accepted otherwise.
     """
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]
@@ -208,7 +208,7 @@ def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | No
 
     A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
     with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer
-    that is not verbatim and has a number that its evidence lacks is rejected without other tests.
+    that is not verbatim and has a number that its evidence lacks is rejected without further tests.
     """
     checked = [_by_words(draft, passage) for draft, passage in zip(drafts, passages, strict=True)]
     left = [n for n, draft in enumerate(checked) if draft.status == REJECTED and draft.method == "keywords"]

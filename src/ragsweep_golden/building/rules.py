@@ -45,7 +45,7 @@ def _english_rule(found: Mapping[str, str]) -> str:
 
 
 def _why(found: Mapping[str, str]) -> str:
-    """Return a question about the cause of the clause ``e``, with its auxiliary verb, if any, before its subject."""
+    """Return a question about the cause of the clause ``e``; an auxiliary verb is moved before the subject."""
     if clause := _AUXILIARY.match(found["e"]):
         return f"Why {clause['v']} {clause['s']}{clause['r']}?"
     return f"What is the reason that {found['e']}?"

@@ -79,8 +79,9 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
 
     The entries are chosen one at a time, each by these preferences, the most important first: no single-fact question
     that would raise the share of such questions above MOST_SINGLE_FACTS; a hard question, while the share of such
-    questions is below LEAST_HARD; a stratum below its quota; a chunk with few chosen questions; a type far below its
-    share of the mix; no single-fact question; a pattern with few chosen questions. Remaining ties are broken at random.
+    questions is below LEAST_HARD; a stratum below its quota; the chunk with the fewest chosen questions; the type
+    furthest below its share of the mix; no single-fact question; the pattern with the fewest chosen questions. Ties are
+    broken at random.
     """
     order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}

@@ -115,8 +115,8 @@ def find_strata(
 ) -> list[dict[str, Any]]:
     """Return a row for each stratum: its name, priority, number of chunks, quota and documents.
 
-    The quota is the number of answerable questions. Strata are clusters of documents, which requires ``embed``, or
-    folders (see ``settings.clusters``); the patterns of the settings take precedence. Raises ConfigError as
+    The quota is the number of answerable questions. Documents are grouped by cluster, which requires ``embed``, or by
+    folder (see ``settings.clusters``); the patterns of the settings take precedence. Raises ConfigError as
     ``allocate`` does.
     """
     numbers = sorted(n for each in documents.values() for n in each)

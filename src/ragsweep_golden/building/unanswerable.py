@@ -1,4 +1,4 @@
-"""Make questions that the corpus does not answer, by rule; some types are checked by a search of all chunks."""
+"""Make questions by rule that the corpus does not answer; for some types, a search of all chunks confirms this."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts,
 
 MOST = 100  # maximum number of questions about invented names
 LONGEST_DESCRIPTION = 90  # maximum number of characters of a definition that is given to another subject
-LONGEST_RULE = 110  # maximum number of characters of a sentence that is falsified, or whose rule is to be evaded
+LONGEST_RULE = 110  # maximum number of characters of a sentence whose number is changed, or whose rule is evaded
 
 
 def draft_unanswerable(
@@ -92,7 +92,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield questions whose pronoun refers to nothing: drafts with a pronoun as subject, and fixed questions."""
+    """Yield questions whose pronoun refers to nothing: drafts with a pronoun for their subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

@@ -1,6 +1,6 @@
 """Load the words, patterns and templates of the question rules, and fit clauses into questions.
 
-The folder rule_words has a TOML file of named lists for each language, and any.toml for lists of all languages.
+The folder rule_words has a TOML file of named lists for each language; any.toml has the lists for all languages.
 """
 
 import re

@@ -60,8 +60,8 @@ def add(arguments: Sequence[str]) -> int:
 def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """Return ({"id": id of the entry} or {}, question, right answer or "") for each question to complete or add.
 
-    If a question is given, it is the only one, with {}; otherwise these are the questions of the file that lack
-    evidence. Raises ConfigError for several given questions, and for ``--answer`` or ``--take`` without one.
+    A question on the command line is returned alone, with {}; without it, the questions of the file that lack evidence
+    are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take`` without a question.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
@@ -130,7 +130,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return the gold entry of a question, whose evidence ``passage`` was chosen by ``who``; ``answer`` may be ""."""
+    """Return a gold entry of a question, with the evidence ``passage``, which ``who`` chose; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()

@@ -60,7 +60,7 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _default_metrics() -> Mapping[str, Any]:
-    """Return the default metrics of a run with an llm, which include those of a run without."""
+    """Return the default metrics of a run with an llm, which include those of a run without an llm."""
     metrics: Mapping[str, Any] = compose(Composer(None, ConfigPolicy(Secrets())), ["llm=extractive"]).values["metrics"]
     return metrics
 

@@ -33,7 +33,7 @@ _FILE = "the golden file; KEY=VALUE as in conf/golden.yaml: corpus=FOLDER, embed
 
 
 def gates(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden gates``; return the exit status: that of the gates (see :func:`exit_status`)."""
+    """Run ``ragsweep golden gates``; return the exit status of the gates (see :func:`exit_status`)."""
     parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     parser.add_argument("--report", metavar="FILE", help="file of the report (default: gates.json in --path)")
@@ -70,7 +70,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that answers questions from passages with the config's llm, and caches them in ``folder``."""
+    """Return a function that answers questions from passages with the config's llm; ``folder`` caches the replies."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 

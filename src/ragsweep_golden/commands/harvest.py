@@ -52,7 +52,7 @@ class Harvest(NamedTuple):
 
     new: list[Asked]
     different: int  # number of distinct questions in the log
-    known: int  # number of those that are already in the set
+    known: int  # number of distinct questions that are already in the set
     similar: int  # number of near-duplicates of a question of the set, or of a more frequent question of the log
 
 
@@ -103,8 +103,8 @@ def find_question(value: Any) -> str:
 def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Return the questions of a log that are not in a golden set, with counts; questions without words are ignored.
 
-    Questions with the same words are merged. A question of an earlier harvest is recognised by its id if its text in
-    the set has been edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged
+    Questions with the same words are merged. A question of an earlier harvest is recognised by its id, even if its text
+    has been edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged
     too, and near-duplicates of questions of the set are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
@@ -219,8 +219,8 @@ def harvest(arguments: Sequence[str]) -> int:
 def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Return the entries of a golden file; empty if the file is missing.
 
-    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and if only some
-    of the existing and the new entries have weights.
+    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and unless all
+    existing and new entries have weights or none has.
     """
     entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)

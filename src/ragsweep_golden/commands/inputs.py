@@ -74,7 +74,7 @@ class Given(NamedTuple):
 
 
 def _check_shapes(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError if an override replaced a mapping, a mix or the list of gates of a profile by another type."""
+    """Raise ConfigError if an override changed the type of a mapping, a mix or a profile's list of gates."""
     for key in _MAPPINGS:
         if not isinstance(given := value_at(values, key), Mapping):
             raise ConfigError(f"{key}: must be a mapping, got {given!r}; set single keys of it, as in {key}.KEY=VALUE")

@@ -57,7 +57,7 @@ class Hole(NamedTuple):
 
 
 def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSpan], corpus: Corpus) -> list[Hole]:
-    """Return the unjudged passages of a question, whose id is ``question`` and whose wording is ``text``.
+    """Return the unjudged passages of the question with the id ``question`` and the wording ``text``.
 
     The passage of an unjudged chunk is the sentence in it that shares the most words with the question, so a sentence
     in chunks of several chunkers is judged only once. To compute the impact of a passage, the nDCG of the question is
@@ -126,7 +126,10 @@ _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), d
 
 
 class Pool(NamedTuple):
-    """The unjudged passages, highest impact first, and the numbers of judged and of all retrieved chunks."""
+    """The unjudged passages, highest impact first, and the numbers of judged and of all retrieved chunks.
+
+    A chunk counts once for each config that retrieved it.
+    """
 
     holes: list[Hole]
     judged: int

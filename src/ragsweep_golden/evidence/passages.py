@@ -12,7 +12,7 @@ from ragsweep.golden.anchors import Span, composed, resolve
 from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
 SENTENCE_END = re.compile(r"[.!?\u0589\u061f\u06d4\u0964]\s+|[\u3002\uff01\uff1f]\s*|\n\s*\n")
-"""Matches the end of a sentence in Latin, Armenian, Arabic, Urdu, Devanagari, Chinese and Japanese."""
+"""Matches a blank line, and the end of a sentence in Latin, Armenian, Arabic, Urdu, Devanagari, Chinese or Japanese."""
 
 SHORTEST_WORD = 4  # minimum length in characters of the words that ``keyword_coverage`` compares
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,}).*$", re.MULTILINE)
@@ -55,7 +55,8 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
     """Count the words directly before and after an anchor that are equal in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
-    difference or ``_REACH`` characters from the anchor. An edge of both documents counts as an equal word.
+    difference or ``_REACH`` characters from the anchor. The beginning of both documents counts
+    as an equal word, and so does the end of both.
     """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (

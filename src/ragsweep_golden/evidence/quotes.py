@@ -55,7 +55,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
 
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
-    """Return the span of the sentence in a passage that matches a question best by BM25; None if it has none.
+    """Return the span of the sentence in a passage that matches a question best by BM25; None if there is no sentence.
 
     ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Sentences of fewer than
     FEWEST_WORDS words count only if there are no others. If no sentence matches, the first is returned.

@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields with the right answer or the evidence in a question set, but the system's own in a system's results."""
+"""Fields that contain the right answer or the evidence in a question set, but a system's outputs in its results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -88,7 +88,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     labels, notes = dict(entry.get("labels") or {}), []
     passages: list[tuple[str, str | None]] = []
     documents: list[str | None] = []
-    others: list[str] = []  # right answers besides the reference, which two fields may contain
+    others: list[str] = []  # right answers besides the reference; two fields may contribute some
     for name, value in chosen.items():
         place = place_of(name)
         try:
@@ -122,7 +122,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
 
 
 def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return the fields to read, the names of fields for the notes, and the names of dropped fields.
+    """Return the fields to read, the names of those to add to the notes, and the names of the dropped fields.
 
     Of several fields that are mapped to the same field of an entry, the one that comes first in RANKED is read. Raises
     ValueError if two such fields differ, and neither takes precedence.
@@ -159,7 +159,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the field ``question`` of an entry for a text, and also ``history`` for a list of messages.
+    """Return the field ``question`` of an entry for a text or a list of one text, and also ``history`` for messages.
 
     The question is the last message of the user, and the history has the messages before it. Returns an empty dict if
     no message is from the user. Raises ValueError for any other structure.

@@ -87,7 +87,7 @@ def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
 
 def _to_ragas(entry: Entry, corpus: Corpus | None) -> dict[str, Any]:
     labels = [(context(label, corpus), label["document"]) for label in relevant_evidence(entry)]
-    labels = [one for one in labels if one[0]] or labels  # without any text, an import reads the ids alone
+    labels = [one for one in labels if one[0]] or labels  # if no label has a text, an import reads the ids alone
     record = {
         "user_input": entry["question"] or " ",  # an importer would treat an empty text as a missing question
         "reference": entry.get("reference"),

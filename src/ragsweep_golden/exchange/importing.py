@@ -59,7 +59,7 @@ def import_file(
     """Return the questions of a file in another format as entries, with evidence located in the corpus.
 
     ``name`` is the format, or "auto" to recognise it by the fields. ``columns`` maps a role in COLUMNS to a field, for
-    the format "columns". Without a corpus, texts without a document id are not located. Raises InputError for an
+    the format "columns". Without a corpus, only texts with a document id become evidence. Raises InputError for an
     unknown format and for faults of the file; ConfigError for an unknown encoding, and for the format "columns" without
     a field for the question.
     """
@@ -96,7 +96,7 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that a field of a group would hide at evaluation, such as ``status``, is added to the notes instead.
+    A label that a group's field of the same name (such as ``status``) would hide in an evaluation moves to the notes.
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
@@ -198,7 +198,8 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
     """Return the texts to locate for a draft: its passages or, if it has none, its answer.
 
     A passage is searched for in its document, or in all documents if the corpus has no document with that id. An answer
-    is returned only if it has at least FEWEST_WORDS words and the entry has no evidence; it must then match verbatim.
+    must match verbatim; it is returned only if it has FEWEST_WORDS words or more, and the entry is answerable and has
+    no evidence.
     """
     if draft.passages:
         named = [(text, document and normal_id(document)) for text, document in draft.passages]

@@ -137,7 +137,7 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten a test of promptfoo: add the values of its assertions to the right answers and keywords of its variables.
 
-    Variables in these values are replaced; an assertion with a template that remains is dropped.
+    Variables in these values are substituted; an assertion whose value still has a template is dropped.
     """
     given = as_mapping(record["vars"])
     fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **given}
@@ -155,7 +155,7 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a question of SQuAD; one without answers, or marked ``is_impossible``, is unanswerable.
+    """Flatten a question of SQuAD; a question without answers, or marked ``is_impossible``, is unanswerable.
 
     The evidence is the sentence around each answer, or the whole context if no answer is at its stated place.
     """

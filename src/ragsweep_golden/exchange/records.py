@@ -23,7 +23,7 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 def read_records(path: Path, faults: Faults) -> list[Row]:
     """Return all records of a file, and add its faults to ``faults``.
 
-    If the file has a single record, which has no question but a list of records, the records of that list are returned.
+    If the only record of the file has no question but has a list of records, the records of that list are returned.
     """
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
@@ -52,7 +52,7 @@ def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, or the object that a text in JSON or Python syntax spells out; {} for any other value.
+    """Return an object, or the object that a text represents in JSON or Python syntax; {} for any other value.
 
     Raises ValueError as ``decoded`` does.
     """
@@ -103,7 +103,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
 
 def as_items(found: Any) -> list[Any]:
-    """Return a list unchanged, a mapping of lists of equal length as a list of rows, any other value in a list."""
+    """Return a list unchanged, a mapping of lists of equal length as a list of rows, and any other value in a list."""
     columns = list(found.values()) if isinstance(found, dict) else []
     if columns and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]

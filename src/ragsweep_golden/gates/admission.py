@@ -12,7 +12,7 @@ from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
 from ragsweep_golden.sets.entries import METHODS
 
-RETRIEVED = 5  # number of passages that the model gets instead of the evidence
+RETRIEVED = 5  # maximum number of passages that the model gets instead of the evidence
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 """A function that answers (question, passages) pairs with a model; an answer is None if its call failed."""
 
@@ -21,7 +21,7 @@ class Admission(NamedTuple):
     """The outcome of an admission test.
 
     ``found`` has the ids of the questions that fail the test, because the model answers them; ``measured`` is the
-    number of tested questions. ``note`` is the reason why some or all questions were not tested, if any.
+    number of tested questions. ``note`` is the reason why some or all questions were not tested, "" if all were.
     """
 
     test: str
@@ -47,7 +47,7 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
     """Test whether a model answers the questions of a set without their evidence; return the outcome of each test.
 
     Only answerable questions with a reference are tested. Without ``ask`` no test runs, and without a corpus the test
-    "without_evidence" does not run; the note of such an outcome is the reason.
+    "without_evidence" does not run; the note of the outcome is the reason.
     """
     if ask is None:
         return [Admission(test, TITLES[test], (), 0, _NO_MODEL) for test in TITLES]

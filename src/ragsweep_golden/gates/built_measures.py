@@ -30,7 +30,7 @@ HARD = 0.7  # lowest difficulty of a hard entry
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
-    """Return the value of a field in each entry. Raises NotMeasured if an entry lacks it, or without entries."""
+    """Return each entry's value of a field. Raises NotMeasured if an entry lacks it, or if there are no entries."""
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:

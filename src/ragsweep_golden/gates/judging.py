@@ -112,7 +112,7 @@ def _holds(measured: float, comparison: str, rule: GateRule) -> bool:
 
 
 QUESTION_GATES = ("G1-1", "G1-2", "G1-4", "G1-5", "G1-6", "G2-1", "G3-2", "G3-3", "G6-2", "G6-3")
-"""Gates that single questions can fail; a build drops these questions (see ``find_faulty``)."""
+"""Gates that single questions can fail; a build drops the questions that fail any of them (see ``find_faulty``)."""
 
 
 def find_faulty(subject: Subject) -> dict[str, str]:

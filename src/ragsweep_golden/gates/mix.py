@@ -16,7 +16,7 @@ TOLERANCE = 0.05  # maximum difference between the found and the wanted share
 class Quota(NamedTuple):
     """The quota of a category: its ``wanted`` share (NaN if there is no quota) and its number of questions (``found``).
 
-    ``of`` is the number of questions to which the share refers.
+    ``of`` is the number of questions of which ``wanted`` is a share.
     """
 
     category: str

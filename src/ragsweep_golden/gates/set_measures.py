@@ -22,9 +22,9 @@ from ragsweep_golden.gates.subject import (
 )
 from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
 
-COPIED = 0.8  # a question's wording counts as copied if its passage contains at least this share of its content words
+COPIED = 0.8  # a question counts as copied if its passage contains at least this share of the question's content words
 _METRIC = "context_ndcg"
-_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may be in its question without giving it away
+_FEWEST_ANSWER_WORDS = 2  # a shorter answer, such as "yes" or a name, may occur in a question without being given away
 
 
 def _breaking(one: Entry, *codes: str) -> str:
@@ -63,7 +63,7 @@ def language_of(entry: Entry) -> str:
 def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
     """Return (entry, share) for each answerable entry with a passage.
 
-    The share is the part of the question's content words that the passage contains.
+    The share is the proportion of the question's content words that the passage contains.
     """
     return [
         (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
@@ -157,7 +157,7 @@ def _given_away(subject: Subject) -> Measured:
 
 
 def _independent(subject: Subject) -> Measured:
-    """Return the number of clusters of questions; the note has the smallest differences that this number can show."""
+    """Return the number of clusters of questions; the note has the smallest differences that they can detect."""
     count = len(set(clusters(_questions(subject.kept))))
     if count < 2:
         return Measured(count, "shows no difference")

@@ -44,7 +44,7 @@ class Subject:
 
     @cached_property
     def kept(self) -> list[Entry]:
-        """The entries that were not rejected."""
+        """The entries that are not rejected."""
         return [one for one in self.entries if not is_rejected(one)]
 
     @property
@@ -54,7 +54,7 @@ class Subject:
 
     @cached_property
     def answerable(self) -> list[Entry]:
-        """The kept entries that the corpus should answer, without conversational entries."""
+        """The kept entries whose questions the corpus should answer; conversational entries are excluded."""
         return [one for one in self.kept if one.get("answerable", True) and one.get("needs_retrieval", True)]
 
     @cached_property
@@ -78,7 +78,7 @@ class Subject:
 
     @cached_property
     def evidence_spans(self) -> list[list[tuple[int, int, int]]]:
-        """For each answerable entry, the spans (document index, start, end) of its evidence that is found."""
+        """For each answerable entry, the spans (document index, start, end) of the labels that are found."""
         located = ([locate_label(label, self.documents) for label in relevant_evidence(one)] for one in self.answerable)
         return [[span for span in spans if span] for spans in located]
 
@@ -100,7 +100,7 @@ class Subject:
     def evidence_texts(self) -> list[str]:
         """For each answerable entry, its passage or, if it has none, the texts of the chunks that overlap its evidence.
 
-        The text is "" if the entry has no passage, and its chunks are unknown.
+        The text is "" if the entry has no passage, and no such chunk is known.
         """
         given = [str(value(one, "content", "passage") or "") for one in self.answerable]
         if self.corpus is None or self.spans is None:
@@ -143,8 +143,8 @@ class Fault(NamedTuple):
 class Measured:
     """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
 
-    ``each``, for a gate whose threshold applies to single questions, has each question's value, and the fault that the
-    question has if this value does not meet the threshold.
+    ``each``, for a gate whose threshold applies to single questions, has (value, fault) for each question; the fault
+    counts only if the value does not meet the threshold.
     """
 
     value: float
@@ -171,13 +171,13 @@ def find_faults(judged: Judged) -> tuple[Fault, ...]:
 
 
 def without_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries without a fault, and the faults; raises NotMeasured ("no WHAT") without entries."""
+    """Return the share of entries without a fault, and the faults; raises NotMeasured if ``judged`` is empty."""
     faults = find_faults(judged)
     return replace(share(len(judged) - len(faults), len(judged), what), faults=faults)
 
 
 def with_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries with a fault, and the faults; raises NotMeasured ("no WHAT") without entries."""
+    """Return the share of entries with a fault, and the faults; raises NotMeasured if ``judged`` is empty."""
     faults = find_faults(judged)
     return replace(share(len(faults), len(judged), what), faults=faults)
 

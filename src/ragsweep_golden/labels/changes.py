@@ -1,8 +1,8 @@
 """Find labels whose passage a corpus change moved, edited, deleted or made ambiguous, and repair the clear cases.
 
 A label names a document and an anchor, which quotes the passage; without an anchor, it stands for the whole document. A
-passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. Another encoding of
-the same text (composed or decomposed characters, line ends, white space) is not a change.
+passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. A text that differs
+only in its encoding (composed or decomposed characters, line ends, white space) counts as unchanged.
 """
 
 import unicodedata
@@ -39,7 +39,8 @@ class LabelChange(NamedTuple):
 class Verification(NamedTuple):
     """The number of labels, and the changes of the invalid labels, in question order.
 
-    ``renumbered`` maps labels to corrected labels, where only the start differs, because the text was re-encoded.
+    ``renumbered`` maps each label that is valid except for its start, because the text was re-encoded, to the label
+    with the new start.
     """
 
     labels: int
@@ -90,7 +91,7 @@ class _Verifier:
     def examine(self, label: Evidence) -> LabelChange | None:
         """Return the change of a label; None if the label is valid.
 
-        The kind of the change is "" if only the start of the label differs, because the text was re-encoded.
+        The kind of the change is "" if the label needs only a new start, because the text was re-encoded.
         """
         text, before = text_of(self.corpora.new, label.document), text_of(self.corpora.old, label.document)
         if text is not None and (label.anchor is None or text == before):
@@ -120,9 +121,10 @@ class _Verifier:
     def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
         """Return the change of a label found only by its anchor; the label is repaired if the anchor has one place.
 
-        ``here`` are the places in the label's document. Places in other documents count only if ``here`` is empty. An
-        anchor of fewer than FEWEST_WORDS words may be in another passage by chance. Its label is therefore not repaired
-        if the anchor also occurs in another document, or if its only place is in another document that a label names.
+        ``here`` has the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
+        anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore not
+        repaired if the anchor also occurs in another document, or if its only place is in another document that a label
+        names.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -133,13 +135,13 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # not new: a label names it
+        if is_short and not here and places[0].document in self.named:  # a document that a label names is not new
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
 
     def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
-        """Return the change of a label, found by the words around its anchor in both corpora; None if it is valid."""
+        """Compare the words around a label's anchor in both corpora; return its change, or None if it is valid."""
         for is_here in (True, False):
             places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]
@@ -167,9 +169,9 @@ class _Verifier:
     def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
         """Return how many words around an anchor are equal at a place in the new corpus and at ``origin`` in the old.
 
-        Return NOTHING if these words and those of the anchor are too few to identify the passage, unless the place is
-        in the label's document and either begins at the label's start, with at least one equal word beside the anchor,
-        or lies in a similar sentence.
+        If these words and those of the anchor are too few to identify the passage, return NOTHING. A place in the
+        label's document still counts if it begins at the label's start and a word beside the anchor is equal, or if it
+        lies in a similar sentence.
         """
         common = self._common((origin.text, origin.span), place)
         words = word_count(origin.text[slice(*origin.span)]) + common.all
@@ -221,7 +223,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that starts at the label's offset if this offset was counted in another encoding; else None."""
+    """Return the span that begins at the label's start, counted in another encoding of the text; None if none does."""
     if label.start is None:
         return None
     if before is not None:
@@ -245,9 +247,9 @@ def repair(
 ) -> None:
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
-    The repair of a label is recorded in ``audit.reviews``, except a start that differs only because the text was
-    re-encoded. The corpus digest of an entry, if it has one, is replaced, unless a person must still decide about one
-    of its labels.
+    The repair of a label is recorded in ``audit.reviews``, unless only the start changes, because the text was
+    re-encoded. If an entry has a corpus digest, it becomes that of ``corpus``, unless a person must still decide about
+    one of the entry's labels.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}

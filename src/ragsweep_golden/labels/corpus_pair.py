@@ -10,11 +10,11 @@ from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
 from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
 
-_SUCCESSORS = 3  # maximum number of added documents that are searched for a passage that its document lacks
+_SUCCESSORS = 3  # maximum number of added documents that are searched for a passage missing from its document
 
 
 class SearchableText(NamedTuple):
-    """A document with its text, and with the same text in composed characters, in which anchors are searched."""
+    """A document: its id, its text, and its text in composed characters, which ``occurrences`` searches first."""
 
     name: str
     text: str
@@ -43,7 +43,7 @@ class CorpusPair:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """Sentence -> the documents that only the new corpus has and that contain it; empty if ``old`` is None."""
+        """Sentence -> the added documents that contain the sentence; empty if ``old`` is None."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:

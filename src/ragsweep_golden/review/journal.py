@@ -2,8 +2,8 @@
 
 Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry and, if it
 is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement whose id
-is already in the golden file is not merged again: a process may be killed after it wrote the golden file, and before it
-emptied the journal.
+is already in the golden file is not merged again: a process may be killed between writing the golden file and emptying
+the journal.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ from ragsweep_golden.sets.entries import NEEDS_REVIEW, VALIDATED, Entry, read_en
 from ragsweep_golden.sets.files import record_change, write_rows
 
 ACCEPT, REJECT, EDIT = "accept", "reject", "edit"
-GRADES = (0, 1, 2, 3)  # grades of a judged passage; 0 is not relevant
+GRADES = (0, 1, 2, 3)  # grades of a judged passage; 0 means not relevant
 Judgement = Mapping[str, Any]
 
 
 class Journal:
     """The journal of the judgements that are not yet in the golden file; only one process at a time can open it.
 
-    Raises InputError if another process has opened it.
+    Raises InputError if another process has it open.
     """
 
     def __init__(self, golden: Path) -> None:
@@ -67,7 +67,7 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Apply the judgements of the journal to the golden file, empty the journal, and return their number.
+        """Apply the judgements in the journal to the golden file, empty the journal, and return how many were applied.
 
         Judgements that :func:`settle` drops are neither applied nor counted. Raises InputError, and changes nothing, if
         the journal or the golden file has faults, or if the golden file lacks a judged entry.
@@ -97,7 +97,7 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        """Close the journal, and keep its file with the judgements that are not yet in the golden file."""
+        """Close the journal; keep its file, which has the judgements that are not yet in the golden file."""
         self._file.close()
 
 
@@ -165,7 +165,7 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return an entry as a person's judgement changes it: rejected, or gold if it is accepted or corrected."""
+    """Return a copy of an entry after a judgement of its question: rejected, or gold with any corrections."""
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}

@@ -18,7 +18,7 @@ from ragsweep.core.errors import InputError
 from ragsweep_golden.review.tasks import Review
 
 HOST = "127.0.0.1"
-LARGEST = 2**20  # maximum size of a request in bytes
+LARGEST = 2**20  # maximum size of the body of a request in bytes
 Reply = Mapping[str, Any]
 
 
@@ -47,17 +47,17 @@ class ReviewServer(ThreadingHTTPServer):
         return {"file": self.review.journal.golden.name, "tasks": self.review.tasks, "judged": self.review.judged()}
 
     def undo(self, _: Reply) -> Reply:
-        """Undo the last judgement; return its task, and the judgement of this task that is then in effect.
+        """Undo the last judgement; return its task, and the task's previous judgement, which takes effect again.
 
-        The judgement is None if no judgement of the task is left. If there is nothing to undo, the task is "" and the
-        judgement is None.
+        The judgement is None if the task has no previous judgement. If there is nothing to undo, the task is "" and
+        the judgement is None.
         """
         undone = self.review.undo()
         task = undone["task"] if undone else ""
         return {"task": task, "judgement": self.review.judged().get(task)}
 
     def done(self, _: Reply) -> Reply:
-        """Merge the journal into the golden file, stop the server, and return the number of merged judgements."""
+        """Merge the journal into the golden file, stop the server, and return the number of judgements merged."""
         folded = self.review.journal.fold()
         Thread(target=self.shutdown).start()
         return {"folded": folded}

@@ -19,7 +19,7 @@ AROUND = 400  # number of characters that the page shows on either side of an an
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
     """Return a task, with the texts that the page shows, for each silver entry that is not rejected.
 
-    If an entry has no passage and a corpus is given, its task has the text around its evidence.
+    If an entry has no passage and a corpus is given, the task has the text around the entry's evidence instead.
     """
     return [
         {
@@ -54,8 +54,8 @@ def _around_evidence(entry: Entry, corpus: Corpus) -> str:
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """Return a task, with the texts that the page shows, for each unjudged passage of a pool, in pool order.
 
-    A passage is judged if it is among the evidence of its entry. Raises InputError if the question of a passage is not
-    among ``entries``.
+    A passage counts as judged if a label of its entry has the same document, anchor and start. Raises InputError if the
+    question of a passage is not among ``entries``.
     """
     by_id, tasks = {entry["id"]: entry for entry in entries}, []
     for row in pool:
@@ -85,9 +85,9 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
 
 @dataclass
 class Review:
-    """A review: its tasks and its judgements.
+    """A review by one person (``who``): its tasks, and its judgements so far.
 
-    ``recovered`` is the number of judgements of an earlier, interrupted review that were merged at the start.
+    ``recovered`` is the number of judgements from an interrupted earlier review that were merged at the start.
     """
 
     journal: Journal
@@ -104,7 +104,7 @@ class Review:
     def judge(self, given: Mapping[str, Any]) -> Judgement:
         """Store a judgement, and return it; if a judgement with this id is already stored, return the stored judgement.
 
-        Raises InputError if there is no such task, or for an action, grade or text that the task does not allow.
+        Raises InputError for an unknown task, a missing id, or an action, grade or text that the task does not allow.
         """
         with self._lock:
             known = next((one for one in self._given if one["id"] == given.get("id")), None)
