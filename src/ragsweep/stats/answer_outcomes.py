@@ -36,7 +36,7 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must have the same golden set and agree in the keys of ``SAME``; if several configs do, the first is used.
+    The two must have the same golden set and agree in the keys of ``SAME``; of several such configs, the first is used.
     Configs without such a counterpart, without answers, or without their success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]

@@ -1,4 +1,4 @@
-"""Checks beyond the deciding metric: hybrids against their legs, and distractors."""
+"""Checks beyond the deciding metric: refusals, longer contexts, hybrids against their legs, and distractors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ class BetterLeg:
     """A leg that has a better mean than its hybrid by one metric.
 
     ``difference`` is leg minus hybrid; ``low`` and ``high`` are the ends of an interval that is simultaneous over all
-    legs (NaN if unknown). ``overrides`` replace the hybrid's retriever and reranker.
+    legs (NaN if unknown). ``overrides`` run the leg as the only retriever, without a reranker.
     """
 
     leg: str

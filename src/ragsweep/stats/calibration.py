@@ -84,7 +84,7 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 
 
 RATED = range(10, 5001)
-"""The numbers of items for which kappa has an interval; more would take too long."""
+"""The numbers of items for which kappa has an interval; resampling more items would take too long."""
 
 
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
@@ -144,9 +144,9 @@ class Noise(NamedTuple):
 
     n: int  # questions with a score in both
     mean_difference: float
-    spread: float  # standard deviation of the differences per question: the noise floor
+    spread: float  # standard deviation of the differences per question
     of_one: float  # standard deviation of one verdict: spread / sqrt(2)
-    of_the_mean: float  # 95 % bound of the chance difference between two means of n questions
+    of_the_mean: float  # 95 % bound on a difference by chance between two means over n questions
     changed: float  # share of questions whose scores differ
 
 
@@ -187,7 +187,7 @@ class PassMark(NamedTuple):
     higher_is_better: bool = True
 
     def passes(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return flags that mark the scores that pass."""
+        """Flag the scores that pass."""
         return scores >= self.score if self.higher_is_better else scores < self.score
 
 
@@ -218,7 +218,7 @@ class Calibration:
     corrected_passed: Interval
     mean: float
     corrected_mean: Interval
-    missing: Mapping[str, int]  # labels without a verdict, by reason
+    missing: Mapping[str, int]  # number of labels without a verdict, by reason
 
 
 def measure(
@@ -235,7 +235,7 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The scores that pass, for verdicts and labels.
+        threshold: The pass mark for both verdicts and labels.
         sources: Question -> its cluster; None means that each question is its own cluster.
         reasons: Question -> why it has no verdict.
 

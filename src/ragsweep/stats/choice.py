@@ -15,7 +15,7 @@ from ragsweep.stats.inference.matrix import Matrix, has_ratios
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
-"""The cost metrics, in order of priority: money, paid quantities, time."""
+"""The cost metrics, in order of priority: money, billed quantities, time."""
 MARGIN = 0.05
 """Default of ``recommend.margin``; for a metric with a unit it is a share of the mean over all configs."""
 LOSS = 0.005

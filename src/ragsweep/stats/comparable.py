@@ -81,7 +81,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether a parameter differs; a list of options is not a parameter, but may be equal to a single option."""
+    """Return whether a parameter differs; if a run lacks it (as with a list of options), whether the nodes differ."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
@@ -205,7 +205,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     """Return the metrics to compare by: the ``wanted`` ones if any, else the comparable ones among the ``usual`` ones.
 
     Raises:
-        ConfigError: A wanted metric was not measured in all results, or is not comparable.
+        ConfigError: A wanted metric is missing from some result, or is not comparable.
         InputError: No metric is wanted, and none of the usual ones is comparable.
     """
     shared = [
@@ -276,7 +276,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Map each label (a column by which results are grouped) to its value for each question, "" where it has none."""
+    """Map each label (a column by which results are grouped) to its values, one per question; "" if there is none."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {

@@ -59,9 +59,9 @@ class ConfigCosts:
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
 
-        The difference must also be at least a tenth of the higher cost (and LEAST_MS for a latency). A mean is tested
-        question by question; the result is False if either config has too few scores. Quantiles of latencies are tested
-        by ``latency_apart``; for a quantile of any other cost, the result is False.
+        The difference must also be at least a tenth of the higher cost (and ``LEAST_MS`` for a latency). A mean is
+        tested question by question; the result is False if either config has too few scores. Quantiles of latencies are
+        tested by ``latency_apart``; for a quantile of any other cost, the result is False.
         """
         values = self.values[name]
         if not self._is_saving(name, values[other], values[row]):
@@ -161,7 +161,7 @@ def compare_configs(
 
 
 def deciding_metric(results: Sequence[Result]) -> str:
-    """Return the metric by which a sweep decides: without a comparable one, the first objective, or "" if none is."""
+    """Return the metric by which a sweep decides: the first comparable one, else the first objective, else ""."""
     results = [result for result in results if result.run.state in (COMPLETE, PARTIAL)]
     if not results:
         return ""

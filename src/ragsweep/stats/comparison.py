@@ -98,11 +98,11 @@ class SweepComparison:
     concentration: Concentration | None = None  # if few documents or questions dominate
     variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # by row; if anything is repeated
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # by metric with human labels
-    uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is as judged
+    uncorrected: Mapping[str, str] = field(default_factory=dict)  # labelled metric -> why it is not corrected
 
     @property
     def metric(self) -> str:
-        """The metric of the comparison."""
+        """The deciding metric."""
         return self.matrix.metric
 
     @property
@@ -164,7 +164,7 @@ def plain_size(verdict: SweepComparison, value: float) -> float:
 
 
 def plain_lead(verdict: SweepComparison, value: float) -> float:
-    """Return a lead, or a deficit if ``value`` is negative, in the metric's unit; for ratios, as a share of the other.
+    """Return a lead (a deficit if negative) in the metric's unit or, for ratios, as a share of the other config's mean.
 
     Where less is better, a lead is a reduction, so that its share is below 1.
     """

@@ -53,9 +53,9 @@ def _evidence(verdict: SweepComparison) -> SweepEvidence:
 def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """Return the row over which the choice has an unproven lead, and the number of questions needed to prove it.
 
-    The other row is the declared baseline or, if there is none, the runner-up. Both results are None if this lead is
-    shown or the two configs are equal, if the choice's mean is not better, if neither of the two is the reference, or
-    if labels correct the differences. The number alone is None if it is unknown.
+    This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
+    the lead is shown or the two configs are equal, if the choice's mean is not better, if neither of the two is the
+    reference, or if labels correct the differences. The number alone is None if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
@@ -100,8 +100,8 @@ def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
 def _longer(verdict: SweepComparison, row: int) -> tuple[int, LongerContext] | None:
     """Find a config whose chunking differs from the choice's and whose context is shorter; None if there is none.
 
-    Return the config's row and the lengths of both contexts (see ``longer_context``). The baseline (or, without one,
-    the runner-up) is tried first, then the other configs, starting with the best.
+    Return the config's row and the lengths of both contexts (see ``longer_context``). The baseline (or, if there is
+    none or it is the choice, the runner-up) is tried first, then the other configs, starting with the best.
     """
     lead = verdict.choice.baseline or verdict.choice.runner_up
     ordered = [*([lead.row] if lead else []), *best_first(verdict, range(len(verdict.results)))]

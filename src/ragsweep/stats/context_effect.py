@@ -34,7 +34,7 @@ class ContextEffect:
 
     ``kinds`` maps the ids of the questions scored under both configs to their kinds; ``left_out`` counts the other
     questions. ``always_abstains`` is true if the config without context refused all questions (apart from failed
-    answers): then only refusals can be "known already".
+    answers): then a question can be "known already" only if a refusal solves it.
     """
 
     kinds: Mapping[str, str]
@@ -50,7 +50,7 @@ class ContextEffect:
 
     @property
     def gain(self) -> float:
-        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 if there are none."""
+        """The (weighted) share of questions that context helps, minus the share that it hurts; 0 without questions."""
         signs = {HELPED: 1, HURT: -1}
         total = sum(self.weights.get(name, 1.0) for name in self.kinds)
         return sum(signs.get(kind, 0) * self.weights.get(name, 1.0) for name, kind in self.kinds.items()) / (total or 1)
@@ -80,8 +80,8 @@ SERVED = Success()
 def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Return the settings under the key ``success`` of a config: metric, threshold and ``unanswerable``, with defaults.
 
-    ``metrics`` has the config's metrics by name. The default metric is the first objective, if it has a direction and
-    no unit, none of the requirements in ``WITHOUT_CONTEXT``, and does not read the context; else ``METRIC``.
+    ``metrics`` has the config's metrics by name. The default metric is the first objective, if it has a direction, no
+    unit and none of the requirements in ``WITHOUT_CONTEXT``, and does not read the context; else ``METRIC``.
 
     Raises:
         ConfigError: A key is unknown, the threshold is not a finite number, the metric is not a name or has no

@@ -39,8 +39,8 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric.
 
-    A key is omitted if a question of any two of the ``others`` that differ in it alone scores worse with the longer
-    context. The result is empty if the listed keys together lower a score.
+    A key is omitted if two of the ``others`` differ in it alone and a question scores worse with the longer context.
+    The result is empty if the listed keys together lower a score.
     """
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]
@@ -55,7 +55,7 @@ def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tupl
 
 
 def _lengthened(one: Result, other: Result, matrix: Matrix) -> tuple[tuple[str, ...], bool]:
-    """Return the keys that make one of two contexts longer (see `length_keys`), and whether they lower any score."""
+    """Return the keys that make one of two contexts longer (see ``length_keys``), and whether they lower any score."""
     if not matrix.metric.startswith(RISING) or not set(differing_parameters(one.run, other.run)) <= set(LENGTHENING):
         return (), False
     first, second = _lengths(one.run), _lengths(other.run)

@@ -41,10 +41,10 @@ class Curve:
     """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
     ``flat`` is the range of values around the best that are not shown to be worse than any other. ``may_be_best`` has
-    an entry for each point, because values outside this range may also not be shown to be worse. ``chosen`` is the
-    value that cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean
-    of such a choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with
-    fewer than ten clusters.
+    one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
+    cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is the mean of such a
+    choice on unseen questions; it is worse than ``best_mean`` by the optimism of the choice, and NaN with fewer than
+    ten clusters.
     """
 
     parameter: str
@@ -80,7 +80,7 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
     values = sorted(group)
     try:
         matrix = score_matrix([group[value] for value in values], metric)
-    except InputError:  # it has no direction
+    except InputError:  # the metric has no direction
         return None
     if not matrix.questions:
         return None

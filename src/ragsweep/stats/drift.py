@@ -61,7 +61,7 @@ class ClusteredSample(NamedTuple):
 
     @property
     def independent(self) -> float:
-        """A lower bound of the effective number of independent questions (Kish, Survey Sampling, 1965)."""
+        """A lower bound on the effective number of independent questions (Kish, Survey Sampling, 1965)."""
         if not len(self.values):
             return 0.0
         if self.is_repeated:
@@ -186,7 +186,7 @@ def ratio(now: ClusteredSample, before: ClusteredSample, alpha: float) -> Estima
         return superiority(moved, logs[1], alpha)[end] > 0.5
 
     def first(end: int) -> float:
-        """Find the least ratio at which entry ``end`` of ``superiority`` is at most .5, from 0 to infinity."""
+        """Find the least ratio at which item ``end`` of ``superiority`` is at most .5; it may be 0 or infinity."""
         low, high = -reach - 1, reach + 1
         if not is_above(low, end):
             return 0.0

@@ -35,7 +35,7 @@ class Traces:
     budgeted: bool  # whether the context has a token budget
 
     def recall(self, found: Flags) -> float:
-        """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN if there are none."""
+        """Return the (weighted) mean over questions of the share of ``found`` pieces; NaN without evidence."""
         number = np.bincount(self.question, minlength=len(self.questions))
         share = np.bincount(self.question, found, len(self.questions)) / np.maximum(number, 1)
         weights = np.where(number > 0, self.weights, 0.0)

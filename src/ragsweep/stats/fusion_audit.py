@@ -158,8 +158,8 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
 def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
     """Return the worst slices where a leg alone is notably better than the config.
 
-    The metric is the first of :func:`audited_metrics` with such a slice. Of its ``most`` worst slices, the worst one
-    and all significant ones are returned, the worst first. Return None if no metric has such a slice.
+    The metric is the first of :func:`audited_metrics` with such a slice. At most ``most`` slices are returned, the
+    worst first; those after the first are significant. Return None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)

@@ -100,7 +100,7 @@ class Check:
 
 
 def check_same_coverage(before: Result, after: Result) -> None:
-    """Raise InputError if ``coverage``, the least share of questions with a score, differs between two configs."""
+    """Raise InputError if ``coverage``, the required share of scored questions, differs between two configs."""
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
@@ -160,7 +160,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: The scope has human labels for the metric, but none that counts for some config; or a test in
+        InputError: The scope has human labels for the metric, but some config has none that counts; or a test in
         ``noninferiority`` raises it, as for a relative margin if the mean is not above 0. A slice with such a mean is
         inconclusive instead.
     """
@@ -225,7 +225,7 @@ def _correct(
     worst: Sequence[str],
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
-    """Decide by the corrected mean or difference; return the gate, and the least number of labels that a config has."""
+    """Decide by the corrected mean or difference; return the gate, and the smallest number of labels of any config."""
     rows, metric, size = len(matrix.values), condition.metric, condition.size
     matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
     sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
@@ -270,8 +270,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: the check fails if any question is worse by more than the margin.
 
-    Otherwise it passes; but it is inconclusive if there are no questions, or if the candidate has no score for the
-    questions in ``missing``. The ``slack`` of the check is the smallest slack of any question; NaN if there are none.
+    Otherwise it is inconclusive if there are no questions, or if the candidate has no score for some (``missing``);
+    else it passes. The ``slack`` of the check is the smallest slack of any question; NaN if there are none.
     """
     baseline, candidate = matrix.scores
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]

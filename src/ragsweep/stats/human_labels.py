@@ -52,10 +52,10 @@ _MORE = "label more answers of every config, to questions that all of them have 
 class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
-    ``own`` has the labels that name the config's run, or that can belong to no other config. ``shared`` maps each
-    source (a run, or "-" without one) to its labels, for every config that gave the labelled answer; ``drawn`` flags
-    the questions that the source has a label for. On a question, configs with equal ``cases`` gave the metric the
-    same input.
+    ``own`` has the labels that name the config's run or, with a single config, neither run nor answer. ``shared`` maps
+    each source (a run, or "-" without one) to its labels, for every config that gave the labelled answer; ``drawn``
+    flags the questions that the source has a label for. On a question, configs with equal ``cases`` gave the metric
+    the same input.
     """
 
     own: Doubles  # (configs, questions)

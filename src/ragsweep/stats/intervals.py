@@ -86,7 +86,7 @@ def _effective(known: Flags, weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two scores."""
+    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     if weights is not None:

@@ -37,7 +37,7 @@ _RATIOS = "it is compared by ratios, which labels cannot correct"
 
 
 class SweepLabels(NamedTuple):
-    """Human labels, and the MLflow runs of configs by name."""
+    """Human labels, and the id of each config's MLflow run, by the config's name."""
 
     given: Sequence[HumanLabel]
     runs: Mapping[str, str]

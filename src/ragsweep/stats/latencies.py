@@ -20,7 +20,7 @@ CALLED = frozenset({"generate", "query"})
 
 
 def slowness(result: Result) -> float:
-    """Return how many times slower than an idle machine the machine was while a config's latency was measured.
+    """Return the factor by which the machine was slower than an idle one while a config's latency was measured.
 
     Timed calls of a stage alternate with a fixed piece of work, whose mean time is divided by its shortest time on
     similar machines. The result is the mean of this ratio over the stages, weighted by the stages' mean latencies; NaN
@@ -60,7 +60,7 @@ def latency_apart(first: Result, second: Result, name: str) -> bool:
 
 
 def _quiet_share(latency: Mapping[str, Mapping[str, float]]) -> float:
-    """Return a lower bound of the share of a config's latency that would remain on an idle machine.
+    """Return a lower bound on the share of a config's latency that would remain on an idle machine.
 
     It is 0 if no stage has a latency. The effect of the load on a stage follows from the 95th percentile of the fixed
     work's time (see ``slowness``): the effect is taken as a factor or as a delay, whichever is larger. Stages in

@@ -42,7 +42,7 @@ def curve(
     """Return the curve, from no answers to all answers of the generator.
 
     Questions with equal support are answered together: the first point has no answers, and each distinct support, in
-    descending order, adds one point. Questions without a score, and answers without a support, are left out. The list
+    descending order, adds one point. Questions without a score, and answers without support, are left out. The list
     is empty if no answer has both.
 
     Args:

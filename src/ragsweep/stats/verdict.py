@@ -38,7 +38,7 @@ class Beliefs(Protocol):
 
 
 class PairVerdict(NamedTuple):
-    """The verdict on one config against another.
+    """The verdict on one config against another: the first of these kinds that applies.
 
     "the same": equal scores on every question. "shown better", "shown worse": the interval, which holds for all
     comparisons of the sweep together, excludes 0, and the exact tests confirm it. "likely better", "likely worse": the

@@ -133,7 +133,7 @@ class _Model(NamedTuple):
         """Express the mean and its estimated variance by independent standard normal numbers.
 
         For each kind of cluster, one number represents the sum over the kind's clusters, and the other numbers
-        represent the differences between these clusters. Returns the weights of the sums in the mean, the quadratic
+        represent the differences between these clusters. Return the weights of the sums in the mean, the quadratic
         form of the sums in the variance, and for each kind the weight of a squared difference in the variance.
         """
         questions = self.counts @ self.sizes
@@ -164,7 +164,7 @@ def _degrees(kinds: tuple[tuple[float, ...], ...], counts: tuple[int, ...], corr
 def _root(decreasing: Callable[[float], float], low: float, high: float) -> float:
     """Return the zero of a decreasing function between ``low`` and ``high``.
 
-    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). The method is implemented here
+    The method is that of Ridders (IEEE Transactions on Circuits and Systems 26, 1979). It is implemented here
     because importing scipy.optimize takes a second.
     """
     above, below, root = decreasing(low), decreasing(high), low

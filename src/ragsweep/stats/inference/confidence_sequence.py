@@ -65,7 +65,7 @@ def evidence(capital: Doubles) -> Doubles:
 def lower_bound(
     sums: Doubles, sizes: Doubles, level: float = 0.95, spread: float = 1.0, *, ordered: bool = True
 ) -> Doubles:
-    """Return a time-uniform lower bound of each row's mean difference at ``level``, as (rows,).
+    """Return a time-uniform lower bound on each row's mean difference at ``level``, as (rows,).
 
     The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are
     those of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital

@@ -21,7 +21,7 @@ ADDITIVE: Method = "least squares without interactions"
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of changing one parameter, or two together, on the mean, in the metric's unit and direction.
+    """The main effect of one parameter, or the interaction of two, on the mean, in the metric's unit and direction.
 
     For one parameter, the effect is the mean at a level minus the mean at the first level, averaged over all levels of
     the other parameters. For two parameters, it is the change in the effect of the second when the first is also
@@ -159,7 +159,7 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
     """Return the weights with which the model's coefficients add up to the effect of ``term``.
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
-    another factor has the weight 1 / (number of that factor's levels). Columns without all changed factors have the
+    another factor has the weight 1 / (number of that factor's levels). Columns that lack a changed factor have the
     weight 0, because they cancel.
     """
     weights = []

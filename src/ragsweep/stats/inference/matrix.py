@@ -65,7 +65,7 @@ class Matrix:
 
     @property
     def coverage(self) -> float:
-        """The share of the questions with a score in any config that have a score in all configs; NaN if none."""
+        """Of the questions with a score in any config, the share with a score in all configs; NaN if there are none."""
         return len(self.questions) / self.asked if self.asked else math.nan
 
     @property

@@ -39,7 +39,7 @@ class Gate:
     baseline: float  # mean score, or the absolute bound
     candidate: float
     difference: float
-    margin: float  # in the metric's unit, even if specified as a share
+    margin: float  # in the metric's unit, even if specified as a share (except by question)
     slack: float
     low: float
     high: float
@@ -89,7 +89,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     weight relative to the largest weight, which must be the same at every look.
 
     Raises:
-        InputError: ``spread`` is not finite, the absolute margin is not below it, or a difference exceeds it.
+        InputError: ``spread`` is not finite, the size of the margin is not below it, or a difference exceeds it.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
@@ -135,7 +135,7 @@ def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
 
 
 def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
-    """Return bounds of a share, each one-sided at ``level``.
+    """Return bounds on a share, each one-sided at ``level``.
 
     Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
     that many independent questions the share would have the same standard error. If all scores are equal, this size is
@@ -210,7 +210,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
-    """Return a lower bound of the slack that allows for rare losses, and the reason for it.
+    """Return a lower bound on the slack that allows for rare losses, and the reason for it.
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores within 0 and 1 must
     survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap gives the

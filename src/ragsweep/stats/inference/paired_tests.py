@@ -15,7 +15,7 @@ FLIPS = 10_000
 FIRST, DOUBT = 0.2, 0.1
 """``FIRST`` is the share of the flips that suffices for rows with a p-value above ``DOUBT``."""
 TAIL = 1 / (2 * math.erfc(1.0))
-"""3.18: upper bound of the tail probability of a weighted sum of random signs, as a multiple of the normal tail."""
+"""3.18: upper bound on the tail probability of a weighted sum of random signs, as a multiple of the normal tail."""
 ROUNDING = 1e-6
 """Tolerance, relative to the sum of absolute values, within which signed sums are equal: they are float32 sums."""
 BLOCK = 500
@@ -114,7 +114,7 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
     Return p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
     combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
     least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn flips
-    cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones. So an upper bound of the exact
+    cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones. So an upper bound on the exact
     p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it is at
     most 1 / ``flips``. If nothing differs, p is 1.
     """
@@ -136,7 +136,7 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
 
 
 def tail_bound(sums: Doubles) -> Doubles:
-    """Return an upper bound of each row's p-value (rows,) by random signs of ``sums`` (rows, clusters)."""
+    """Return an upper bound on each row's p-value (rows,) by random signs of ``sums`` (rows, clusters)."""
     length = np.sqrt(np.square(sums).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         away = np.where(length > 0, np.abs(sums.sum(axis=1)) / length, 0.0)

@@ -61,9 +61,9 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
     """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``power``.
 
-    Cases are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is the true
-    gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain`` is shown
-    often enough; return ``gain`` if no cluster gains. ``critical`` is in standard errors.
+    Golden sets are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is
+    the true gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain`` is
+    shown often enough; return ``gain`` if no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:
@@ -173,8 +173,8 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
 def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
     """Compare each run of a config with the previous one; ``repeats`` has each run's scores, NaN if missing.
 
-    Return one :class:`Noise` per pair of consecutive runs, which is none for a single run. The difference between two
-    runs of the same config is the noise floor: a smaller difference between two configs means nothing, regardless of
-    the number of questions. A deterministic stage has a floor of 0.
+    Return one :class:`Noise` per pair of consecutive runs; for a single run the result is empty. The difference between
+    two runs of the same config is the noise floor: a smaller difference between two configs may be noise. A
+    deterministic stage has a floor of 0.
     """
     return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))

@@ -59,7 +59,7 @@ def rare_losses(
 def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
 
-    The loss is the distance from the highest score to 0 or, unless a loss ``falls`` (is a lower score), from the lowest
+    The loss is the distance from the highest score to 0 if a loss is a lower score (``falls``), else from the lowest
     score to 1. For other scores it is the largest absolute score; 0 if there are no scores.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:

@@ -236,7 +236,7 @@ def student_quantile(share: float, degrees: float) -> float:
 
 
 def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value, or that of a single interval at ``level`` if it is smaller.
+    """Return the one-sided p-value of a critical value or of a single interval at ``level``, whichever is smaller.
 
     The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.

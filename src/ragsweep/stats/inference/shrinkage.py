@@ -49,7 +49,8 @@ class Posterior:
     """The posterior distribution of the configs' true means; higher is better.
 
     ``means`` (configs,) are in the unit of ``Matrix.better``. ``known`` is False if there are too few clusters to
-    estimate a spread: then ``means`` are the observed means and all probabilities and losses are NaN.
+    estimate a spread: then ``means`` are the observed means, and probabilities and losses are NaN except for equal
+    scores.
     """
 
     means: Doubles
@@ -154,7 +155,7 @@ def posterior(matrix: Matrix) -> Posterior:
 def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
     """Return the distinct rows in an order independent of the configs' order, and each config's row."""
     size = float(np.abs(better).max(initial=0.0)) or 1.0
-    keys = np.round(better / size, 9) + 0.0  # -0 is 0
+    keys = np.round(better / size, 9) + 0.0  # -0 becomes 0
     _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return better[first], np.asarray(places.reshape(-1), dtype=np.int64)
 
