@@ -69,7 +69,7 @@ class ServedPipeline:
         self._lock = threading.Lock()
 
     def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
-        """Answer a question after the earlier turns of its conversation; raises CallFailed if the search failed."""
+        """Answer a question, given the earlier turns of its conversation; raises CallFailed if the search failed."""
         with self._lock:
             try:
                 return self._answer(Question("served", text, history=tuple(history)))

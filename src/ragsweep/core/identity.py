@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
-    """Return a hash of a value of JSON types that does not depend on the order of keys or on the process."""
+    """Return a hash of a JSON value, independent of the order of keys and of the process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -102,6 +102,6 @@ def gap_line(gap: Gap | None) -> Iterator[Statement]:
     if gap is not None:
         change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
-        leads = f"{signed(gap.tune)} over {over} there, and leads by {signed(gap.holdout)} on the holdout"
-        text = f"gap: {config}, the best on the tune questions, led by {leads}, a change of {change}"
+        leads = f"{over} there by {signed(gap.tune)}, and leads by {signed(gap.holdout)} on the holdout"
+        text = f"gap: {config}, the best on the tune questions, led {leads}, a change of {change}"
         yield Statement("", text, gap._asdict())

@@ -132,7 +132,7 @@ def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
 def _next_tag(text: str, place: int, tag: re.Pattern[str], token: re.Pattern[str]) -> re.Match[str] | None:
     """Return the first tag outside code from ``place`` on; None if there is none.
 
-    A closing tag also ends a code block that begins within the thoughts.
+    In a fenced code block, a tag counts only if it is the first in the block and closes the thoughts.
     """
     for found in token.finditer(text, place):
         if not found["code"]:

@@ -135,7 +135,7 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a test of promptfoo: add the values of its assertions to the right answers and keywords of its variables.
+    """Flatten a promptfoo test: add its assertions' values to the right answers and keywords that its variables give.
 
     Variables in these values are substituted; an assertion whose value still has a template is dropped.
     """

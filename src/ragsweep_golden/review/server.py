@@ -23,7 +23,7 @@ Reply = Mapping[str, Any]
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """The server of one review; ``serve_forever`` returns when the button Done on the page is pressed."""
+    """The server of one review; ``serve_forever`` returns when the Done button on the page is pressed."""
 
     daemon_threads = True
 

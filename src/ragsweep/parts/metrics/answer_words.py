@@ -235,7 +235,7 @@ def _fold(text: str) -> str:
 
 
 def _separated(text: str) -> str:
-    """Remove punctuation, currency signs and format characters, and put spaces around words of one character.
+    """Remove punctuation, currency signs and format characters; put spaces around characters that count as words.
 
     Digits are converted to ASCII.
     """

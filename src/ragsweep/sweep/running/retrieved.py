@@ -84,8 +84,8 @@ class JudgedContexts(NamedTuple):
 def judged_contexts(session: Session, before: Result, after: Result) -> JudgedContexts | None:
     """Measure the share of judged chunks in two configs' contexts, each cut to the smaller ``top_k`` of the two.
 
-    Return None if the dataset cannot be loaded or has changed, or if no chunk of a question with evidence is in the
-    corpus.
+    Return None if the dataset cannot be loaded or has changed, or if no chunk retrieved for a question with evidence is
+    in the corpus.
     """
     dataset = session.recorded_dataset(before)
     if dataset is None or dataset.golden.digest not in (before.run.dataset.golden_digest, before.run.dataset.undivided):
