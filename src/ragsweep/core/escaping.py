@@ -1,4 +1,4 @@
-"""Escape untrusted text for display: one function per kind of output."""
+"""Escape untrusted text for display, one function per kind of output; replace what no output can encode."""
 
 import math
 import re
@@ -62,3 +62,11 @@ def original_cell(text: str) -> str:
 def _is_formula(text: str) -> bool:
     """Return whether a text, after any apostrophes, begins like a formula and is not a number."""
     return _FORMULA.match(text) is not None and not is_number(text)
+
+
+def well_formed(text: str) -> str:
+    """Return a text with a U+FFFD in place of each lone surrogate, which local models and files reject.
+
+    A service that cuts a text within a surrogate pair returns a lone half; two adjacent halves become one character.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -17,7 +17,6 @@ _WORD = "data-"
 _OPENERS = "<\uff1c\ufe64\u2039\u3008\u2329\u27e8\u276e\u02c2\u227a\u00ab\u300a"
 _OPENER = re.compile(f"[{_OPENERS}]")
 _ESCAPED = re.compile(r"(?:&lt;?|&#0*60;?|&#x0*3c;?|\\u003c|\\x3c|%3c)(?=[\s/\\]*data)", re.IGNORECASE)
-_HALF = re.compile("[\ud800-\udfff]")
 _TAG = re.compile(rf"</?{_WORD}[0-9a-f]{{{2 * _HASH}}}>")
 
 NOTICE = f"""\
@@ -82,11 +81,6 @@ def _opens(text: str, start: int) -> bool:
             elif (matched := matched + 1) == len(_WORD):
                 return True
     return False
-
-
-def printable(text: str) -> str:
-    """Replace lone surrogates with U+FFFD characters: UTF-8 cannot encode surrogates, and services reject them."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _HALF.search(text) else text
 
 
 # --- homoglyphs (characters that resemble others) and invisible characters ---

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.thoughts import TAGS, read_content, separate, well_formed
+from ragsweep.services.thoughts import TAGS, read_content, separate
 
 MAX_BYTES = 32 * 2**20
 """Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers take up about 6 MB."""

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.escaping import well_formed
 
 TAGS = ("think", "thinking", "reasoning")
 """Names of the tags in which DeepSeek-R1, Qwen3 and other models write thoughts, unless the server separates them."""
@@ -67,14 +68,6 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
             place = found.end()
         inside = False
     return Separated(_END.sub("", text[start:]).strip() if start else text, tag.sub("", text[:start]).strip())
-
-
-def well_formed(text: str) -> str:
-    """Return a text with a U+FFFD in place of each lone surrogate, which local models and files reject.
-
-    A service that cuts a text within a surrogate pair returns a lone half; two adjacent halves become one character.
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def read_content(content: Any) -> Separated:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
 from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, Scores, Usage
-from ragsweep.parts.fences import NOTICE, fence, printable
+from ragsweep.parts.fences import NOTICE, fence
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
 from ragsweep.parts.metrics.bases import Proportion, divide
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
@@ -119,7 +120,7 @@ class JudgeSwayed(JudgeMetric):
         usage = Usage()
         for reference in (wrong_reference(case), case.reference):
             texts = {"question": case.question, "reference": reference, "answer": case.answer}
-            texts = {name: printable(text) for name, text in texts.items()}
+            texts = {name: well_formed(text) for name, text in texts.items()}
             if self._judge.fence:
                 texts = {name: fence(text) for name, text in texts.items()}
             prompt = PROMPT.format(texts=json.dumps(texts, ensure_ascii=False, indent=1))

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Case, CostEstimate, PartTraits, RequestSize
-from ragsweep.parts.fences import printable
 from ragsweep.parts.judging import Judge
 from ragsweep.parts.metrics.bases import clamp
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
@@ -83,7 +83,7 @@ class RagasMetric(JudgeMetric):
 
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
         session = JudgeSession(judge, number, self.strict)
-        texts = {_RAGAS_FIELDS[name]: _printable(getattr(case, name)) for name in self.uses}
+        texts = {_RAGAS_FIELDS[name]: _well_formed(getattr(case, name)) for name in self.uses}
         try:
             ascore = scorer(self.of_ragas, session, self.embeddings, self.options)
             value = (await ascore(**texts)).value
@@ -103,8 +103,8 @@ class RagasMetric(JudgeMetric):
         return Sample(clamp(value, self.bounds), "", session.usage)
 
 
-def _printable(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) else [printable(text) for text in value]
+def _well_formed(value: Any) -> Any:
+    return well_formed(value) if isinstance(value, str) else [well_formed(text) for text in value]
 
 
 class RagasFaithfulness(RagasMetric):

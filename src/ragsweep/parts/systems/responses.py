@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import THINKING
 from ragsweep.core.types import Answer, Passage, Response, Usage
 from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.services.replies import EventStream
-from ragsweep.services.thoughts import TAGS, read_content, separate, well_formed
+from ragsweep.services.thoughts import TAGS, read_content, separate
 
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
