@@ -14,7 +14,7 @@ from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import FILTERED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Usage
 from ragsweep.services.errors import CallFailed
-from ragsweep.services.thoughts import TAGS, read_content, separate
+from ragsweep.services.thoughts import TAGS, Separated, read_content, separate
 
 MAX_BYTES = 32 * 2**20
 """Maximum size of a response in bytes. As JSON, 64 vectors of 4,096 numbers take up about 6 MB."""
@@ -28,7 +28,7 @@ MAX_TOKENS = 10**9
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
-_LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tokens"
+_LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tokens or system.body.max_tokens"
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
@@ -132,27 +132,37 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
         fields = [well_formed(given) for name in APART if isinstance(given := message.get(name), str)]
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("no choices with a message") from None
+    written, parts, _ = read_content(content)
+    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat the thoughts in several fields
+    usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
+    said = separate(written, tags)
+    said = said._replace(thoughts="\n\n".join(filter(None, (*apart, said.thoughts))))
+    check_finish(reason, said, usage, refused=bool(refusal and not said.answer))
+    if not said.answer.strip():
+        raise ValueError("a message without text")
+    model = response.get("model")
+    return Reply(said.answer, model if isinstance(model, str) else "", usage, thoughts=said.thoughts)
+
+
+def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = False) -> None:
+    """Raise an error unless the reply of a chat completion with the finish reason ``reason`` is whole.
+
+    Raises:
+        ValueError: The service aborted the reply, or the reason is not a string. Another attempt may help.
+        CallFailed: The reply is truncated or withheld, or the prompt is too long. Another attempt would fail, too.
+    """
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
     if reason in ABORTION:
         raise ValueError(f"the service broke off the reply (finish_reason {reason})")
-    written, parts, _ = read_content(content)
-    apart = list(dict.fromkeys(filter(None, (*fields, parts))))  # some servers repeat the thoughts in several fields
-    usage = read_usage(response, characters, len(written) + max(map(len, apart), default=0))
-    text, thoughts, unclosed = separate(written, tags)
-    thoughts = "\n\n".join(filter(None, (*apart, thoughts)))
     if reason == WINDOW_FULL:
         raise CallFailed("the prompt leaves no room for the answer in the model's context window", TOO_LONG, usage)
-    if unclosed or (reason in TRUNCATION and thoughts and not text.strip()):
+    if said.unclosed or (reason in TRUNCATION and said.thoughts and not said.answer.strip()):
         raise CallFailed(f"the reply ended while the model was thinking; {_LONGER}", THINKING, usage)
     if reason in TRUNCATION:
         raise CallFailed(f"the answer was truncated at the token limit; {_LONGER}", TRUNCATED, usage)
-    if (reason or "").startswith(FILTERING) or (refusal and not text):
+    if refused or (reason or "").startswith(FILTERING):
         raise CallFailed("the service withheld the answer; change the prompt, or choose another model", FILTERED, usage)
-    if not text.strip():
-        raise ValueError("a message without text")
-    model = response.get("model")
-    return Reply(text, model if isinstance(model, str) else "", usage, thoughts=thoughts)
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import MALFORMED
+from ragsweep.core.missing import FILTERED, MALFORMED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request, Response, Turn
 from ragsweep.evaluation.answering import packed, unpacked
 from ragsweep.parts.systems import Http, Python
@@ -202,6 +202,38 @@ def test_a_stream_without_a_whole_answer_is_the_failure_of_its_question(server: 
     made = system(server, "openai_stream", "system.retries=0", "system.tokens_in=null", "system.tokens_out=null")
     server.reply = lambda body, n: reply
     assert ask(made).answer.failed == MALFORMED
+
+
+ENDINGS = {"length": TRUNCATED, "model_context_window_exceeded": TOO_LONG, "content_filter": FILTERED,
+           "error": MALFORMED}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ["openai_chat", "openai_stream", "azure_openai"])
+@pytest.mark.parametrize("reason", ENDINGS)
+@pytest.mark.parametrize("said", [{"content": "I don't know, bec"}, {"content": None}, {}])
+def test_an_answer_that_the_service_cut_off_or_withheld_is_a_failure_and_billed(
+    server: Server, preset: str, reason: str, said: dict[str, Any]
+) -> None:
+    made, usage = system(server, preset), {"prompt_tokens": 7, "completion_tokens": 2}
+    whole = {"choices": [{"index": 0, "message": said, "finish_reason": reason}], "usage": usage}
+    deltas = [{"delta": said, "finish_reason": None}, {"delta": {}, "finish_reason": reason}]
+    events = as_events(*({"choices": [delta]} for delta in deltas), {"choices": [], "usage": usage})
+    server.reply = lambda body, n: events if preset == "openai_stream" else as_json(whole)
+    answer = ask(made).answer
+    assert (answer.text, answer.failed, answer.abstained) == ("", ENDINGS[reason], False)
+    assert answer.usage[:3] == (1, 7, 2)
+    assert made.service.session.meter.totals.tokens == 9
+    assert made.service.session.meter.failures.keys() == {ENDINGS[reason]}
+
+
+@pytest.mark.parametrize("said", ["<think>Bec", "<think>Because</think>"])
+def test_a_system_that_ends_while_it_thinks_has_no_answer(server: Server, said: str) -> None:
+    made = system(server, "openai_chat")
+    reply = as_json({"choices": [{"message": {"content": said}, "finish_reason": "length"}], "usage": {
+        "prompt_tokens": 7, "completion_tokens": 2}})  # fmt: skip
+    server.reply = lambda body, n: reply
+    answer = ask(made).answer
+    assert (answer.text, answer.failed, answer.abstained) == ("", THINKING, False)
 
 
 # --- functions ----------------------------------------------------------------------------------------------------

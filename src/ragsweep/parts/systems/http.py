@@ -13,12 +13,12 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import SIGNATURES, is_secret
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.service_settings import ServiceSettings
-from ragsweep.parts.systems.responses import Returned, parse_path, to_response, value_at, value_in_events
+from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.http_call import HttpRequest
 from ragsweep.services.http_client import Service
-from ragsweep.services.replies import MAX_TOKENS, EventStream
-from ragsweep.services.thoughts import TAGS, check_tags
+from ragsweep.services.replies import MAX_TOKENS, EventStream, check_finish
+from ragsweep.services.thoughts import TAGS, Separated, check_tags
 
 QUESTION, HISTORY = "{question}", "{history}"
 PATHS = (*Returned._fields, "tokens_in", "tokens_out")
@@ -37,7 +37,8 @@ class Http(ServiceSettings):
     ``{history}`` is an item of a list, the turns become items of this list. ``answer``, ``contexts``, ``ids``,
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
-    a stream of events, the texts at a path are joined.
+    a stream of events, the texts at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer whose
+    ``finish_reason`` states that it is truncated, withheld or aborted counts as failed.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
@@ -118,7 +119,7 @@ class Http(ServiceSettings):
             nonlocal billed
             try:
                 return self._parse(body)
-            except ValueError:
+            except (ValueError, CallFailed):
                 with suppress(ValueError):  # unusable, but billed
                     used = self._usage(body)
                     billed = used if used.tokens_in or used.tokens_out else billed
@@ -135,8 +136,23 @@ class Http(ServiceSettings):
         return reply.value._replace(answer=reply.value.answer._replace(seconds=reply.seconds))
 
     def _parse(self, body: Any) -> Response:
-        values = Returned(*(self._value(body, name) for name in Returned._fields))
-        return to_response(values, self.refusals, self._usage(body), self.thoughts)
+        response = Response(Answer(usage=self._usage(body)))
+        try:
+            values = Returned(*(self._value(body, name) for name in Returned._fields))
+            response = to_response(values, self.refusals, response.answer.usage, self.thoughts)
+        finally:  # also if there is no value at the path of the answer, as in some withheld replies
+            said = Separated(response.answer.text, response.answer.thoughts)
+            check_finish(self._finish_reason(body), said, response.answer.usage)
+        return response
+
+    def _finish_reason(self, body: Any) -> Any:
+        """Return the finish reason beside an answer in the choices of a chat completion; None if there is none."""
+        above, choice, _ = (self.answer or "").partition("choices[0].")
+        reasons = []
+        for event in body.events if isinstance(body, EventStream) else [body]:
+            with suppress(PathNotFound):
+                reasons.append(value_at(event, f"{above}{choice}finish_reason") if choice else None)
+        return next(filter(None, reversed(reasons)), None)
 
     def _usage(self, body: Any) -> Usage:
         tokens = [self._value(body, name) or 0 for name in ("tokens_in", "tokens_out")]
