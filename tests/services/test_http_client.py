@@ -161,13 +161,29 @@ def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_
         (403, b'{"error": {"code": 403, "metadata": {"flagged_input": "..."}}}', missing.FILTERED),
         (400, b'{"error": {"message": "Content Exists Risk"}}', missing.FILTERED),
         (400, b'{"error": {"code": "data_inspection_failed"}}', missing.FILTERED),
+        (200, b'{"error": "the model is loaded with context length of only 4096 tokens"}', missing.TOO_LONG),
+        (200, b'{"error": {"code": 403, "metadata": {"flagged_input": "..."}}}', missing.FILTERED),
+        (200, b'event: error\ndata: {"error": {"message": "Context size has been exceeded."}}\n\n', missing.TOO_LONG),
     ],
 )
 def test_prompt_that_is_too_long_or_filtered_fails_alone(status: int, content: bytes, reason: str) -> None:
     with serving() as server:
-        server.respond = lambda logged: Response(status, content)  # type: ignore[method-assign]
+        kind = "application/json" if content.startswith(b"{") or status != 200 else "text/event-stream"
+        server.respond = lambda logged: Response(status, content, {"Content-Type": kind})  # type: ignore[method-assign]
         assert set(ask_all(endpoint(server), 20).values()) == {f"[{reason}]"}
     assert len(server.log) == 20
+
+
+@pytest.mark.parametrize("content", [
+    b'{"choices": [], "note": "prompt is too long"}', b'{"error": "the model has crashed"}',
+    b'data: {"choices": [{"delta": {"content": "prompt is too long"}}]}\n\nevent: error\ndata: crashed\n\n',
+])  # fmt: skip
+def test_only_the_error_in_an_answer_states_that_the_prompt_is_too_long(content: bytes) -> None:
+    kind = "application/json" if content.startswith(b"{") else "text/event-stream"
+    with serving() as server:
+        server.respond = lambda logged: Response(200, content, {"Content-Type": kind})  # type: ignore[method-assign]
+        assert ask_all(endpoint(server, retries=1), 1) == {0: f"[{missing.MALFORMED}]"}
+    assert len(server.log) == 2
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("length", missing.TRUNCATED), ("content_filter", missing.FILTERED)])

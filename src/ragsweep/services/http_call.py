@@ -76,6 +76,9 @@ _WAYS_OUT = {
 """Reason of a failed attempt -> its remedy. For a timeout, the description of the failure includes the remedy."""
 
 
+_SMALLER = "; lower batch_size of the part that makes the call, such as embedder.batch_size, or shorten its texts"
+
+
 class _Failure(NamedTuple):
     """A failed attempt that may be repeated: reason, description, and the wait that the service requested (seconds)."""
 
@@ -201,28 +204,40 @@ class Call(Generic[Read]):
         try:
             parsed = response.json()
         except ValueError as fault:
-            return _Failure(MALFORMED, f"status 200, but {fault}")
+            return self._unread(f"status 200, but {fault}", str(fault), retry=True)
         try:
             return Timed(self.read(parsed))
         except ValueError as fault:
-            fact = f"status 200, but {fault}: {response.text}"
-            if self.retry_unread:
-                return _Failure(MALFORMED, fact)
-            raise CallFailed(f"{self._describe(fact)}; check the address and the model", MALFORMED) from None
+            error = json.dumps(parsed.get("error")) if isinstance(parsed, dict) else ""
+            return self._unread(f"status 200, but {fault}: {response.text}", error, self.retry_unread)
         except CallFailed as failure:
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
+
+    def _unread(self, fact: str, error: str, retry: bool) -> _Failure:
+        """Return a failure for a response that could not be read; raise CallFailed if ``retry`` is false.
+
+        LM Studio and OpenRouter may send an ``error`` with status 200; if it is about the prompt, raise CallFailed.
+        """
+        if reason := _prompt_fault(error):
+            raise CallFailed(self._describe(fact), reason) from None
+        if retry:
+            return _Failure(MALFORMED, fact)
+        raise CallFailed(f"{self._describe(fact)}; check the address and the model", MALFORMED) from None
 
     def _refusal(self, response: HttpResponse) -> _Failure:
         """Return a failure for a temporary refusal; raise CallFailed or EndpointFailed for a permanent refusal."""
         status, fact = response.status, f"status {response.status}: {response.text}"
-        if status in (400, 403) and any(mark in response.text for mark in WITHHELD):
+        prompt_fault = _prompt_fault(response.text)
+        if status in (400, 403) and prompt_fault == FILTERED:
             raise CallFailed(self._describe(fact), FILTERED)
         if status in FOR_ALL or (status == 429 and any(mark in response.text for mark in QUOTA_SPENT)):
             at_fault = "key" if status in (401, 403) else "account" if status in (402, 429) else "address and the model"
             raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
-        is_long = status != 429 and any(mark in response.text for mark in WINDOW_EXCEEDED)
+        is_long = status != 429 and prompt_fault == TOO_LONG
         if is_long or (status < 500 and status not in MAY_PASS):
-            raise CallFailed(self._describe(fact), TOO_LONG if is_long else REFUSED_BY_SERVICE)
+            is_large = status == 413 or "batch size" in response.text
+            way_out = _SMALLER if is_large and not is_long else ""
+            raise CallFailed(f"{self._describe(fact)}{way_out}", TOO_LONG if is_long else REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))
 
@@ -232,3 +247,10 @@ class Call(Generic[Read]):
 
     def _describe(self, fact: str, after: str = "") -> str:
         return f"{self.url} failed{after}: {quote(fact, self.key)}"
+
+
+def _prompt_fault(text: str) -> str:
+    """Return the reason, FILTERED or TOO_LONG, for which an error message refuses the prompt; "" for other errors."""
+    if any(mark in text for mark in WITHHELD):
+        return FILTERED
+    return TOO_LONG if any(mark in text for mark in WINDOW_EXCEEDED) else ""
