@@ -179,7 +179,8 @@ def read_token_counts(response: Any, received: int = 0) -> Usage | None:
     """
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):
-        tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens", None if received else 0)
+        tokens_in = usage.get("prompt_tokens", None if received else usage.get("total_tokens"))  # Voyage, Jina
+        tokens_out = usage.get("completion_tokens", None if received else 0)
         if _is_count(tokens_in) and _is_count(tokens_out):
             total = usage.get("total_tokens") if "completion_tokens" in usage else None
             # At xAI and Gemini, only the total includes the thoughts, which are billed as output.

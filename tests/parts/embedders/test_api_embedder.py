@@ -9,7 +9,10 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import ApiEmbedder
+from ragsweep.parts.prices import Prices
 from ragsweep.services.errors import CallFailed
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget, UsageTotals, no_prices
 from ragsweep.testing.embedders import EmbedderContract
 from support.parts import Letters
 from support.servers.json_server import Reply, Server, serving
@@ -128,6 +131,32 @@ def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
     server.reply = lambda body, number: answer({**body, "dimensions": 10 if number == 1 else 9})
     with pytest.raises(CallFailed, match="a vector of 9 values, expected 10"):
         embedder(server).embed_queries(["a"])
+
+
+@pytest.mark.parametrize(("status", "content"), [
+    (413, b'{"error": "batch size 3 > maximum allowed batch size 2", "error_type": "Validation"}'),
+    (413, b"<html>413 Request Entity Too Large</html>"),
+    (400, b'{"error": {"message": "Invalid input: maximum batch size is 2"}}'),
+])  # fmt: skip
+def test_a_batch_that_the_service_refuses_as_too_large_names_the_key(
+    server: Server, status: int, content: bytes
+) -> None:
+    server.reply = lambda body, number: (status, {}, content)
+    with pytest.raises(CallFailed, match=rf"status {status}: .*; lower batch_size .* embedder\.batch_size"):
+        embedder(server, dimensions=26).embed_documents(["a", "b", "c"])
+
+
+def test_tokens_of_every_call_are_counted_priced_and_limited(server: Server) -> None:
+    part, session = embedder(server, dimensions=26, batch_size=1, concurrency=1), ServiceSession()
+    part.service.connect(session)
+    session.meter.limit(Budget(tokens=10), Prices("2025-08-15", "USD", "made up", {"m": [200_000, 0]}).money)
+    with pytest.raises(CallFailed, match=r"budget\.tokens=10, used 10"):
+        part.embed_documents(["a", "b", "c"])
+    assert session.meter.totals == UsageTotals(2, 10, 2.0)
+    session.meter.limit(Budget(money=1), no_prices)
+    with pytest.raises(ConfigError, match='the model "m" has no price'):
+        part.embed_queries(["a"])
+    assert len(server.bodies) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,11 @@ import pytest
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.evaluation.pipeline import Parts, graph
+from ragsweep.parts.prices import Prices
 from ragsweep.parts.rerankers import ApiReranker
 from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.services.session import ServiceSession
+from ragsweep.services.usage import Budget, UsageTotals
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
 from support.parts import Whole, built, corpus, vector
@@ -73,6 +76,18 @@ def test_call_is_what_services_expect_and_answers_come_back_to_their_pairs(serve
     assert by_query["who sat on the mat"] == {
         "model": "m", "query": "who sat on the mat", "top_n": 4, "return_documents": False,
     }  # fmt: skip
+
+
+def test_tokens_that_the_service_reports_are_counted_and_priced(server: Server) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        return 200, {}, json.dumps({**json.loads(answer(body)[2]), "usage": {"total_tokens": 7}}).encode()
+
+    server.reply = reply
+    part, session = reranker(server, batch_size=1, concurrency=1), ServiceSession()
+    part.service.connect(session)
+    session.meter.limit(Budget(), Prices("2025-08-15", "USD", "made up", {"m": [100_000, 0]}).money)
+    part.score([("q", "one"), ("q", "two")])
+    assert session.meter.totals == UsageTotals(2, 14, 1.4)
 
 
 def test_without_a_key_none_is_sent(server: Server) -> None:

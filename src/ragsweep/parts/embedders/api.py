@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
 from ragsweep.services.http_client import Service
-from ragsweep.services.replies import read_vectors
+from ragsweep.services.replies import read_usage, read_vectors
 
 
 @dataclass(eq=False)
@@ -76,7 +77,12 @@ class ApiEmbedder(ServiceSettings):
         batches = [texts[start : start + self.batch_size] for start in range(0, len(texts), self.batch_size)]
         settings = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
         bodies = [{**settings, "input": batch} for batch in batches]
-        answers = self.service.post_all(
-            "embeddings", bodies, lambda answer, n: read_vectors(answer, len(batches[n]), dimension)
-        )
-        return list(chain.from_iterable(answers))
+        meter = self.service.session.meter
+        meter.check_price(self.model)
+
+        def read(answer: Any, number: int) -> list[list[float]]:
+            vectors = read_vectors(answer, len(batches[number]), dimension)
+            meter.record(self.model, read_usage(answer, sum(map(len, batches[number])), 0))
+            return vectors
+
+        return list(chain.from_iterable(self.service.post_all("embeddings", bodies, read)))

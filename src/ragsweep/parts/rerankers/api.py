@@ -11,6 +11,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.services.http_client import Service
+from ragsweep.services.replies import read_token_counts
 
 HIGHEST = float(np.finfo(np.float32).max)
 
@@ -67,7 +68,14 @@ class ApiReranker(ServiceSettings):
             {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
             for query, texts in calls
         ]
-        answers = self.service.post_all("rerank", bodies, lambda answer, n: read(answer, len(calls[n][1])))
+
+        def read_and_count(answer: Any, number: int) -> list[float]:
+            read_scores = read(answer, len(calls[number][1]))
+            if used := read_token_counts(answer):  # else the service has a price per search, such as Cohere
+                self.service.session.meter.record(self.model, used._replace(calls=1))
+            return read_scores
+
+        answers = self.service.post_all("rerank", bodies, read_and_count)
         scores = np.zeros(len(pairs), dtype=np.float32)
         for (query, texts), answer in zip(calls, answers, strict=True):
             for text, score in zip(texts, answer, strict=True):
