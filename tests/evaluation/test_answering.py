@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.missing import NO_REFERENCE
-from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Turn, Usage
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
     QuestionKey,
@@ -41,6 +41,16 @@ def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer
     assert str(unpacked(packed(answers), Answer)) == str(answers)  # as text, since NaN is not NaN
     assert str(unpacked(packed(verdicts), Judgement)) == str(verdicts)
     assert packed(answers).dtype.kind == "S"
+
+
+def test_half_of_an_emoji_in_a_row_of_an_older_store_is_replaced() -> None:
+    for half in ("\ud83d", "\ude00"):
+        answer = unpacked(packed([Answer(f"yes {half}", thoughts=half)]), Answer)[0]
+        assert (answer.text, answer.thoughts) == ("yes \ufffd", "\ufffd")
+        response = Response(Answer(half), (Passage(half, f"{half} a"),), (0.5,))
+        replaced = Response(Answer("\ufffd"), (Passage("\ufffd", "\ufffd a"),), (0.5,))
+        assert unpacked(packed([response]), Response) == [replaced]
+    assert unpacked(packed([Answer("\U0001f600 \\ud83d")]), Answer)[0].text == "\U0001f600 \\ud83d"
 
 
 @given(WORDS, TURNS, st.booleans(), st.booleans(), WORDS, WORDS)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.escaping import well_formed
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
@@ -110,15 +111,21 @@ def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
 
 
 def unpacked(rows: Packed, kind: type[Item]) -> list[Item]:
-    """Return the results in rows that :func:`packed` wrote; ``kind`` is their type."""
-    return [_item(json.loads(row), kind) for row in rows.tolist()]
+    """Return the results in rows that :func:`packed` wrote, with well-formed texts; ``kind`` is their type."""
+    return [_item(_plain_row(row), kind) for row in rows.tolist()]
+
+
+def _plain_row(row: bytes) -> Any:
+    """Return the object in a row; rows of earlier versions may contain lone surrogates, which are replaced."""
+    plain = json.loads(row)
+    return json.loads(well_formed(json.dumps(plain, ensure_ascii=False))) if rb"\ud" in row else plain
 
 
 def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) -> list[Priced]:
     """Return answers or judgements with ``money`` set to the price of their usage.
 
-    If the model's name in the reply, which may end with a date, has no price, the price is that of the model in the
-    config, which is read from the ``node`` of the answers or queries.
+    If the model's name in the reply, which may end with a date, has no price, the price is that of the model, or of the
+    URL of an external system, in the config, which is read from the ``node`` of the answers or queries.
     """
     configured = _configured_model(node) if node else ""
     return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]
