@@ -104,6 +104,22 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     assert "not in the corpus" in shown
 
 
+@pytest.mark.parametrize(("tokens", "cost"), [("used", 9000.0), ("null", "no price")])
+def test_a_price_for_the_address_of_a_system_applies_to_its_reported_tokens(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tokens: str, cost: float | str
+) -> None:
+    reply = 200, {}, json.dumps({"answer": "It purrs.", "used": 9}).encode()
+    with serving(monkeypatch, lambda body: reply) as server:
+        run(
+            folder, "system=http", f"system.url={server.url}/ask", f"system.tokens_in={tokens}", "chunker=none",
+            "prices.models={http*: [1_000_000, 0]}", "~metrics.semantic_similarity",
+        )  # fmt: skip
+    (kept,) = Ledger(folder / ".ragsweep").singles()
+    assert isinstance(kept.outcome, Result)
+    table = kept.outcome.questions
+    assert (table.unscored[0].get("cost_per_1000") or table["cost_per_1000"][0]) == cost
+
+
 @pytest.mark.nightly
 def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
     copied = {"_id": "cats", "text": GOLDEN[0]["question"]}

@@ -25,6 +25,11 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
     assert TABLE.money("", Usage(0, 5, 5)) == 0  # of a model on this machine
 
 
+def test_a_call_without_token_counts_has_no_known_price_unless_all_its_tokens_are_free() -> None:
+    assert math.isnan(TABLE.money("m", Usage(1, 0, 0)))
+    assert Prices("2025-08-15", "USD", "", {"m": [0, 0]}).money("m", Usage(1, 0, 0)) == 0
+
+
 @pytest.mark.parametrize(
     ("date", "models", "message"),
     [

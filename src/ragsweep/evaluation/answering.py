@@ -139,7 +139,8 @@ def first_price(price: Pricing, usage: Usage, *models: str) -> float:
 def _configured_model(node: Node) -> str:
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
     nested = made.parameters.get("llm")  # of a query writer
-    return str((nested if isinstance(nested, Spec) else made).parameters.get("model") or "")
+    parameters = (nested if isinstance(nested, Spec) else made).parameters
+    return str(parameters.get("model") or parameters.get("url") or "")
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:

@@ -49,12 +49,13 @@ class Prices:
     def money(self, model: str, usage: Usage) -> float:
         """Return the cost of a usage, in ``currency``; NaN if the price of the model is unknown.
 
-        A usage without calls, such as that of a local model, costs 0.
+        A usage without calls, such as that of a local model, costs 0. The price of calls without token counts, as from
+        an external system that reports none, is unknown unless the tokens are free.
         """
         if not usage.calls:
             return 0.0
         price = self.of(model)
-        if price is None:
+        if price is None or (any(price) and not usage.tokens_in + usage.tokens_out):
             return math.nan
         return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / 1_000_000
 
