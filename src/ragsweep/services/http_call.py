@@ -169,7 +169,7 @@ class Call(Generic[Read]):
         if self.key:
             bearer = self.service.key_header.lower() == "authorization"
             headers[self.service.key_header] = f"Bearer {self.key}" if bearer else self.key
-        too_large = _Failure(MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB")
+        too_large = _Failure(MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB (embedder: lower batch_size)")
         body = json.dumps(self.request.body).encode()  # ASCII: a lone surrogate cannot be encoded as UTF-8
         client = (await self.service.session.connections()).client
         try:
@@ -199,17 +199,18 @@ class Call(Generic[Read]):
             return _Failure(MALFORMED, f"{type(error).__name__} {error}".strip())
 
     def _parse(self, response: HttpResponse) -> _Failure | Timed[Read]:
-        if response.status != 200:
+        if response.status // 100 != 2:
             return self._refusal(response)
         try:
             parsed = response.json()
         except ValueError as fault:
-            return self._unread(f"status 200, but {fault}", str(fault), retry=True)
+            return self._unread(f"status {response.status}, but {fault}", str(fault), retry=True)
         try:
             return Timed(self.read(parsed))
         except ValueError as fault:
             error = json.dumps(parsed.get("error")) if isinstance(parsed, dict) else ""
-            return self._unread(f"status 200, but {fault}: {response.text}", error, self.retry_unread)
+            fact = f"status {response.status}, but {fault}: {response.text}"
+            return self._unread(fact, error, self.retry_unread)
         except CallFailed as failure:
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 

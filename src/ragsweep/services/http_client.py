@@ -19,7 +19,7 @@ class Service:
     ``key_env`` is the name of the environment variable with the key, which is read for every call and is not stored. A
     call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a
     timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
-    (except 501, and unless the prompt is too long). Any other status except 200 is a permanent refusal.
+    (except 501, and unless the prompt is too long). Any other status except 2xx is a permanent refusal.
     """
 
     base_url: str
@@ -49,9 +49,11 @@ class Service:
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
                 f"a key belongs in the environment variable that {where}.{key_env} names"
             )
+        import httpx
+
         try:
-            _ = urlsplit(self.base_url).port
-        except ValueError as fault:
+            _ = urlsplit(self.base_url).port, httpx.URL(self.base_url)
+        except (ValueError, httpx.InvalidURL) as fault:
             raise ConfigError(f"{where}.{url} is {self.base_url!r}: {fault}; correct the address") from None
         # The value is not quoted: it may be the key itself.
         if self.key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_env):

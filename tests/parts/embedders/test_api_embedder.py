@@ -146,6 +146,12 @@ def test_a_batch_that_the_service_refuses_as_too_large_names_the_key(
         embedder(server, dimensions=26).embed_documents(["a", "b", "c"])
 
 
+def test_a_response_that_is_too_large_names_the_key(server: Server) -> None:
+    server.reply = lambda body, number: (200, {"Content-Length": str(2**26)}, b"{")
+    with pytest.raises(CallFailed, match=r"a response of more than 32 MiB.*batch_size"):
+        embedder(server, dimensions=26, retries=0).embed_documents(["a"])
+
+
 def test_tokens_of_every_call_are_counted_priced_and_limited(server: Server) -> None:
     part, session = embedder(server, dimensions=26, batch_size=1, concurrency=1), ServiceSession()
     part.service.connect(session)

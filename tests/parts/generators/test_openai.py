@@ -110,6 +110,10 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ),
         ({"base_url": "http://host:abc/v1"}, r"llm\.base_url is 'http://host:abc/v1': Port .* 'abc'; correct"),
         ({"base_url": "http://[::1/v1"}, r"llm\.base_url is 'http://\[::1/v1': Invalid IPv6 URL; correct"),
+        (
+            {"base_url": "http://local\u2013host/v1"},
+            r"llm\.base_url is 'http://local\u2013host/v1': Invalid IDNA.*; correct",
+        ),
         ({"base_url": "http://me:s3cret@host"}, r"llm\.base_url .* no user, password or query"),
         ({"key_env": "sk-s3cret"}, r"llm\.key_env must be the NAME of an environment variable"),
         ({"extra": {"api_key": "s3cret"}}, r"llm\.extra\.api_key: a secret in a config ends up in files"),

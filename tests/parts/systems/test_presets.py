@@ -208,6 +208,15 @@ ENDINGS = {"length": TRUNCATED, "model_context_window_exceeded": TOO_LONG, "cont
            "error": MALFORMED}  # fmt: skip
 
 
+@pytest.mark.parametrize("status", [201, 203])
+def test_an_answer_may_have_any_status_of_success(server: Server, status: int) -> None:
+    made = system(server, "langserve")
+    server.reply = lambda body, n: (status, JSON, b'{"output": "Because."}')
+    assert ask(made).answer.text == "Because."
+    server.reply = lambda body, n: (204, {}, b"")
+    assert ask(made).answer.failed == MALFORMED
+
+
 @pytest.mark.parametrize("preset", ["openai_chat", "openai_stream", "azure_openai"])
 @pytest.mark.parametrize("reason", ENDINGS)
 @pytest.mark.parametrize("said", [{"content": "I don't know, bec"}, {"content": None}, {}])
