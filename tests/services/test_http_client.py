@@ -161,6 +161,13 @@ def test_one_refused_question_fails_alone_and_is_counted_with_the_service_s_own_
         (403, b'{"error": {"code": 403, "metadata": {"flagged_input": "..."}}}', missing.FILTERED),
         (400, b'{"error": {"message": "Content Exists Risk"}}', missing.FILTERED),
         (400, b'{"error": {"code": "data_inspection_failed"}}', missing.FILTERED),
+        (
+            400,
+            b'{"error": "tokens to keep from the initial prompt is greater than the context length"}',
+            missing.TOO_LONG,
+        ),
+        (500, b"input (992 tokens) is too large to process. increase the physical batch size", missing.TOO_LONG),
+        (500, b"input is too large to process, please increase the physical batch size", missing.TOO_LONG),
         (200, b'{"error": "the model is loaded with context length of only 4096 tokens"}', missing.TOO_LONG),
         (200, b'{"error": {"code": 403, "metadata": {"flagged_input": "..."}}}', missing.FILTERED),
         (200, b'event: error\ndata: {"error": {"message": "Context size has been exceeded."}}\n\n', missing.TOO_LONG),

@@ -45,7 +45,7 @@ def test_backoff_grows_is_jittered_and_bounded() -> None:
     [
         ("3", 3), ("0.5", 0.5), ("-4", 0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("61", 0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 0), (None, 0), ("", 0), ("soon", 0), ("nan", 0), ("inf", 0),
-        ("99 Foo 2020", 0),
+        ("99 Foo 2020", 0), ("99999999999999 Jan 2026 00:00:00 GMT", 0),
     ],
 )  # fmt: skip
 def test_retry_after_is_seconds_or_a_date_up_to_the_longest_wait(value: str | None, seconds: float) -> None:

@@ -44,10 +44,14 @@ QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 WINDOW_EXCEEDED = (
     *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM
     *("model's context length", "maximum model length"),  # vLLM from 0.16 on and Together, vLLM
-    *("context length of only", "Context size has been exceeded", "exceeds the context length"),  # LM Studio, Ollama
+    *("context length of only", "Context size has been exceeded", "greater than the context length"),  # LM Studio
+    *("exceeds the context length", "too large to process"),  # Ollama, llama.cpp for texts to embed
     *("prompt is too long", "input token count", "maximum prompt length"),  # Anthropic, Gemini, xAI
 )
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
+
+BATCH_EXCEEDED = ("batch", "tokens per request", "number of texts")
+"""Texts in the responses of TEI, Mistral and Voyage, OpenAI and Cohere to a batch of too many texts or tokens."""
 
 WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
 """Texts in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
@@ -236,7 +240,7 @@ class Call(Generic[Read]):
             raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
         is_long = status != 429 and prompt_fault == TOO_LONG
         if is_long or (status < 500 and status not in MAY_PASS):
-            is_large = status == 413 or "batch size" in response.text
+            is_large = status == 413 or any(mark in response.text for mark in BATCH_EXCEEDED)
             way_out = _SMALLER if is_large and not is_long else ""
             raise CallFailed(f"{self._describe(fact)}{way_out}", TOO_LONG if is_long else REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR

@@ -55,7 +55,7 @@ def parse_retry_after(value: str | None) -> float:
     except ValueError:
         try:
             date = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return 0.0
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return max(seconds, 0.0) if math.isfinite(seconds) and seconds <= LONGEST_WAIT else 0.0

@@ -137,6 +137,9 @@ def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
     (413, b'{"error": "batch size 3 > maximum allowed batch size 2", "error_type": "Validation"}'),
     (413, b"<html>413 Request Entity Too Large</html>"),
     (400, b'{"error": {"message": "Invalid input: maximum batch size is 2"}}'),
+    (400, b'{"message": "Too many tokens overall, split into more batches."}'),
+    (400, b'{"error": {"message": "Requested 416735 tokens, max 300000 tokens per request"}}'),
+    (400, b'{"message": "invalid request: total number of texts must be at most 2 - received 3"}'),
 ])  # fmt: skip
 def test_a_batch_that_the_service_refuses_as_too_large_names_the_key(
     server: Server, status: int, content: bytes
