@@ -120,6 +120,25 @@ def test_a_price_for_the_address_of_a_system_applies_to_its_reported_tokens(
     assert (table.unscored[0].get("cost_per_1000") or table["cost_per_1000"][0]) == cost
 
 
+def test_a_truncated_output_of_a_system_is_unreadable_like_that_of_a_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = {"message": {"content": '{"a": 1'}, "finish_reason": "length"}
+    reply = 200, {}, json.dumps({"choices": [choice], "found": ["A cat purrs when it is content."]}).encode()
+    metric = "+metrics.unreadable_output={_target_: ragsweep.parts.metrics.UnreadableOutput}"
+    with serving(monkeypatch, lambda body: reply) as server:
+        run(
+            folder, "system=http", f"system.url={server.url}/ask", 'system.answer="choices[0].message.content"',
+            "system.contexts=found", "output=json", "chunker=none", "metrics=retrieval", metric,
+        )  # fmt: skip
+    (kept,) = Ledger(folder / ".ragsweep").singles()
+    assert isinstance(kept.outcome, Result)
+    table = kept.outcome.questions
+    assert (table["unreadable_output"][0], table["context_recall"][0], table["output_fault"][0]) == (
+        1.0, 1.0, "cut at max_tokens",
+    )  # fmt: skip
+
+
 @pytest.mark.nightly
 def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder: Path) -> None:
     copied = {"_id": "cats", "text": GOLDEN[0]["question"]}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError
-from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED
+from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED, UNREADABLE
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import NO_CHUNK, Case, EvaluationView, JudgedMetric, Judgement, Metric, Rankings, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
@@ -137,14 +137,15 @@ def find_failures(
     """Collect the failures of the stages before scoring.
 
     ``searches`` is the result of :func:`find_search_failures`. If ``is_system`` is true, the answers are those of an
-    external system, whose failures count as upstream failures. ``probed`` (questions,) flags questions whose latency is
-    measured.
+    external system, whose failures count as upstream failures, except for unreadable outputs. ``probed`` (questions,)
+    flags questions whose latency is measured.
     """
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
     searched = [searches.get(n, "") for n in range(len(view.questions))]
-    columns = [*stages, searched, answers if is_system else [""] * len(answers)]
+    responses = [reason if is_system and reason != UNREADABLE else "" for reason in answers]
+    columns = [*stages, searched, responses]
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
     return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
 

@@ -113,16 +113,18 @@ class Http(ServiceSettings):
     async def _respond(self, request: Request) -> Response:
         if self.tokens_in or self.tokens_out:  # without token counts, no price could apply
             self.service.session.meter.check_price(self.url)
-        billed = Usage()
+        billed, incomplete = Usage(), Response()
 
         def read(body: Any) -> Response:
-            nonlocal billed
+            nonlocal billed, incomplete
             try:
                 return self._parse(body)
-            except (ValueError, CallFailed):
+            except (ValueError, CallFailed) as fault:
                 with suppress(ValueError):  # unusable, but billed
                     used = self._usage(body)
                     billed = used if used.tokens_in or used.tokens_out else billed
+                    if isinstance(fault, CallFailed):  # only the answer is incomplete
+                        incomplete = self._found(body, *Returned._fields[1:])
                 raise
 
         try:
@@ -131,19 +133,22 @@ class Http(ServiceSettings):
             )
         except CallFailed as failure:
             self.service.session.meter.record(self.url, billed)
-            return Response(Answer(failed=failure.reason, usage=billed))
+            return incomplete._replace(answer=Answer(failed=failure.reason, usage=billed))
         self.service.session.meter.record(self.url, reply.value.answer.usage)
         return reply.value._replace(answer=reply.value.answer._replace(seconds=reply.seconds))
 
     def _parse(self, body: Any) -> Response:
         response = Response(Answer(usage=self._usage(body)))
         try:
-            values = Returned(*(self._value(body, name) for name in Returned._fields))
-            response = to_response(values, self.refusals, response.answer.usage, self.thoughts)
+            response = self._found(body, *Returned._fields)
         finally:  # also if there is no value at the path of the answer, as in some withheld replies
             said = Separated(response.answer.text, response.answer.thoughts)
             check_finish(self._finish_reason(body), said, response.answer.usage)
         return response
+
+    def _found(self, body: Any, *names: str) -> Response:
+        values = Returned(**{name: self._value(body, name) for name in names})
+        return to_response(values, self.refusals, self._usage(body), self.thoughts)
 
     def _finish_reason(self, body: Any) -> Any:
         """Return the finish reason beside an answer in the choices of a chat completion; None if there is none."""
