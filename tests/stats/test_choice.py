@@ -160,6 +160,18 @@ def test_a_baseline_with_the_scores_of_the_best_is_kept_however_few_the_question
     assert believed(results).probability_better(0, 1) == 0.5
 
 
+@pytest.mark.parametrize("repeats", [4, 8])
+@pytest.mark.parametrize("loss", [0.0, LOSS])
+def test_a_baseline_with_the_best_mean_is_kept_whatever_its_scores(repeats: int, loss: float) -> None:
+    """The mean of each config is .5, so that none has evidence against another; the tokens differ by chance at most."""
+    for row in ([0.1, 0.9], [0.9, 0.1], [0.5, 0.5]):
+        scores = {"a": [0.1, 0.9] * repeats, "b": row * repeats}
+        results = [one_metric(name, each, context_tokens=90 + len(scores)) for name, each in scores.items()]
+        for base in (0, 1):
+            found = chosen(results, loss=loss, baseline=base)
+            assert (found.row, found.best, found.baseline, found.sacrificed) == (base, base, None, None)
+
+
 def test_a_config_that_refuses_every_question_is_not_chosen_over_one_that_answers() -> None:
     results = drawn(0.7, 0.5, 0.55, tokens=(10, 500, 900))
     assert chosen(results).row == 0

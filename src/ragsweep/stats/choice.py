@@ -102,8 +102,9 @@ def choose(
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
         baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude
-        it, it is chosen if three conditions hold: its expected loss against the best config is below ``loss``; the best
-        config is neither likely better nor shown to be cheaper; and no config is chosen for its lower cost.
+        it, it is chosen if three conditions hold: its expected mean ties with the best one, or its expected loss against
+        the best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
+        config is chosen for its lower cost.
 
     Raises:
         InputError: ``constraints`` has a limit for a metric that is not a cost.
@@ -120,12 +121,16 @@ def choose(
     if not among.any():
         return base
     order = _by_preference(beliefs.means, costs, np.flatnonzero(among).tolist())
-    best, near = order[0], [row for row in order if beliefs.expected_loss(row, order[0]) < loss]
+    best, means = order[0], beliefs.means
+    lowest = means[best] - TIE * np.abs(means[order]).max()  # of the means that tie with the best
+    if baseline in order and means[baseline] >= lowest and not _is_worth_a_change(beliefs, costs, best, baseline):
+        best = baseline
+    near = [row for row in order if beliefs.expected_loss(row, best) < loss]
     row, cost = _cheapest(costs, best, near)
     if baseline in near and not cost and not _is_worth_a_change(beliefs, costs, best, baseline):
         row = baseline
     # Configs with the same score on every question are the same: neither loses anything against the other.
-    gap = beliefs.means - beliefs.means[row]
+    gap = means - means[row]
     rest = [other for other in order if other != row and (gap[other] or beliefs.expected_loss(row, other) != 0)]
     return replace(
         base,
