@@ -1,6 +1,7 @@
 """`ragsweep ablate`: one change at a time around a recorded config."""
 
 import json
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from ragsweep.commands.ablation_cases import (
 from ragsweep.commands.effects import effects
 from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError, RagsweepError
-from ragsweep.core.results import Result
+from ragsweep.core.results import PARTIAL, Result
 from ragsweep.report.document import Document, Table
 from ragsweep.sweep.composing import compose
 from ragsweep.sweep.composing.command import choices
@@ -290,6 +291,22 @@ def test_changes_are_told_by_how_much_they_matter() -> None:
 def changes(document: Document) -> list[Sequence[str]]:
     (table,) = [block for block in document.sections[0].blocks if isinstance(block, Table)]
     return [*table.rows]
+
+
+def test_a_partial_config_counts_if_the_metric_is_complete() -> None:
+    """Each config lacks some score of a shown metric; the objective lacks one in the last config only."""
+
+    def partial(a: str, objective: list[float]) -> Result:
+        columns = {"ndcg": objective, "faithful": [math.nan, *drawn(0.5, 39)]}
+        made = scored(columns, parameters={"a": a}, state=PARTIAL)
+        known = {name: replace(one, coverage=one.n_scored / 40) for name, one in made.summaries.metrics.items()}
+        return changed(made, metrics=known)
+
+    whole, last = [partial("1", drawn(0.5)), partial("2", drawn(0.6))], partial("3", [math.nan, *drawn(0.7, 39)])
+    assert [row[1] for row in changes(changes_document([*whole, last], None))] == ["a 1 -> 2"]
+    for metric, configs in ((None, [last, *whole]), ("faithful", [*whole, last])):
+        (statement,) = changes_document(configs, metric).statements
+        assert "nothing to compare" in statement.text
 
 
 def test_changes_of_an_amount_are_ratios() -> None:

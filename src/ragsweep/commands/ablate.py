@@ -20,7 +20,7 @@ from ragsweep.commands.command_line import (
 )
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import COMPLETE, Result, Run
+from ragsweep.core.results import Result, Run
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import ALL
@@ -30,7 +30,8 @@ from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import pair_words
 from ragsweep.stats.choice import find_margin
-from ragsweep.stats.comparable import changes_scores, factors, shared_metrics
+from ragsweep.stats.comparable import changes_scores, factors, is_scored, shared_metrics
+from ragsweep.stats.compare_configs import deciding_metric
 from ragsweep.stats.inference.differences import compare_amounts
 from ragsweep.stats.inference.matrix import score_matrix, transform_amounts
 from ragsweep.stats.inference.shrinkage import posterior
@@ -82,11 +83,7 @@ def ablate(arguments: Sequence[str]) -> int:
     command = read_command([f"sweeps={name}", *ablation.hydra], True, options.config_dir)
     outcome = sweeping.run(command)
     records = open_ledger(options.path).records(outcome.sweep) if outcome.sweep else []
-    measured = {
-        record.job: record.outcome
-        for record in records
-        if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
-    }
+    measured = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
     if 0 in measured:
         print_document(changes_document(list(measured.values()), options.metric))
     return outcome.status
@@ -232,13 +229,18 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
 def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     """Build the document of the effects that the changes have on a metric, the largest effect first.
 
-    ``results[0]`` is the ablated config. If ``metric`` is None, the objective is used. With fewer than two results, the
-    document states that there is nothing to compare.
+    ``results[0]`` is the ablated config. If ``metric`` is None, the objective is used. Configs with too few scores of
+    the metric are left out; if the ablated config or all others are, the document states that there is nothing to
+    compare.
     """
-    if len(results) < 2:
-        none = Statement("ablate", "no changed config was measured, so there is nothing to compare")
+    decisive, ablated = metric or deciding_metric(results), results[0]
+    results = [one for one in results if not decisive or is_scored(one, decisive)]
+    own = bool(results) and results[0] is ablated
+    if not own or len(results) < 2:
+        who = "no changed config" if own else "too little of the config itself"
+        none = Statement("ablate", f"{who} was measured, so there is nothing to compare")
         return Document("ablate", [Section([lines(none)])])
-    name = shared_metrics(results, [metric] if metric else None, usual_metrics(results))[0]
+    name = shared_metrics(results, [decisive] if decisive else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit
     found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
     beliefs, margin = posterior(compared), find_margin(results[0].run.config, matrix, unit)
