@@ -102,8 +102,8 @@ def choose(
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
         baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude
-        it, it is chosen if three conditions hold: its expected mean ties with the best one, or its expected loss against
-        the best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
+        it, it is chosen if three conditions hold: its expected mean ties with the best, or its expected loss against the
+        best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
         config is chosen for its lower cost.
 
     Raises:
@@ -122,8 +122,8 @@ def choose(
         return base
     order = _by_preference(beliefs.means, costs, np.flatnonzero(among).tolist())
     best, means = order[0], beliefs.means
-    lowest = means[best] - TIE * np.abs(means[order]).max()  # of the means that tie with the best
-    if baseline in order and means[baseline] >= lowest and not _is_worth_a_change(beliefs, costs, best, baseline):
+    tied = means[best] - TIE * np.abs(means[order]).max()
+    if baseline in order and means[baseline] >= tied and not _is_worth_a_change(beliefs, costs, best, baseline):
         best = baseline
     near = [row for row in order if beliefs.expected_loss(row, best) < loss]
     row, cost = _cheapest(costs, best, near)
