@@ -87,6 +87,17 @@ def test_record_has_both_means_every_interval_and_the_tests_of_improvement(repor
     assert {part["value"] for part in found["slices"]} == {"tls", "acl"}
 
 
+@pytest.mark.parametrize("metric", ["score", "latency_ms"])
+def test_interval_of_a_required_improvement_is_that_of_its_difference(metric: str) -> None:
+    before, after = drawn(10), drawn(11, 40, 0.1, 1)
+    pair = [scored({metric: row}, config={"targets": {metric: {"improvement": 0.5}}}) for row in (before, after)]
+    report = PairReport(conclude_pair((pair[0], pair[1]), [metric], Family(pair), RunLabels((), ("", ""))), "")
+    [found] = report.record()["improvements"]
+    expected = stats.ttest_rel(after, before).confidence_interval(0.9)  # its ends are one-sided bounds at 95 %
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    assert found["decision"] == ("fail" if metric == "latency_ms" else "pass")
+
+
 def test_every_interval_is_of_the_questions_of_the_difference_beside_it() -> None:
     """The third config lacks the scores of the questions that gain, so the pair is compared on the others: -.125."""
     rows = [0.5] * 10, [0.9] * 2 + [0.25, 0.5] * 4, [math.nan] * 2 + [0.5] * 8

@@ -147,7 +147,7 @@ class PairReport:
                     "at_least": check.condition.size,
                     "decision": check.found.decision,
                     "difference": check.found.difference,
-                    "low": check.found.low,
+                    **_difference_ends(check, bool(before.summaries.metrics[metric].higher_is_better)),
                 }
                 for metric, kind, check in self.improvements
             ],
@@ -182,6 +182,14 @@ class PairReport:
             sides = {side: _side(result.questions, place, metrics) for side, result, place in pair}
             labels = {label: before.questions[label][n] for label in before.summaries.groups}
             yield {"question_id": name, "question": before.questions["question"][n], **labels, **sides}
+
+
+def _difference_ends(check: Check, higher_is_better: bool) -> dict[str, float]:
+    """Return the ends of the interval of a difference, each one-sided at 95 %; those of ``check`` are of its slack."""
+    ends = [
+        (end + check.condition.size) * (1 if higher_is_better else -1) for end in (check.found.low, check.found.high)
+    ]
+    return dict(zip(("low", "high"), ends if higher_is_better else ends[::-1], strict=True))
 
 
 def _side(questions: QuestionResults, row: int, metrics: Sequence[str]) -> dict[str, Any]:
