@@ -15,7 +15,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
-from ragsweep.report.holdout import holdout_gap
+from ragsweep.report.holdout import gap_line, holdout_gap
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -181,6 +181,18 @@ def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     assert found.high - found.change == pytest.approx(1.96 * error * 2**0.5)
     unmeasured = changed(measured("c", 0.4, "holdout"), metrics={})
     assert holdout_gap([unmeasured, *held], tuned, METRIC) == found
+
+
+def test_gap_of_an_amount_is_printed_with_the_digits_and_the_unit_of_the_metric() -> None:
+    def partition(lead: float) -> list[Result]:
+        columns = {"a": drawn(20, spread=1), "b": drawn(20 - lead, spread=1)}
+        return [scored({"latency_ms": one}, name=name, parameters={"x": name}) for name, one in columns.items()]
+
+    (line,) = gap_line(holdout_gap(partition(0.75), partition(12.5), "latency_ms"))
+    assert (
+        "led a there by +12.5 ms, and leads by +0.75 ms on the holdout, a change of -11.8 [-11.8, -11.8] ms"
+        in line.text
+    )
 
 
 def test_gap_is_unknown_where_one_side_lacks_a_config_or_the_first_is_the_best() -> None:

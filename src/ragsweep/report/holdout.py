@@ -8,7 +8,7 @@ from ragsweep.core.results import Result, Run, Summaries
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import signed
+from ragsweep.report.numbers import signed, with_interval
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_scores
 
@@ -31,6 +31,7 @@ class Gap(NamedTuple):
     change: float
     low: float
     high: float
+    unit: str = ""
 
 
 def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str) -> Gap | None:
@@ -60,8 +61,8 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     half = NORMAL * math.hypot(first, second)
     if not math.isfinite(half):
         return None
-    change = after - before
-    return Gap(best[1].name, both[0][1].name, metric, before, after, change, change - half, change + half)
+    change, unit = after - before, best[1].summaries.metrics[metric].unit
+    return Gap(best[1].name, both[0][1].name, metric, before, after, change, change - half, change + half, unit)
 
 
 def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
@@ -100,8 +101,10 @@ def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:
 def gap_line(gap: Gap | None) -> Iterator[Statement]:
     """Yield a statement on the lead on the tune questions and on the holdout; nothing if ``gap`` is None."""
     if gap is not None:
-        change = f"{signed(gap.change)} [{signed(gap.low)}, {signed(gap.high)}]"
+        unit = f" {gap.unit}" if gap.unit else ""
+        tune, holdout = (f"{signed(lead, gap.unit)}{unit}" for lead in (gap.tune, gap.holdout))
+        change = f"{with_interval(gap.change, gap.low, gap.high, gap.unit)}{unit}"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
-        leads = f"{over} there by {signed(gap.tune)}, and leads by {signed(gap.holdout)} on the holdout"
+        leads = f"{over} there by {tune}, and leads by {holdout} on the holdout"
         text = f"gap: {config}, the best on the tune questions, led {leads}, a change of {change}"
         yield Statement("", text, gap._asdict())

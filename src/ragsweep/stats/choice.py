@@ -102,8 +102,8 @@ def choose(
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
         baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude
-        it, it is chosen if three conditions hold: its expected mean ties with the best, or its expected loss against the
-        best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
+        it, it is chosen if three conditions hold: its expected mean ties with the best, or its expected loss against
+        the best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
         config is chosen for its lower cost.
 
     Raises:
