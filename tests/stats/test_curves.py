@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from ragsweep.core.results import Result
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.curves import curves
 from support.results import scored
 
@@ -58,3 +60,20 @@ def test_each_setting_of_the_other_parameters_has_its_own_curve() -> None:
     assert len(found) == 2
     assert all(curve.best == curve.chosen == 1 and math.isnan(curve.held_out) for curve in found)
     assert curves(results, "retriever.k", "ndcg") == []
+
+
+def test_a_curve_of_amounts_agrees_with_the_comparison_of_its_configs() -> None:
+    """By ratios .5 is the best value, although one slow question gives it the longest mean."""
+    generator = np.random.default_rng(1)
+    rows = np.array([[100.0], [80.0], [200.0]]) * generator.lognormal(0, 0.3, (3, 40))
+    rows[1, 0] = 20_000.0
+    results = [
+        scored({"latency_ms": row.tolist()}, parameters={"retriever.alpha": alpha}, name=alpha)
+        for alpha, row in zip(("0", "0.5", "1"), rows, strict=True)
+    ]
+    (curve,) = curves(results, "retriever.alpha", "latency_ms")
+    verdict = compare_configs(results)
+    assert isinstance(verdict, SweepComparison)
+    assert curve.best == curve.chosen == 0.5
+    assert curve.may_be_best == tuple(verdict.pairs.may_be_best)
+    assert (curve.best_mean, curve.held_out) == (verdict.selection_bias.observed, verdict.selection_bias.crossfitted)

@@ -15,7 +15,7 @@ from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import length_keys, rises_with
-from ragsweep.stats.inference.best import SelectionBias, selection_bias
+from ragsweep.stats.inference.best import amounts_bias
 from ragsweep.stats.inference.differences import all_pairs, compare_amounts, compare_parts
 from ragsweep.stats.inference.estimates import Differences, RareLosses
 from ragsweep.stats.inference.matrix import Matrix, score_matrix, transform_amounts
@@ -208,7 +208,7 @@ def _compare(
         choice=choice,
         differences=differences,
         pairs=pairs,
-        selection_bias=_in_the_unit(selection_bias(compared), matrix) if differences.ratios else selection_bias(matrix),
+        selection_bias=amounts_bias(matrix, unit),
         power=estimate_power(compared, reference, level=each_level(differences)),
         margin=find_margin(results[0].run.config, matrix, unit),
         results=results,
@@ -291,10 +291,3 @@ def _reason_not_compared(results: Sequence[Result], metric: str) -> str:
     if sum(is_scored(result, metric) for result in results) < 2:
         return "too few of its questions could be scored: fewer than two configs have enough scores"
     return ""
-
-
-def _in_the_unit(bias: SelectionBias, matrix: Matrix) -> SelectionBias:
-    """Convert the selection bias of mean logarithms to the metric's unit."""
-    mean, sign = float(matrix.values[bias.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
-    expected = mean * math.exp(-sign * bias.optimism)
-    return SelectionBias(bias.winner, mean, sign * (mean - expected), expected)

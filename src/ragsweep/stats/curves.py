@@ -11,9 +11,9 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import Flags
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import changes_scores
-from ragsweep.stats.inference.best import choices_by_fold, selection_bias
+from ragsweep.stats.inference.best import amounts_bias, choices_by_fold
 from ragsweep.stats.inference.differences import all_pairs
-from ragsweep.stats.inference.matrix import score_matrix
+from ragsweep.stats.inference.matrix import score_matrix, transform_amounts
 from ragsweep.stats.inference.resampling import max_t_intervals
 
 FEWEST = 3
@@ -85,8 +85,9 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
     if not matrix.questions:
         return None
     band = max_t_intervals(matrix.values, matrix.clusters, weights=matrix.weights)
-    bias, share = selection_bias(matrix), choices_by_fold(matrix)
-    alike = all_pairs(matrix).may_be_best
+    unit = group[values[0]].summaries.metrics[metric].unit
+    compared, bias = transform_amounts(matrix, unit), amounts_bias(matrix, unit)
+    share, alike = choices_by_fold(compared), all_pairs(compared).may_be_best
     chosen = bias.winner if np.isnan(share).all() else int(share.argmax())
     return Curve(
         parameter=parameter,

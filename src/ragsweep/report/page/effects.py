@@ -7,10 +7,10 @@ from dataclasses import replace
 from ragsweep.core.plurals import part_shown, percentage
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import short_keys, varying_keys
-from ragsweep.report.numbers import number
 from ragsweep.report.page import charts, effect_charts
 from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans, curve_of_best, effects, swept_within
 from ragsweep.report.page.view import PageView
+from ragsweep.report.verdict import score
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.curves import flat_region
@@ -71,8 +71,8 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     """
     if isinstance(shown, Cloud) or shown.numbers is None:
         return
-    one = curve_of_best(view.best_first, shown.key, view.metric)
-    if one is None:
+    one, verdict = curve_of_best(view.best_first, shown.key, view.metric), view.compared
+    if one is None or verdict is None:
         return
     low, high = one.flat
     if shown.configs == 1 and one.best in shown.numbers:  # to agree with the colours of the chart
@@ -83,10 +83,10 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     unseen = "Too few independent questions for cross-validation."
     if not math.isnan(chosen.chosen):
         often = f"Cross-validation chooses {one.chosen:.10g} in {percentage(chosen.chosen)} of the folds"
-        unseen = f"{often}; the chosen values score {number(one.held_out)} on unseen questions."
+        unseen = f"{often}; the chosen values score {score(verdict, one.held_out)} on unseen questions."
     through = one.points[0].config.partition(" ")[0]
     where = f" (of the curve through {through})" if len(one.points) < len(view.best_first) else ""
-    yield f"Best in sample: {shown.name} {one.best:.10g}{where}, {number(one.best_mean)}; {same}. {unseen}"
+    yield f"Best in sample: {shown.name} {one.best:.10g}{where}, {score(verdict, one.best_mean)}; {same}. {unseen}"
 
 
 def _single_changes(view: PageView) -> dict[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import enough_clusters
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, has_ratios, transform_amounts
 from ragsweep.stats.inference.resampling import NEGLIGIBLE
 
 FOLDS = 10
@@ -65,6 +65,19 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
     lucky = min(lucky, sign * observed - float((sign * matrix.scores).min()))
     return SelectionBias(best, observed, lucky, observed - sign * lucky)
+
+
+def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
+    """Estimate the selection bias in the metric's unit; if amounts are compared by ratios, that of the mean logarithm.
+
+    See :func:`selection_bias` and ``matrix.transform_amounts``.
+    """
+    found = selection_bias(transform_amounts(matrix, unit))
+    if not has_ratios(matrix, unit):
+        return found
+    mean, sign = float(matrix.values[found.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
+    expected = mean * math.exp(-sign * found.optimism)
+    return SelectionBias(found.winner, mean, sign * (mean - expected), expected)
 
 
 def choices_by_fold(matrix: Matrix) -> Doubles:
