@@ -1,5 +1,6 @@
 """`ragsweep list` and `ragsweep show`: sweeps and configs found again by number."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -13,10 +14,12 @@ from ragsweep.commands.name import name
 from ragsweep.commands.report import report
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.missing import ABSTAINED
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
-from ragsweep.stats.comparison import FIELD_OF_CASE
+from ragsweep.stats.compare_configs import compare_configs
+from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep.sweep.concluding.summarise import past_sweeps, recorded_sweeps
@@ -93,6 +96,24 @@ def test_what_a_sweep_cannot_choose_is_the_best_of_no_list_or_history(
     in_page = past_sweeps(ledger, "", high.run.dataset, "ndcg")
     in_history = [one for one, _ in recorded_sweeps(ledger)]
     assert [(one.best, one.configs) for one in (*in_page, *in_history)] == [("#1 k=3", 2)] * 2
+
+
+@pytest.mark.parametrize("why", ["no answer", ABSTAINED])
+def test_the_best_of_configs_with_other_questions_scored_is_that_of_the_verdict(tmp_path: Path, why: str) -> None:
+    """The second config has the higher mean of its own because it lacks the scores of the questions that are hard."""
+    coverage = {"coverage": 0.5}
+    whole = scored({"ndcg": [0.8, 0.4] * 20}, name="k=3", config=coverage)
+    half = scored({"ndcg": [0.7, math.nan] * 20}, name="k=5", config=coverage)
+    reasons = ["{}", json.dumps({"ndcg": why})] * 20
+    half = changed(half, questions=changed_table(half, {"unscored": reasons, "answerable": [True] * 40}))
+    record_sweep(tmp_path, PARENT, whole, half)
+    ledger = Ledger(tmp_path)
+    verdict = compare_configs([whole, half])
+    assert isinstance(verdict, SweepComparison)
+    assert verdict.chosen is whole
+    in_history = [one for one, _ in recorded_sweeps(ledger)]
+    in_page = past_sweeps(ledger, "", FACTS, "ndcg")
+    assert [(one.best, one.summary.value) for one in (*in_history, *in_page)] == [("#1 k=3", pytest.approx(0.6))] * 2
 
 
 @pytest.mark.parametrize("kind", ["all for reference", "none within the constraints", "no other is measured"])

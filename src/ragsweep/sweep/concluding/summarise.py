@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
 from ragsweep.core.results import COMPLETE, DROPPED, DatasetFacts, Failure, HumanLabel, Result, Summary, objectives
@@ -16,11 +18,13 @@ from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import number_configs
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import goodness, headline
+from ragsweep.stats.comparable import reason_incomparable
 from ragsweep.stats.compare_configs import deciding_metric
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, is_reference, list_references
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.context_effect import refuses_all
+from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
@@ -170,8 +174,8 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
         known = {job: one for job, one in found.get(sweep.id, {}).items() if math.isfinite(one[1].value)}
-        ranked = sorted(known, key=lambda job: goodness(known[job][1]), reverse=True)
-        if best := _first_allowed(ledger, sweep.id, (ledger.record(sweep.id, job) for job in ranked)):
+        ranked = _best_first({job: one[1] for job, one in known.items()}, partial(ledger.record, sweep.id))
+        if best := _first_allowed(ledger, sweep.id, ranked):
             name = number_configs({job: label for job, (label, *_) in known.items()})[best.job]
             title, value = sweep_title(sweep), known[best.job][1]
             past.append(PastSweep(reference(sweep), title, sweep.created, len(known), name, value))
@@ -195,10 +199,26 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
         if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
         if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
     }
-    measured = [record for record in records if record.job in valued]
-    ranked = sorted(measured, key=lambda record: goodness(valued[record.job][2]), reverse=True)
+    by_job = {record.job: record for record in records}
+    ranked = _best_first({job: one[2] for job, one in valued.items()}, by_job.__getitem__)
     best = _first_allowed(ledger, sweep, ranked)
     return valued[best.job] if best else None
+
+
+def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record]) -> Iterator[Record]:
+    """Yield the records of the jobs by their means, best first; each record is read when it is needed.
+
+    If a question of some config failed, so that the configs' own means are of different questions, the means are those
+    over the questions that every config was scored on, with declined answers as in the verdict.
+    """
+    jobs = sorted(summaries, key=lambda job: goodness(summaries[job]), reverse=True)
+    if any(one.n_failed for one in summaries.values()):
+        known = [outcome for job in jobs if isinstance(outcome := read(job).outcome, Result)]
+        metric = summaries[jobs[0]].name
+        if len(known) == len(jobs) and not reason_incomparable(known, metric):
+            means = score_matrix(known, metric).better
+            jobs = [jobs[n] for n in np.argsort(-means.mean(axis=1), kind="stable")] if means.size else jobs
+    yield from map(read, jobs)
 
 
 def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
