@@ -1,5 +1,6 @@
 """All pairs of configs, compared at once: Tukey's quantile, its coverage, and the configs that may be the best."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -106,3 +107,13 @@ def test_pairs_of_few_clusters_or_equal_configs_leave_nobody_out() -> None:
         assert found.may_be_best.all()
     few = compare_with_baseline(matrix(np.random.default_rng(0).random((3, 9))), 0, largest=0.0)
     assert np.isnan(few.low[1:]).all()
+
+
+def test_a_number_added_to_every_score_changes_no_comparison() -> None:
+    one = normal(4, 60, 0.1)
+    plain = all_pairs(one)
+    assert plain.may_be_best.sum() > 1
+    for added in (-1e4, 1e9):
+        found = all_pairs(dataclasses.replace(one, values=one.values + added))
+        assert found.largest == pytest.approx(plain.largest, rel=1e-5)
+        assert found.may_be_best.tolist() == plain.may_be_best.tolist()

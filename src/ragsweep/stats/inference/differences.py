@@ -143,7 +143,8 @@ def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    data = cluster_scores(rows, matrix.clusters, matrix.weights, compared=True)
+    centre = rows.mean() if matrix.weights is None else rows.mean() * matrix.weights
+    data = cluster_scores(rows - centre, matrix.clusters, matrix.weights, compared=True)
     if len(rows) < 2 or not data.enough:
         return AllPairs(0.0, np.ones(len(place), dtype=bool))
     worse, scale = _pairs(data)
