@@ -12,7 +12,10 @@ import pandas
 import pytest
 from scipy import stats
 
+from ragsweep.commands.ablate import changes_document
 from ragsweep.commands.compare import compare
+from ragsweep.commands.gate import gate
+from ragsweep.commands.power import power
 from ragsweep.core.results import PARTIAL
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.numbers import signed
@@ -71,6 +74,20 @@ def test_mlflow_takes_the_metrics_and_reads_the_tables(pair: list[str], capsys: 
         read = pandas.read_json(io.StringIO(json.dumps(found[name])), orient="split")  # what mlflow.load_table does
         assert list(read.columns) == found[name]["columns"]
         assert len(read) == len(found[name]["data"])
+
+
+def test_one_question_and_one_document_are_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = replace(FACTS, questions=1, documents=1)
+    results = [scored({"ndcg": [one]}, dataset=facts, parameters={"k": f"{one}"}) for one in (0.2, 0.3)]
+    first, second = record(tmp_path, *results)
+    path = ["--path", str(tmp_path)]
+    assert compare([first, second, *path]) == 0
+    assert gate(["--baseline", first, "--candidate", second, "--margin", "ndcg=.1", *path]) == 3
+    assert power([first, second, *path]) == 0
+    printed = capsys.readouterr().out + changes_document(results, None).statements[0].text
+    assert printed.count("1 question") >= 4
+    assert "1 questions" not in printed
+    assert "1 documents" not in printed
 
 
 def test_the_same_config_twice_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -247,7 +247,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (
-        f"{name} is {mean}; with one thing changed, on {len(matrix.questions):,} questions{weighted}"
+        f"{name} is {mean}; with one thing changed, on {counted(len(matrix.questions), 'question')}{weighted}"
         f" ({counted(len(results) - 1, 'change')}, simultaneous intervals):"
     )
     rows = []

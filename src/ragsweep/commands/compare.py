@@ -93,7 +93,8 @@ def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, Record
     pair, rows = f"{candidate} against {baseline}", pair_rows(conclusion)
     judged = judged_contexts(Session(), *conclusion.results)
     facts, weighted = conclusion.baseline.run.dataset, weighted_note(conclusion.baseline)
-    asked = f"{facts.questions:,} questions, {facts.documents:,} documents{'; ' if weighted else ''}{weighted}"
+    asked = f"{counted(facts.questions, 'question')}, {counted(facts.documents, 'document')}"
+    asked += f"; {weighted}" if weighted else ""
     data = {"questions": facts.questions, "documents": facts.documents}
     head = [Statement("compare", pair), Statement("", f'both on "{facts.name}": {asked}', data)]
     head += [Statement("factor", str(factor), vars(factor)) for factor in conclusion.factors]

@@ -66,7 +66,7 @@ def gate_document(decision: GateDecision) -> Document:
     """Build the document of a decision: the pair, the settings that differ, the checks, and notes."""
     against = (f"{decision.baseline}", f"{decision.anchor}") if decision.anchor else (f"{decision.baseline}",)
     pair = f"{decision.candidate}" + (f" against {' and '.join(against)}" if decision.baseline else "")
-    asked = f", {decision.questions:,} questions" if decision.questions else ""
+    asked = f", {counted(decision.questions, 'question')}" if decision.questions else ""
     head = [Statement("gate", f"{decision.decision}: {pair}{asked}", {"questions": decision.questions})]
     head += [Statement("refused", decision.reason)] if decision.reason else []
     head += [

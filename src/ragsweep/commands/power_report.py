@@ -42,7 +42,9 @@ def power_document(
     named = " and ".join(map(str, runs))
     count = {"questions": result.run.dataset.questions}
     head = [
-        Statement("power", f'"{result.run.dataset.name}", {result.run.dataset.questions:,} questions: {named}', count)
+        Statement(
+            "power", f'"{result.run.dataset.name}", {counted(result.run.dataset.questions, "question")}: {named}', count
+        )
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(runs) == 1 else []

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import change_with_interval
@@ -75,7 +76,7 @@ def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Stateme
     for part in (*parts.dominating, parts.rest):
         asked = part.questions
         alone = f"question {asked[0]}" if len(asked) == 1 else f"{sources[asked[0]]} ({len(asked):,} questions)"
-        where = alone if part is not parts.rest else f"the other {len(asked):,} questions"
+        where = alone if part is not parts.rest else f"the other {counted(len(asked), 'question')}"
         found = part.differences
         listed = (f"{short(verdict.matrix.configs[row])} {_part_change(verdict, found, row)}" for row in rows)
         against = f"against {name(verdict, verdict.reference)}: {', '.join(listed)}"
