@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ def test_configs_of_an_untracked_sweep_share_its_level(tmp_path: Path, capsys: p
     assert found["configs"] == 3
     (alone,) = told(capsys, f"{sweep}#1", f"{sweep}#2", "--configs", "1", "--path", str(tmp_path))[1]
     assert row["detectable"] > 1.1 * alone["detectable"]
+
+
+def test_sizes_of_an_amount_have_their_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = drawn(10, spread=1), drawn(12, spread=1, seed=1)
+    runs = record(tmp_path, *(scored({"latency_ms": one}, parameters={"k": f"{n}"}) for n, one in enumerate(columns)))
+    for more in ([], ["--questions", "50"]):
+        assert power([*runs, "--effect", "0.5", "--path", str(tmp_path), *more]) == 0
+        printed = capsys.readouterr().out
+        assert re.search(r"to (detect|show) 0\.50 ms: ", printed)
+    assert re.search(r"shows differences of [0-9.]+ ms or more", printed)
 
 
 @pytest.mark.parametrize("declared", [None, "2", "record 1"])

@@ -97,7 +97,7 @@ def _cells(row: Row, compared: str) -> list[str]:
     if math.isnan(row["detectable"]):
         return [row["metric"], row["note"], "", ""]
     alone, least = (
-        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else amount(row[key], unit))
+        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else _size(row[key], unit))
         for key in ("detectable_alone", "detectable")
     )
     alone = f"; between only two configs, {alone} or more"
@@ -106,16 +106,21 @@ def _cells(row: Row, compared: str) -> list[str]:
     return [
         row["metric"],
         f"detects differences of {least} or more" + (f" among {compared}{alone}" if compared else ""),
-        f"to detect {amount(row['effect'], unit)}: {needed} questions",
+        f"to detect {_size(row['effect'], unit)}: {needed} questions",
         f"has {row['questions']:,}{clusters}",
     ]
+
+
+def _size(value: float, unit: str) -> str:
+    """Format the size of a difference with its unit."""
+    return f"{amount(value, unit)}{f' {unit}' if unit else ''}"
 
 
 def _noise_text(noise: Noise, unit: str) -> str:
     if math.isnan(noise.spread):
         return f"both scored {counted(noise.n, 'question')}; two are required"
     return (
-        f"means that differ by less than {amount(noise.of_the_mean, unit)} are indistinguishable from chance in one"
+        f"means that differ by less than {_size(noise.of_the_mean, unit)} are indistinguishable from chance in one"
         f" run; {percentage(noise.changed)} of {noise.n:,} questions changed"
     )
 
@@ -157,8 +162,8 @@ def _plan_cells(row: Row) -> list[str]:
     cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
     count = f"{needed:,}" if needed else "unknown how many"
-    least = f"shows differences of {amount(row['detectable'], unit)} or more"
-    wanted = f"to show {amount(row['effect'], unit)}: {count} questions{sources}{cost}"
+    least = f"shows differences of {_size(row['detectable'], unit)} or more"
+    wanted = f"to show {_size(row['effect'], unit)}: {count} questions{sources}{cost}"
     return [row["metric"], row["change"], least, wanted]
 
 
@@ -169,7 +174,7 @@ def _clusters_text(one: Planned, design: Design) -> str:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"
     count = independent_questions(correlation, design)
     alone = ", ".join(
-        f"{amount(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
+        f"{_size(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (
