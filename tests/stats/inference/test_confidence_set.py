@@ -117,3 +117,4 @@ def test_a_number_added_to_every_score_changes_no_comparison() -> None:
         found = all_pairs(dataclasses.replace(one, values=one.values + added))
         assert found.largest == pytest.approx(plain.largest, rel=1e-5)
         assert found.may_be_best.tolist() == plain.may_be_best.tolist()
+    assert all_pairs(normal(2, 0)).may_be_best.all()

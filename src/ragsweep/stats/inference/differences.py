@@ -143,7 +143,7 @@ def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    centre = rows.mean() if matrix.weights is None else rows.mean() * matrix.weights
+    centre = rows.sum() / max(rows.size, 1) * (1.0 if matrix.weights is None else matrix.weights)
     data = cluster_scores(rows - centre, matrix.clusters, matrix.weights, compared=True)
     if len(rows) < 2 or not data.enough:
         return AllPairs(0.0, np.ones(len(place), dtype=bool))
