@@ -154,7 +154,8 @@ def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:
     assert (correction.found.value, correction.found.labels) == (pytest.approx(0.5), 60)
 
 
-def test_a_pair_without_a_question_in_common_has_no_difference_and_the_usual_margin() -> None:
+def test_a_pair_without_a_question_in_common_is_open_and_has_the_usual_margin() -> None:
     one, other = one_metric("a", np.array([1.0, math.nan])), one_metric("b", np.array([math.nan, 1.0]))
     pair = Family([one, other]).compare(one, other, METRIC)
     assert (pair.matrix.questions, pair.margin) == ((), MARGIN)
+    assert (pair.verdict.kind, math.isnan(pair.verdict.probability)) == ("open", True)

@@ -66,6 +66,8 @@ def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
 
 def pair_verdict(found: Differences, row: int, beliefs: Beliefs, margin: float) -> PairVerdict:
     """Return the verdict on a row of ``found`` against its baseline; ``margin`` is in the unit of the differences."""
+    if math.isnan(found.estimate[row]):  # no question has a score in both configs
+        return PairVerdict(OPEN)
     if not found.apart[row]:
         return PairVerdict(THE_SAME, 0.5)
     probability = beliefs.probability_better(row, found.baseline)
