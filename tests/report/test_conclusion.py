@@ -130,6 +130,23 @@ def test_a_baseline_is_not_kept_for_want_of_a_cheaper_config_where_it_is_the_che
     assert said.startswith("Keep a, the baseline: it is shown to be cheaper than the best config (")
 
 
+@pytest.mark.parametrize("gain", [0.0, 0.002])
+def test_a_choice_that_is_only_cheaper_than_the_baseline_is_called_cheaper(gain: float) -> None:
+    better = BASE + gain + np.random.default_rng(2).normal(0, 0.05, len(BASE)) * (gain > 0)
+    results = [
+        one_metric("a", BASE, context_tokens=100.0),
+        one_metric("b", better - (better.mean() - BASE.mean() - gain), context_tokens=80.0),
+        one_metric("c", BASE - 0.3, context_tokens=100.0),
+    ]
+    decision = decide(*results, baseline="a")
+    assert decision.chosen == "b"
+    said = sentence(decision)
+    assert "but it is shown to be cheaper" in said
+    assert (
+        ("the same score on every question" in said) == ("probability" not in said.partition("shown")[0]) == (gain == 0)
+    )
+
+
 @pytest.mark.parametrize("tokens", [100.0, 900.0])
 @pytest.mark.parametrize("baseline", [None, "a"])
 def test_the_config_that_leads_is_no_runner_up(tokens: float, baseline: str | None) -> None:

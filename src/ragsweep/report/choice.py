@@ -11,7 +11,7 @@ from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
-from ragsweep.stats.verdict import LIKELY
+from ragsweep.stats.verdict import LIKELY, THE_SAME
 
 WORDS = {
     "cost_per_1000": "money for 1,000 questions",
@@ -114,11 +114,15 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         why = f"it has the {most} expected {verdict.metric}" if row == choice.best else why
         return Statement("", f"Keep {config}, the baseline: {why} (mean {value}{within}).", data)
     if choice.baseline is not None:
-        found, doubt = _expected(verdict, choice.baseline), ""
+        found, doubt, base = _expected(verdict, choice.baseline), "", choice.baseline.row
         if not verdict.is_better:
             losses = choice.losses and not choice.losses.survives and verdict.verdicts[row].is_better
             doubt = "; rare large losses cannot be excluded" if losses else "; not enough to call it better"
-        text = f"{config}: against {name(verdict, choice.baseline.row)}, the baseline, {found}{within}{doubt}."
+            cost = verdict.costs.deciding([row, base])
+            doubt += ", but it is shown to be cheaper" if cost and verdict.costs.saves(cost, row, base) else ""
+        if verdict.verdicts[row].kind == THE_SAME:
+            found, doubt = "the same score on every question", doubt.removeprefix("; not enough to call it better")
+        text = f"{config}: against {name(verdict, base)}, the baseline, {found}{within}{doubt}."
         return Statement("", text, {**data, **vars(choice.baseline)})
     expected = f"{most} expected" if choice.sacrificed is None else "expected"
     answering = " of the configs that answer" if choice.refusing else ""
