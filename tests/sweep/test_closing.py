@@ -183,6 +183,13 @@ def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     assert holdout_gap([unmeasured, *held], tuned, METRIC) == found
 
 
+def test_gap_is_over_the_best_on_the_questions_that_every_config_was_scored_on() -> None:
+    """The mean of b's own scores is the highest, but a is better on each of these questions."""
+    columns = {"a": [0.8, 0.4] * 20, "b": [0.7, np.nan] * 20}
+    tuned = [scored({METRIC: one}, name=name, parameters={"x": name}) for name, one in columns.items()]
+    assert holdout_gap([measured("a", 0.5), measured("b", 0.6, seed=1)], tuned, METRIC) is None
+
+
 def test_gap_of_an_amount_is_printed_with_the_digits_and_the_unit_of_the_metric() -> None:
     def partition(lead: float) -> list[Result]:
         columns = {"a": drawn(20, spread=1), "b": drawn(20 - lead, spread=1)}

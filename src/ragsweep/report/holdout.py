@@ -9,6 +9,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import signed, with_interval
+from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_scores
 
@@ -53,8 +54,7 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
-    sign = -1.0 if both[0][1].summaries.metrics[metric].higher_is_better is False else 1.0
-    best = max(both, key=lambda pair: sign * pair[0].summaries.metrics[metric].value)
+    best = both[winner(score_matrix([before for before, _ in both], metric))]
     if best is both[0]:
         return None
     (before, first), (after, second) = (_lead(base, other, metric) for base, other in zip(both[0], best, strict=True))
