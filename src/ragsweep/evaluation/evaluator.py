@@ -55,7 +55,7 @@ from ragsweep.evaluation.question_table import (
 from ragsweep.evaluation.question_traces import QuestionTracer
 from ragsweep.evaluation.repetition import repeated_views, score_repetitions
 from ragsweep.evaluation.result_notes import cut_share, result_warnings, sum_up_usage
-from ragsweep.evaluation.scoring import Failures, compare, find_failures, find_search_failures, score_metric
+from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
 from ragsweep.evaluation.steps import collect_steps
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.answer_outputs import mark_cut
@@ -95,8 +95,7 @@ class Evaluator:
         view = replace(view, latency=seconds_by_question(probes, view, table))
         views = repeated_views(self.executor.get, graph, table, view, experiment.price)
         repeated = score_repetitions(experiment.metrics, views)
-        searches = find_search_failures(self.executor, graph, view, table.texts)
-        failures = find_failures(view, searches, graph.located is not None, table.probe < len(table.probed))
+        failures = find_failures(self.executor, graph, view, table)
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
         collected = collect_scores(experiment.metrics, scores, table.weights, failures.unanswered)
         metrics, stages = collected.summarise(), self._traced_stages(graph, table)

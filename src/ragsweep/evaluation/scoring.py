@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 
 if TYPE_CHECKING:
     from ragsweep.evaluation.evidence import Coverage
+    from ragsweep.evaluation.question_table import QuestionTable
     from ragsweep.stages.executor import Executor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -117,36 +118,26 @@ class Failures(NamedTuple):
         return Scores(np.where(lost, np.nan, scores.values), np.where(lost, why, scores.reasons))
 
 
-def find_search_failures(
-    executor: Executor, graph: ConfigGraph, view: EvaluationView, texts: Sequence[str]
-) -> dict[int, str]:
-    """Return the reasons for failed searches, including reranking and exact searches, by the index of the question."""
+def find_failures(executor: Executor, graph: ConfigGraph, view: EvaluationView, table: QuestionTable) -> Failures:
+    """Collect the failures of the stages before scoring; a search includes reranking and exact searches.
+
+    The answers of an external system are its searches, too, so their failures count as upstream failures, except for
+    unreadable outputs.
+    """
     searches = [(graph.ranking, view.rankings)]
     for leg, nodes in graph.approximate.items():
         searches += zip(nodes[:2], view.approximate[leg][:2], strict=True)
-    return {
-        n: executor.failure(node, texts[n]).reason
-        for node, found in reversed(searches)
-        for n in np.flatnonzero(found.failed).tolist()
-    }
-
-
-def find_failures(
-    view: EvaluationView, searches: Mapping[int, str], is_system: bool, probed: NDArray[np.bool_]
-) -> Failures:
-    """Collect the failures of the stages before scoring.
-
-    ``searches`` is the result of :func:`find_search_failures`. If ``is_system`` is true, the answers are those of an
-    external system, whose failures count as upstream failures, except for unreadable outputs. ``probed`` (questions,)
-    flags questions whose latency is measured.
-    """
+    searched = [""] * len(view.questions)
+    for node, found in reversed(searches):
+        for n in np.flatnonzero(found.failed).tolist():
+            searched[n] = executor.failure(node, table.texts[n]).reason
     answers = [one.failed for one in view.answers.answers] if view.answers else [""] * len(view.questions)
     answers = ["" if reason == NO_ANSWERS else reason for reason in answers]  # from a system that only searches
     stages = [[one.failed for one in some] for some in (view.routes, view.queries) if some is not None]
-    searched = [searches.get(n, "") for n in range(len(view.questions))]
-    responses = [reason if is_system and reason != UNREADABLE else "" for reason in answers]
+    responses = [reason if graph.located and reason != UNREADABLE else "" for reason in answers]
     columns = [*stages, searched, responses]
     upstream = [next(filter(None, row), "") for row in zip(*columns, strict=True)]
+    probed = table.probe < len(table.probed)
     return Failures(np.array(upstream, dtype=np.str_), np.array(answers, dtype=np.str_), probed)
 
 
