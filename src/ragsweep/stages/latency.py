@@ -9,24 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash
+from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
-
-SAMPLE = 60
-"""Maximum number of questions probed; 59 suffice for the longest time to exceed the p95 with 95 % confidence."""
 
 EACH = 3
 """Number of questions per measurement of the machine's speed; a measurement takes as long as a fast config's
 question."""
-
-
-def sample(queries: Sequence[str]) -> tuple[str, ...]:
-    """Return the SAMPLE distinct queries with the lowest hashes (all if there are fewer), in the order of the hashes.
-
-    So the order of ``queries`` has no effect, and additional queries replace only a few of the chosen queries.
-    """
-    return tuple(sorted(set(queries), key=lambda query: content_hash(query))[:SAMPLE])
 
 
 class Probes(NamedTuple):
