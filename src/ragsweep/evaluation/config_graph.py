@@ -46,9 +46,9 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """One more answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
+    """One answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
 
-    answer: Node
+    answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric
 
 
@@ -98,8 +98,13 @@ class ConfigGraph:
     @property
     def asked(self) -> tuple[Node, ...]:
         """The nodes of the routes, the answers and the verdicts, including repetitions."""
-        repeated = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
-        return (*(node for node in (self.route, self.answer) if node), *self.verdicts.values(), *repeated)
+        answered = (node for one in self.rounds for node in (one.answer, *one.verdicts.values()))
+        return tuple(filter(None, (self.route, *answered)))
+
+    @property
+    def rounds(self) -> tuple[Repetition, ...]:
+        """The first answers and all their verdicts, and then the repetitions."""
+        return (Repetition(self.answer, self.verdicts), *self.repetitions)
 
     @property
     def wanted(self) -> tuple[Node, ...]:

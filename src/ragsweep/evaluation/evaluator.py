@@ -26,12 +26,10 @@ from ragsweep.core.results import (
 )
 from ragsweep.core.types import (
     NO_CHUNK,
-    Answer,
     Answers,
     Dataset,
     EvaluationView,
     IndexComparison,
-    Judgement,
     Rankings,
     Route,
 )
@@ -53,12 +51,11 @@ from ragsweep.evaluation.question_table import (
     tabulate_results,
 )
 from ragsweep.evaluation.question_traces import QuestionTracer
-from ragsweep.evaluation.repetition import repeated_views, score_repetitions
-from ragsweep.evaluation.result_notes import cut_share, result_warnings, sum_up_usage
+from ragsweep.evaluation.repetition import read_answers, score_repetitions
+from ragsweep.evaluation.result_notes import cut_share, result_warnings
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
-from ragsweep.evaluation.steps import collect_steps
+from ragsweep.evaluation.steps import collect_steps, sum_up_usage
 from ragsweep.golden.golden_set import peculiarities
-from ragsweep.parts.answer_outputs import mark_cut
 from ragsweep.parts.targets import evaluate_targets
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
@@ -93,7 +90,7 @@ class Evaluator:
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))
-        views = repeated_views(self.executor.get, graph, table, view, experiment.price)
+        views = [view, *(read_answers(self.executor.get, experiment, table, one, view) for one in graph.repetitions)]
         repeated = score_repetitions(experiment.metrics, views)
         failures = find_failures(self.executor, graph, view, table)
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
@@ -171,17 +168,11 @@ class Evaluator:
         answers = None
         if graph.answer:
             cut = _lengths(rankings.first(experiment.top_k)) - length
-            items = priced(
-                unpacked(self.executor.get(graph.answer, table.answered), Answer), experiment.price, graph.answer
-            )
-            answers = Answers(mark_cut(items, experiment.output), passages(names, context), cut)
-        verdicts = {
-            name: priced(unpacked(self.executor.get(node, table.judged), Judgement), experiment.price)
-            for name, node in graph.verdicts.items()
-        }
+            answers = Answers([], passages(names, context), cut)
         cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
-        return replace(view, answers=answers, judgements=verdicts, output=experiment.output)
+        view = replace(view, answers=answers, output=experiment.output)
+        return read_answers(self.executor.get, experiment, table, graph.rounds[0], view)
 
     def _reranked(
         self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures

@@ -50,11 +50,9 @@ class Experiment:
             wanted.append(Wanted(graph.route, table.wordings))
         if graph.query:
             wanted.append(Wanted(graph.query, [table.wordings[n] for n in table.conversations]))
-        if graph.answer:
-            wanted.append(Wanted(graph.answer, table.answered))
-        wanted += [Wanted(node, table.judged) for node in graph.verdicts.values()]
-        for one in graph.repetitions:
-            wanted.append(Wanted(one.answer, table.answered))
+        for one in graph.rounds:
+            if one.answer:
+                wanted.append(Wanted(one.answer, table.answered))
             wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]
         return wanted + [Wanted(node, table.probed) for node in graph.latency.values()]
 

@@ -185,7 +185,7 @@ class Answering:
         ]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
         if self.generator and self.answer:
-            answers = (self.answer, *(one.answer for one in repeated))
+            answers = (self.answer, *(one.answer for one in repeated if one.answer))
             uses = ("question", "contexts")
             stages[:0] = [PaidStage(self.generator.value, node.inputs[-1], node, uses) for node in answers]
         return stages

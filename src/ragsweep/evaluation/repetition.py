@@ -1,4 +1,4 @@
-"""Score repeated answers: compute the mean over a question's repetitions, and the score of each repetition."""
+"""Read repeated answers and score them: the mean over a question's repetitions, and the score of each repetition."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,30 +13,35 @@ from ragsweep.core.missing import failed
 from ragsweep.core.question_results import JudgedCases, Repetitions
 from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Scores
 from ragsweep.evaluation.answering import priced, unpacked
-from ragsweep.evaluation.config_graph import ConfigGraph
+from ragsweep.evaluation.config_graph import Repetition
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.answer_outputs import mark_cut
-from ragsweep.services.usage import Pricing
 
 _OF_FIRST = {"latency", "exact"}
 """Metrics with one of these needs are scored only once, with the first answers."""
 
 
-def repeated_views(
-    get: Callable[[Node, Rows], Any], graph: ConfigGraph, table: QuestionTable, first: EvaluationView, price: Pricing
-) -> list[EvaluationView]:
-    """Return one view per repetition of the answers, beginning with ``first``, the view of the first answers."""
-    views = [first]
-    for one in graph.repetitions:
-        assert first.answers is not None
+def read_answers(
+    get: Callable[[Node, Rows], Any],
+    experiment: Experiment,
+    table: QuestionTable,
+    one: Repetition,
+    view: EvaluationView,
+) -> EvaluationView:
+    """Return a view with the answers and the verdicts of one repetition; their ``money`` is the price of their usage.
+
+    Verdicts that are not repeated, and the passages of the answers, are those of ``view``.
+    """
+    answers, price = view.answers, experiment.price
+    if one.answer and answers:
         items = priced(unpacked(get(one.answer, table.answered), Answer), price, one.answer)
-        answers = first.answers._replace(answers=mark_cut(items, first.output))
-        verdicts = {
-            name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
-        }
-        views.append(replace(first, answers=answers, judgements={**first.judgements, **verdicts}))
-    return views
+        answers = answers._replace(answers=mark_cut(items, experiment.output))
+    verdicts = {
+        name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
+    }
+    return replace(view, answers=answers, judgements={**view.judgements, **verdicts})
 
 
 @dataclass(frozen=True)
