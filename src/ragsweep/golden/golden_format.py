@@ -64,7 +64,7 @@ def read_question(row: Row) -> Question:
         row.fault(f'{fact}; remove it, or set "answerable" to false')
     text = row.given_text("question")
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
-    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars("label")
+    labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars()
     for group, fields in GROUPS.items():
         labels |= {name: row.row(group).text(name) for name in fields if group in row}
     references = row.texts("references")

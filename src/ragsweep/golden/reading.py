@@ -326,12 +326,12 @@ class Row:
         """
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 
-    def only_scalars(self, what: str) -> dict[str, str]:
-        """Return the fields as ``scalars`` does; other types are faults, in which the field is called ``what``."""
+    def only_scalars(self) -> dict[str, str]:
+        """Return the fields, which are labels, as ``scalars`` does; values of other types are faults."""
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
-                self.fault(f'{what} "{name}" is {_excerpt(value)}, not a text, a number, true or false')
+                self.fault(f'label "{name}" is {_excerpt(value)}, not a text, a number, true or false')
         return plain
 
     def scalars(self) -> dict[str, str]:

@@ -161,7 +161,7 @@ class TaskCases:
     def _read(self, row: Row) -> Question:
         row.filled_text("input")
         fields = {name: value for name, value in row.values.items() if name not in OWN}
-        labels = row.row("labels").only_scalars("label")
+        labels = row.row("labels").only_scalars()
         labels |= {"difficulty": row.text("difficulty")} if "difficulty" in row else {}
         expected = row.text("expected")
         return Question(
