@@ -51,7 +51,7 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
     for metric in metrics:
         pair, unit = family.compare(first, second, metric), first.summaries.metrics[metric].unit
         found, row = pair.found, pair.rows[1]
-        estimate, low, high = (float(one[row]) for one in (found.estimate, found.low, found.high))
+        estimate, low, high = found.interval(row)
         difference = change_with_interval(estimate, low, high, unit, found.ratios)
         verdicts[metric] = f"{pair_words(pair.verdict, unit, found.ratios)}, {difference}"
     return verdicts

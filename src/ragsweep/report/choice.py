@@ -215,7 +215,7 @@ def _worse(verdict: SweepComparison, row: int, metric: str, other: int) -> State
     If the choice is the reference, the statement is on a metric in which config ``other`` is shown to be better.
     """
     found, unit = verdict.others[metric][1], verdict.results[row].summaries.metrics[metric].unit
-    estimate, low, high = (float(one[other]) for one in (found.estimate, found.low, found.high))
+    estimate, low, high = found.interval(other)
     who = f"{name(verdict, other)} is shown to be better than the choice"
     if row != verdict.reference:
         who = f"It is shown to be worse than {name(verdict, verdict.reference)}"

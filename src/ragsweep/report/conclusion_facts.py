@@ -145,6 +145,6 @@ def _correction(verdict: SweepComparison, metric: str) -> dict[str, Any]:
     configs: dict[str, Any] = {config: {} for config in matrix.configs}
     for kind, one, means in ends:
         for row, config in enumerate(matrix.configs):
-            difference, low, high = (float(values[row]) for values in (one.estimate, one.low, one.high))
+            difference, low, high = one.interval(row)
             configs[config][kind] = {"mean": float(means[row]), "difference": difference, "low": low, "high": high}
     return {"labels": found.labels, "note": found.note, "configs": configs}

@@ -119,8 +119,8 @@ def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matr
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, found: Differences | Slice) -> LegComparison:
     """Turn the difference leg minus hybrid on the ``chosen`` questions into a comparison of the hybrid with the leg."""
-    weights = np.ones(len(chosen)) if matrix.weights is None else matrix.weights
-    hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights[chosen])) for n in (0, row))
+    weights = matrix.weights_or_ones[chosen]
+    hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights)) for n in (0, row))
     change = matrix.better[0][chosen] - matrix.better[row][chosen]
     part = found if isinstance(found, Slice) else None
     p_holm = found.p_holm if isinstance(found, Slice) else found.randomisation_holm

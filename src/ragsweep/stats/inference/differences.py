@@ -52,7 +52,7 @@ def compare_with_baseline(
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     known = enough_clusters(matrix.clusters, matrix.weights)
-    weights = np.ones(differences.shape[1]) if matrix.weights is None else matrix.weights
+    weights = matrix.weights_or_ones
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
         baseline,
@@ -231,7 +231,7 @@ def compare_parts(
     dominating = dominating_clusters(matrix, baseline)
     if not dominating:
         return None
-    weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
+    weights = matrix.weights_or_ones
 
     def compared(chosen: Flags, alone: bool) -> Part:
         part = matrix.select_questions(chosen)

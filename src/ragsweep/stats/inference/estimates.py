@@ -70,6 +70,10 @@ class Differences:
         exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
         return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
 
+    def interval(self, row: int) -> tuple[float, float, float]:
+        """Return the estimate of one config, and the ends of its interval."""
+        return float(self.estimate[row]), float(self.low[row]), float(self.high[row])
+
 
 class AllPairs(NamedTuple):
     """The simultaneous comparison of all pairs of configs.

@@ -74,6 +74,11 @@ class Matrix:
         return self.values if self.weights is None else self.values / self.weights
 
     @property
+    def weights_or_ones(self) -> Doubles:
+        """The weight of every question (questions,), or 1 if the questions are not weighted."""
+        return np.ones(self.values.shape[1]) if self.weights is None else self.weights
+
+    @property
     def better(self) -> Doubles:
         """The ``values``, negated if lower is better."""
         return self.values if self.higher_is_better else -self.values

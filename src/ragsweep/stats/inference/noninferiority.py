@@ -103,7 +103,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     if np.abs(differences).max() > spread * (1 + 1e-9):
         most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
         raise InputError(f"{most}; correct the bounds of the metric, or gate it without --sequential")
-    weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
+    weights = matrix.weights_or_ones
     sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
     low, below = lower_bound(sums, sizes, level, spread, ordered=False).tolist()
@@ -158,7 +158,7 @@ def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
     """Return the matrix with a first row, the baseline, that has the score ``bound`` on every question."""
-    fixed = np.full((1, matrix.values.shape[1]), bound) * (1.0 if matrix.weights is None else matrix.weights)
+    fixed = bound * matrix.weights_or_ones[None, :]
     return replace(matrix, values=np.concatenate([fixed, matrix.values]), configs=("", *matrix.configs))
 
 

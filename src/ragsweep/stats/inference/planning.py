@@ -75,8 +75,7 @@ def find_variation(metric: str) -> tuple[str, Variation]:
 def pilot_variation(matrix: Matrix, kind: str) -> Variation:
     """Return the (weighted) variation of the difference, second minus first row; ``kind`` names the kind of change."""
     differences = matrix.values[1] - matrix.values[0]
-    weights = np.ones(len(differences)) if matrix.weights is None else matrix.weights
-    deviations = (differences - weights * differences.mean())[None, :]
+    deviations = (differences - matrix.weights_or_ones * differences.mean())[None, :]
     sizes = np.bincount(matrix.clusters).astype(np.float64)
     correlation = intraclass_correlation(deviations, cluster_sums(deviations, matrix.clusters), sizes)
     return Variation({kind: float(np.sqrt(np.square(deviations).sum() / (len(differences) - 1)))}, correlation)
@@ -214,8 +213,7 @@ def paired(matrix: Matrix) -> Matrix:
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]
-    mean = scores.mean() if matrix.weights is None else matrix.weights * scores.mean()
-    apart = (scores - mean) * math.sqrt(2 * (1 - CORRELATION))
+    apart = (scores - matrix.weights_or_ones * scores.mean()) * math.sqrt(2 * (1 - CORRELATION))
     return replace(matrix, values=np.stack([scores, scores + apart]), configs=("", ""))
 
 

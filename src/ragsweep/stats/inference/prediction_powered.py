@@ -98,7 +98,7 @@ class _Case:
 
     @classmethod
     def of(cls, matrix: Matrix, labels: Doubles, signs: Doubles, settled: Doubles | None) -> _Case:
-        weights = np.ones(len(matrix.questions)) if matrix.weights is None else matrix.weights
+        weights = matrix.weights_or_ones
         given = np.full(matrix.values.shape, np.nan) if settled is None else settled
         unsettled = np.isnan(given)
         known = ~np.isnan(labels) & unsettled
