@@ -46,7 +46,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """One answer to every question, and the verdicts on it; verdicts that read no answer are not repeated."""
+    """One answer to every question, and the verdicts on it; verdicts that read no answer are only in the first."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric
@@ -68,13 +68,21 @@ class ConfigGraph:
     latency: Mapping[str, Node]  # the probes of each stage
     approximate: Mapping[str, ApproximateLeg]  # by leg
     legs: Mapping[str, Node] = field(default_factory=dict)  # the legs of a hybrid retriever, by name
-    answer: Node | None = None  # None if the config has no answers
-    verdicts: Mapping[str, Node] = field(default_factory=dict)  # by metric
     located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None if the golden set decides which questions need the corpus
     query: Node | None = None  # queries of questions with a history; None if there is no query writer
     paid_stages: tuple[PaidStage, ...] = ()
-    repetitions: tuple[Repetition, ...] = ()  # beyond the first answer
+    repetitions: tuple[Repetition, ...] = (Repetition(None, {}),)  # at least one, also without answers
+
+    @property
+    def answer(self) -> Node | None:
+        """The first answers; None if the config has no answers."""
+        return self.repetitions[0].answer
+
+    @property
+    def verdicts(self) -> Mapping[str, Node]:
+        """The first verdicts of all judged metrics, by metric."""
+        return self.repetitions[0].verdicts
 
     @property
     def own(self) -> tuple[Node, ...]:
@@ -98,13 +106,8 @@ class ConfigGraph:
     @property
     def asked(self) -> tuple[Node, ...]:
         """The nodes of the routes, the answers and the verdicts, including repetitions."""
-        answered = (node for one in self.rounds for node in (one.answer, *one.verdicts.values()))
+        answered = (node for one in self.repetitions for node in (one.answer, *one.verdicts.values()))
         return tuple(filter(None, (self.route, *answered)))
-
-    @property
-    def rounds(self) -> tuple[Repetition, ...]:
-        """The first answers and all their verdicts, and then the repetitions."""
-        return (Repetition(self.answer, self.verdicts), *self.repetitions)
 
     @property
     def wanted(self) -> tuple[Node, ...]:

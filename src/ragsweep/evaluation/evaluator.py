@@ -90,7 +90,8 @@ class Evaluator:
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))
-        views = [view, *(read_answers(self.executor.get, experiment, table, one, view) for one in graph.repetitions)]
+        others, get = graph.repetitions[1:], self.executor.get
+        views = [view, *(read_answers(get, experiment, table, one, view) for one in others)]
         repeated = score_repetitions(experiment.metrics, views)
         failures = find_failures(self.executor, graph, view, table)
         scores = {name: failures.drop(one) for name, one in repeated.scores.items()}
@@ -172,7 +173,7 @@ class Evaluator:
         cut_at = None if graph.budget is None else length
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
         view = replace(view, answers=answers, output=experiment.output)
-        return read_answers(self.executor.get, experiment, table, graph.rounds[0], view)
+        return read_answers(self.executor.get, experiment, table, graph.repetitions[0], view)
 
     def _reranked(
         self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures

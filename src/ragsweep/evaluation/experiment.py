@@ -50,7 +50,7 @@ class Experiment:
             wanted.append(Wanted(graph.route, table.wordings))
         if graph.query:
             wanted.append(Wanted(graph.query, [table.wordings[n] for n in table.conversations]))
-        for one in graph.rounds:
+        for one in graph.repetitions:
             if one.answer:
                 wanted.append(Wanted(one.answer, table.answered))
             wanted += [Wanted(node, table.judged) for node in one.verdicts.values()]

@@ -231,7 +231,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         input_rows=lambda node, rows, read: _wording_keys(rows),
     )
     answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
-    verdicts = answering.verdicts(parts.judged)
+    repetitions = answering.repetitions(parts.judged)
     return ConfigGraph(
         corpus=searched,
         chunks=chunks,
@@ -244,10 +244,9 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         context=ranking,
         latency={},
         approximate={},
-        answer=answer_node,
-        verdicts=verdicts,
         located=aligned,
-        paid_stages=(PaidStage(system.value, respond), *answering.paid_stages(parts.judged, verdicts)),
+        paid_stages=(PaidStage(system.value, respond), *answering.paid_stages(parts.judged, repetitions)),
+        repetitions=repetitions,
     )
 
 

@@ -165,29 +165,22 @@ class Answering:
         spec = Spec("ragsweep.generation.answer", "1")
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
-    def repeated(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions of the answers, with the verdicts on these answers; empty if there are none."""
-        part = self.generator.value if self.generator else None
+    def repetitions(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
+        """Build the repetitions of the answers, with their verdicts; without answers, there is one repetition."""
+        first, part = Repetition(self.answer, self.verdicts(metrics)), self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
-            return ()
+            return (first,)
         reading = {name: metric for name, metric in metrics.items() if "answer" in metric.value.uses}
         others = [replace(self, replicate=number) for number in range(1, part.replicates)]
-        return tuple(Repetition(one.answer, one.verdicts(reading)) for one in others if one.answer)
+        return (first, *(Repetition(one.answer, one.verdicts(reading)) for one in others))
 
-    def paid_stages(
-        self, metrics: Mapping[str, BuiltPart], verdicts: Mapping[str, Node], repeated: Sequence[Repetition] = ()
-    ) -> list[PaidStage]:
+    def paid_stages(self, metrics: Mapping[str, BuiltPart], repetitions: Sequence[Repetition]) -> list[PaidStage]:
         """List the stages that may call services: the generator's, if any, and the judges', including repetitions."""
-        judged = [
-            (metrics[name].value, node)
-            for some in (verdicts, *(one.verdicts for one in repeated))
-            for name, node in some.items()
-        ]
+        judged = [(metrics[name].value, node) for one in repetitions for name, node in one.verdicts.items()]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
-        if self.generator and self.answer:
-            answers = (self.answer, *(one.answer for one in repeated if one.answer))
-            uses = ("question", "contexts")
-            stages[:0] = [PaidStage(self.generator.value, node.inputs[-1], node, uses) for node in answers]
+        if self.generator:
+            part, answers = self.generator.value, [one.answer for one in repetitions if one.answer]
+            stages[:0] = [PaidStage(part, node.inputs[-1], node, ("question", "contexts")) for node in answers]
         return stages
 
     def verdicts(self, metrics: Mapping[str, BuiltPart]) -> dict[str, Node]:

@@ -56,8 +56,7 @@ def graph(parts: Parts) -> ConfigGraph:
     ranking = stages.map_to_parents(reranked)
     context = cut_to_context(ranking, stages.counts, parts.top_k, parts.context_budget)
     answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
-    verdicts = answering.verdicts(parts.judged)
-    repeated = answering.repeated(parts.judged)
+    repetitions = answering.repetitions(parts.judged)
     route = query = None
     paid_stages = []
     if parts.router:
@@ -81,12 +80,10 @@ def graph(parts: Parts) -> ConfigGraph:
             leg: ApproximateLeg(*map(stages.map_to_parents, nodes)) for leg, nodes in stages.approximate.items()
         },
         legs={leg: stages.map_to_parents(node) for leg, node in stages.legs.items()},
-        answer=answering.answer,
-        verdicts=verdicts,
         route=route,
         query=query,
-        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, verdicts, repeated)),
-        repetitions=repeated,
+        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, repetitions)),
+        repetitions=repetitions,
     )
 
 

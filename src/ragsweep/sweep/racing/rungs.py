@@ -35,12 +35,11 @@ def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, fact
     if experiment.graph.route is None and experiment.graph.query is None:
         evaluator.executor.get(experiment.graph.context, experiment.table.queries)
     metrics = tuple(metric for metric in experiment.metrics if metric.name == objective or _is_cheap(metric))
-    verdicts = {name: node for name, node in experiment.graph.verdicts.items() if name == objective}
-    repeated = tuple(
-        one._replace(verdicts={name: node for name, node in one.verdicts.items() if name in verdicts})
+    repetitions = tuple(
+        one._replace(verdicts={name: node for name, node in one.verdicts.items() if name == objective})
         for one in experiment.graph.repetitions
     )
-    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "verdicts": verdicts, "repetitions": repeated}
+    kept: dict[str, Any] = {"latency": {}, "candidates": 0, "repetitions": repetitions}
     if not any("exact" in metric.needs for metric in metrics):
         kept["approximate"] = {}
     shortened = replace(

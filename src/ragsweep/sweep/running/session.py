@@ -118,7 +118,7 @@ class Session:
         threshold = float(plain["evidence"]["threshold"])
         definitions = [part.spec.digest for part in built.parts]
         searched = [leg.exact.address for leg in graph.approximate.values()]
-        answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions))
+        answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions[1:]))
         answered = [node.address for node in answers if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
         output = self.builder.build(plain["output"], "output")
