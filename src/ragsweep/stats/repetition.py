@@ -105,7 +105,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     known = ~np.isnan(each[:, 0])
     if not error > 0 or not known.any():
         return None
-    squares = np.ones(len(each)) if matrix.weights is None else np.square(matrix.weights)
+    squares = np.square(matrix.weights_or_ones)
     total = squares[known] @ each[known] / squares[known].sum() * squares.sum() / len(each) ** 2
     return _shares(total, error, counts, sampled)
 
