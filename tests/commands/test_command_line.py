@@ -30,6 +30,12 @@ def test_every_command_has_help_and_a_line_in_the_usage(command: str, capsys: py
     assert f"\n  {command} " in cli._USAGE
 
 
+@pytest.mark.parametrize("command", cli._COMMANDS)
+def test_no_command_accepts_an_abbreviated_option(command: str) -> None:
+    with pytest.raises(ConfigError):
+        cli._command(command, ["--hel"])
+
+
 def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:
     first, second = record(tmp_path, ONE, changed(ONE, name="other"))
     assert find_run(str(tmp_path), second[:3]).run == second

@@ -54,7 +54,7 @@ _FOLDER = Path("sweeps")
 
 def ablate(arguments: Sequence[str]) -> int:
     """Run ``ragsweep ablate``; return the exit status of the sweep or, with ``--plan``, of the plan."""
-    parser = Parser("ragsweep ablate", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep ablate", description=_ABOUT)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument(
         "overrides",

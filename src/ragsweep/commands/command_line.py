@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result, objectives
@@ -23,7 +23,10 @@ METRIC = "only this metric; can be repeated (default: the objective and the metr
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser with one-line errors."""
+    """An argument parser with one-line errors, and without abbreviated options."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{**settings, "allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with argparse's message on one line."""

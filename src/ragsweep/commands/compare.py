@@ -50,7 +50,7 @@ the baseline. Runs on different golden sets or corpora are rejected."""
 
 def compare(arguments: Sequence[str]) -> int:
     """Run ``ragsweep compare``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep compare", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep compare", description=_ABOUT)
     parser.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--labels", type=Path, metavar="FILE", help=LABELS)

@@ -40,7 +40,7 @@ _INTERACTIONS = {
 
 def effects(arguments: Sequence[str]) -> int:
     """Run ``ragsweep effects``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep effects", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep effects", description=_ABOUT)
     parser.add_argument("sweep", metavar="SWEEP", help=SWEEP)
     parser.add_argument("--metric", help="the metric (default: the objective)")
     add_forms(parser)

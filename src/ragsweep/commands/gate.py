@@ -78,7 +78,7 @@ def gate(arguments: Sequence[str]) -> int:
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command's options; raises ConfigError, with a one-line message, for invalid ones."""
-    parser = Parser("ragsweep gate", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep gate", description=_ABOUT)
     parser.add_argument("--baseline", metavar="RUN", help=RUN)
     parser.add_argument("--anchor", metavar="RUN", help=_HELP["anchor"])
     parser.add_argument("--candidate", required=True, metavar="RUN", help=RUN)

@@ -39,15 +39,15 @@ here are within the judge's noise."""
 
 def judge(arguments: Sequence[str]) -> int:
     """Run ``ragsweep judge``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep judge", description="Measure the reliability of a judge.", allow_abbrev=False)
+    parser = Parser("ragsweep judge", description="Measure the reliability of a judge.")
     commands = parser.add_subparsers(dest="command", metavar="calibrate | noise", required=True)
-    calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people", allow_abbrev=False)
+    calibrate = commands.add_parser("calibrate", description=_CALIBRATE, help="against people")
     calibrate.add_argument("labels", type=Path, metavar="LABELS")
     source = calibrate.add_mutually_exclusive_group(required=True)
     source.add_argument("--run", help=RUN)
     source.add_argument("--verdicts", type=Path, help="a table or JSON lines with question_id, metric and value")
     calibrate.add_argument("--threshold", type=float, default=0.5, help=_THRESHOLD)
-    twice = commands.add_parser("noise", description=_NOISE, help="against itself", allow_abbrev=False)
+    twice = commands.add_parser("noise", description=_NOISE, help="against itself")
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
         command.add_argument("--metric", action="append", help="only this metric; can be repeated")

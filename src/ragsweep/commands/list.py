@@ -28,7 +28,7 @@ numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the 
 
 def list(arguments: Sequence[str]) -> int:
     """Run ``ragsweep list``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep list", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep list", description=_ABOUT)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP}; lists its configs")
     parser.add_argument("--all", action="store_true", help=f"list all, not only the latest {MOST}")
     add_path(parser)

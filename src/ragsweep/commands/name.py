@@ -13,7 +13,7 @@ named sweep. In a run command, name=NAME names the sweep."""
 
 def name(arguments: Sequence[str]) -> int:
     """Run ``ragsweep name``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep name", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep name", description=_ABOUT)
     parser.add_argument("target", nargs="?", metavar="RUN", help="a config (SWEEP#NUMBER or a run id), or a sweep")
     parser.add_argument("name", metavar="NAME", help="begins with a letter; then letters, digits, . _ and -")
     parser.add_argument("--drop", action="store_true", help="free the name; the named config or sweep is kept")

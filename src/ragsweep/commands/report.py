@@ -44,7 +44,7 @@ CHANGED = "What differs between the best config of a sweep and that of the previ
 
 def report(arguments: Sequence[str]) -> int:
     """Run ``ragsweep report``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep report", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep report", description=_ABOUT)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("sweep", nargs="?", metavar="SWEEP", help=f"{SWEEP} (default: the newest)")
     shown.add_argument("--history", action="store_true", help="all sweeps, grouped by golden set")

@@ -35,7 +35,7 @@ questions with score 0 in the first metric, with their texts and retrieved chunk
 
 def show(arguments: Sequence[str]) -> int:
     """Run ``ragsweep show``; return the exit status 0. Raises RagsweepError for bad input."""
-    parser = Parser("ragsweep show", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep show", description=_ABOUT)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument("--missed", action="store_true", help="list the questions with score 0 in the first metric")

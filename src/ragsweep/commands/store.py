@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,10 +63,9 @@ def store(arguments: Sequence[str]) -> int:
 
 def read(arguments: Sequence[str]) -> argparse.Namespace:
     """Read a command and its options; raises ConfigError, with a one-line message, for invalid ones."""
-    parser = Parser("ragsweep store", description="Show and empty the store of stage results.", allow_abbrev=False)
+    parser = Parser("ragsweep store", description="Show and empty the store of stage results.")
     commands = parser.add_subparsers(dest="command", metavar="list | evict")
-    add_parser = partial(commands.add_parser, allow_abbrev=False)
-    parsers = {name: add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
+    parsers = {name: commands.add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
     folder = "folder of the store (default: the environment variable RAGSWEEP_STORE, else .ragsweep)"
     for each in parsers.values():
         each.add_argument("--path", help=folder)

@@ -26,7 +26,7 @@ _OVERRIDE = re.compile(r"[~+]*[\w.]+=")
 
 def add(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden add``; return the exit status: 0 if a question was added, else 1."""
-    parser = Parser("ragsweep golden add", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep golden add", description=_ABOUT)
     parser.add_argument("file", metavar="FILE", type=Path, help="the golden file, created if missing")
     words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."
     parser.add_argument("words", nargs="*", metavar="QUESTION | KEY=VALUE", help=words)

@@ -14,7 +14,7 @@ _ABOUT = """Compare two golden files by question id. A question with another id 
 
 def diff(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden diff``; return the exit status 0."""
-    parser = Parser("ragsweep golden diff", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep golden diff", description=_ABOUT)
     parser.add_argument("before", metavar="A", help="a golden file")
     parser.add_argument("after", metavar="B", help="another golden file, such as a later version")
     parser.add_argument("--json", action="store_true", help="write the differences to standard output as JSON")

@@ -47,7 +47,7 @@ OTHER_LAYOUT = (
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
     """Return the parser of a subcommand that takes a file and settings; ``about`` and ``words`` are help texts."""
-    parser = Parser(f"ragsweep golden {command}", description=about, allow_abbrev=False)
+    parser = Parser(f"ragsweep golden {command}", description=about)
     parser.add_argument("words", nargs=nargs, metavar=metavar, help=words)
     return parser
 

@@ -50,7 +50,7 @@ def items(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("ragsweep golden items", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep golden items", description=_ABOUT)
     parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep, as ragsweep list names it")
     parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")

@@ -66,7 +66,7 @@ if the gate passes against the version that now has the alias."""
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("ragsweep ship", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep ship", description=_ABOUT)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument("--name", required=True, help="name of the registered model")
     parser.add_argument("--alias", help="alias, such as champion, to move to the new version")

@@ -58,7 +58,7 @@ def watch(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("ragsweep watch", description=_ABOUT, allow_abbrev=False)
+    parser = Parser("ragsweep watch", description=_ABOUT)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--since", default="7d", metavar="WHEN", help=f"{SINCE}; default: 7d")
     parser.add_argument(
