@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import obstore
 import pytest
-from obstore.store import MemoryStore, S3Store
+from obstore.store import LocalStore, MemoryStore, S3Store
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
@@ -249,6 +249,29 @@ def test_remote_half_is_tried_again_after_a_pause(tmp_path: Path) -> None:
     time.sleep(0.1)
     assert remote.put("a", b"1") is True
     assert len(warnings) == 1
+
+
+def test_lease_whose_release_was_lost_in_an_outage_ends_when_the_object_store_is_back(tmp_path: Path) -> None:
+    folder = tmp_path / "objects"
+    folder.mkdir()
+    remotes = [Remote(LocalStore(folder), "file://", list[str]().append, pause=0.05) for _ in range(2)]
+    # The second owner gives no sign of life, so that only its own claims can end its lease.
+    owner, silent = Leases(remotes[0], pause=0.02), Leases(remotes[0], pause=600)
+    assert owner.claim("x") is None
+    assert silent.claim("y") is None
+    folder.rename(tmp_path / "away")
+    folder.write_text("a file, where the folder was")
+    owner.release("x")
+    silent.release("y")
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    wait_until(lambda: remotes[0].reachable, 10)
+    other = Leases(remotes[1])
+    wait_until(lambda: other.claim("x") is None, 10)
+    assert other.claim("y") is not None
+    with silent.alone("y", lambda: pytest.fail("waits for itself")):
+        assert other.claim("y") is not None
+    assert other.claim("y") is None
 
 
 def test_store_that_is_no_longer_used_leaves_no_socket_open() -> None:

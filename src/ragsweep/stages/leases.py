@@ -12,6 +12,7 @@ import json
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -44,7 +45,9 @@ class Leases(Liveness[str]):
         self._remote = remote
         self._lock = threading.Lock()  # prevents a heartbeat after the release
         self._objects: dict[str, str] = {}  # objects of this process's leases, by name
+        self._unreleased: set[str] = set()  # objects of ended leases that the object store did not accept as FREE
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
+        self._id = uuid.uuid4().hex  # marks this instance's objects, also if the answer to their creation was lost
         self._beats = 0
 
     @contextmanager
@@ -90,20 +93,27 @@ class Leases(Liveness[str]):
         """End a lease, if this process holds it."""
         with self._lock:
             if name := self._objects.pop(work, None):
-                self._remote.overwrite(name, FREE)
+                self._free(name)
 
     def is_alive(self, work: str) -> bool:
         """Return whether a live process holds a lease; False if the object store is unreachable."""
         last = self._last(work)
-        return bool(last and self._owner(last))
+        return bool(last and (last == self._objects.get(work) or self._owner(last)))
 
     def beat(self) -> None:
-        """Rewrite the leases of this process, so that they do not end."""
+        """Rewrite the leases of this process, so that they do not end, and repeat releases that failed."""
         self._beats += 1
+        for ended in list(self._unreleased):
+            self._free(ended)
         for work in list(self._objects):
             with self._lock:
                 if name := self._objects.get(work):
                     self._remote.overwrite(name, self._sign_of_life())
+
+    def _free(self, name: str) -> None:
+        self._unreleased.add(name)
+        if self._remote.overwrite(name, FREE):
+            self._unreleased.discard(name)
 
     def _last(self, work: str) -> str | None:
         """Return the name of a lease's last object; "" if there is none, None if the object store is unreachable."""
@@ -113,9 +123,9 @@ class Leases(Liveness[str]):
         return max((name for name in listed if _NUMBERED.fullmatch(name.rpartition("/")[2])), default="")
 
     def _owner(self, name: str) -> Holder | None:
-        """Return the live owner of a lease, whose last object is ``name``; None if the lease has ended."""
+        """Return the live owner, other than this instance, of the lease whose last object is ``name``; None if none."""
         content, now = self._remote.get(name) or b"", time.monotonic()
-        if content == FREE:
+        if content == FREE or self._id.encode() in content:
             return None
         if self._watched.get(name, (None, now))[0] != content:
             self._watched[name] = content, now
@@ -123,7 +133,7 @@ class Leases(Liveness[str]):
         return owner if owner.lives(now - self._watched[name][1], self._lapse) else None
 
     def _sign_of_life(self) -> bytes:
-        return json.dumps([*myself(), self._beats]).encode()
+        return json.dumps([*myself(), f"{self._id} {self._beats}"]).encode()
 
 
 def _read_owner(content: bytes) -> Holder:

@@ -145,12 +145,12 @@ class Remote:
 
         return self._reach(write(), writing=True)
 
-    def overwrite(self, name: str, data: bytes) -> None:
-        """Write an object, or replace it if it exists; use only for objects that no other process writes."""
+    def overwrite(self, name: str, data: bytes) -> bool:
+        """Write or replace an object that no other process writes; return whether this succeeded."""
         import obstore
 
         put = self._answered(lambda: obstore.put_async(self._objects, name, data, use_multipart=False), len(data))
-        self._reach(put, writing=True)
+        return self._reach(put, writing=True) is not None
 
     def put_later(self, name: str, data: bytes) -> None:
         """Queue an object, which another thread writes unless it exists; do nothing during a pause."""
