@@ -311,6 +311,14 @@ def test_place_that_is_none_is_one_sentence(url: object, message: str) -> None:
     assert "word" not in str(fault.value).replace("must be", "")
 
 
+@pytest.mark.parametrize("name", ["plain", "a b", "a%20b", "100%", "caf%C3%A9"])
+def test_private_folder_is_the_one_that_the_objects_are_in(name: str, tmp_path: Path) -> None:
+    assert _opened(f"file://{tmp_path}/{name}").put("a", b"1")
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "a").read_bytes() == b"1"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.stages.remote_url.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ragsweep\[remote\]'"):

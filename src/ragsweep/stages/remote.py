@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import waiting_for
@@ -288,7 +288,7 @@ def open_remote(url: object, warn: Callable[[str], None]) -> Remote | None:
     if scheme == "file":
         more = {"mkdir": True}
         with suppress(OSError):  # the first request reports the failure
-            Path(urlsplit(str(url)).path).mkdir(parents=True, exist_ok=True, mode=0o700)
+            Path(unquote(urlsplit(str(url)).path)).mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         objects = from_url(str(url), **more)
     except Exception as fault:  # an exception of obstore, or ValueError
