@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from ragsweep.parts.languages import question_form
+from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedStep, ServedTrace
 from ragsweep.stats.drift import TOLERANCE
+from ragsweep_serving.commands.watch_findings import Watch
+from ragsweep_serving.commands.watch_report import results
 from ragsweep_serving.reference import Reference
 from ragsweep_serving.watching import Lack, RequestComparison, Requests, is_alarm
 
@@ -98,6 +101,25 @@ def test_stale_documents_are_named_and_new_languages_listed() -> None:
 def test_exception_is_a_failure_and_no_empty_result() -> None:
     failed = [ServedTrace("handbook", "b", f"where is thing{n}", 1.0, 1.0, failed="OSError") for n in range(COUNT)]
     assert alarms(failed) == {"failed_share"}
+
+
+@pytest.mark.parametrize(
+    ("given", "documents"),
+    [
+        (traces(), 4),  # evaluated questions on four documents
+        ([*traces()[:20], *traces()[:1] * 1000], COUNT),  # twenty different questions, but one is nearly all requests
+    ],
+)
+def test_watch_that_can_compare_nothing_is_undecided(given: list[ServedTrace], documents: int) -> None:
+    before = replace(reference(), cluster=[str(n % documents) for n in range(COUNT)])
+    requests = Requests(given, KNOWN)
+    compared = RequestComparison(requests, before, TOLERANCE)
+    version = ModelVersion("handbook", "1", {})
+    found = Watch(version, 0.0, requests, before, compared.drifts(0.05), compared.lacks(), compared.measures(), [])
+    assert found.decision == "too few"
+    said = " ".join(one.text for one in results(found))
+    assert "No quantity can be compared" in said
+    assert "No drift" not in said
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ _ABOUT = """Compare the traces of a served model with its evaluation: empty resu
 of questions, refusals, failures, latencies, tokens and money. A drift is reported if the interval of the difference
 lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
 any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
-requests to decide."""
+questions to decide."""
 _TOLERANCE = """largest difference that is not drift: share=.05 (difference between two shares), score=.1 (distance from
 one half of the probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
 _LOOKS = """number of calls that share the 5 %% risk of a false alarm: with 30, 95 %% of months with daily calls have no
@@ -42,7 +42,7 @@ false alarm"""
 
 
 def watch(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep watch``; return the exit status: 0 no drift, 1 alarm, 3 too few requests."""
+    """Run ``ragsweep watch``; return the exit status: 0 no drift, 1 alarm, 3 too few questions."""
     options = _read(arguments)
     registry = Mlflow(options.uri, "ragsweep").registry()
     version = registry.find(options.model)

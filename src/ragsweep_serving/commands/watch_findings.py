@@ -75,12 +75,18 @@ class Watch:
         return [one for one in self.lacks if one.measure.low > most and f"{one.what}/{one.value}" not in named]
 
     @property
+    def is_compared(self) -> bool:
+        """Whether both sides have enough independent questions (``FEWEST``) to compare any quantity."""
+        return any(not math.isnan(one.compared.low) for one in self.drifts)
+
+    @property
     def decision(self) -> Decision:
-        """The decision: "alarm", "too few" requests to decide, or "fine"."""
+        """The decision: "alarm", "too few" questions to decide, or "fine"."""
         if self.alarms or any(one.outcome == EXCEEDED for one in self.thresholds):
             return "alarm"
         undecided = any(one.outcome == UNDECIDED for one in self.thresholds)
-        return "too few" if undecided or self.requests.questions < FEWEST else "fine"
+        few = self.requests.questions < FEWEST or not self.is_compared
+        return "too few" if undecided or few else "fine"
 
 
 def write_prometheus(found: Watch, path: Path) -> None:

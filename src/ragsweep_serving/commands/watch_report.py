@@ -13,7 +13,7 @@ from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.report.document import Block, Document, Section, Statement, Statements, Table, lines, notes, paragraphs
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.tables import log_table
-from ragsweep.stats.drift import OPEN, ORDER, RATIO, SAME, SHARE, Drift
+from ragsweep.stats.drift import FEWEST, OPEN, ORDER, RATIO, SAME, SHARE, Drift
 from ragsweep_serving import watching
 from ragsweep_serving.commands.watch_findings import EXCEEDED, EXIT_STATUS, KEPT, Threshold, Watch
 from ragsweep_serving.reference import TOTAL
@@ -171,7 +171,7 @@ def _outcome(one: Threshold) -> str:
 
 
 def _undecided(found: Watch) -> Iterator[Statement]:
-    """Yield a sentence for each case that applies: no drift shown, unclear comparisons, too few requests."""
+    """Yield a sentence for each case that applies: no drift shown, unclear comparisons, too few questions."""
     if found.decision == "fine":
         yield Statement("", "No drift beyond the tolerance is shown.")
     if unclear := sum(one.verdict == "open" for one in found.drifts):
@@ -179,7 +179,12 @@ def _undecided(found: Watch) -> Iterator[Statement]:
         of = f"{unclear} of {counted(len(found.drifts), 'comparison')} {'is' if unclear == 1 else 'are'} unclear"
         text = f"{of} with {asked} asked and {evaluated} evaluated; drift may go unnoticed."
         yield Statement("", text, {"unclear": unclear, "comparisons": len(found.drifts)})
-    if found.decision == "too few":
+    if not found.is_compared:
+        few = f"the requests or the evaluation have fewer than {FEWEST} independent questions"
+        alike = "requests with the same words count as one question, as do evaluated questions about one document"
+        way = "wait for more requests, include older ones with --since, or evaluate more questions and ship that run"
+        yield Statement("", f"No quantity can be compared: {few} ({alike}); {way}.")
+    elif found.decision == "too few":
         yield Statement("", "There are too few requests to decide; wait for more, or include older ones with --since.")
 
 
