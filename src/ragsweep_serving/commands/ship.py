@@ -58,7 +58,7 @@ PACKAGES = [
 ]
 """Folders of the packages that a model contains: the served code, and the packages of this project that it imports."""
 
-_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")
+_ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]{1,255}")
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
 chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
@@ -81,11 +81,11 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         raise ConfigError(f"--trace-sample: must be a share from 0 to 1, got {options.trace_sample}")
     if options.unless_worse and not options.alias:
         raise ConfigError("--unless-worse: guards an alias, but none is given; add --alias NAME")
-    if not re.fullmatch(r"[\w .-]+", options.name):
-        way = 'use letters, digits, spaces, "-", "_" and "."'
+    if not re.fullmatch(r" *[\w.-][\w .-]*", options.name):
+        way = 'use letters, digits, spaces, "-", "_" and ".", not only spaces'
         raise ConfigError(f'--name: "{options.name}" is not a valid model name; {way}')
     if options.alias is not None and not _ALIAS.fullmatch(options.alias):  # MLflow rejects it only after registering
-        way = 'use letters, digits, "-" and "_"; MLflow reserves "latest" and numbers such as "v1"'
+        way = 'use letters, digits, "-" and "_", at most 255; MLflow reserves "latest" and numbers such as "v1"'
         raise ConfigError(f'--alias: "{options.alias}" is not a valid alias; {way}')
     return options
 
