@@ -1,5 +1,6 @@
 """`ragsweep ship`: a config as a model that MLflow loads and serves, and an alias that moves only through the gate."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import external_indexes, requirements, ship
 from support.commands import RUN, call, user_environment, write_dataset
 from support.servers import forked
+from support.servers.json_server import serving
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +118,31 @@ def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> N
         InputError, match="its dataset cannot be loaded, or its corpus has changed since the evaluation"
     ):
         ship([f"{swept}#1", "--name", "handbook"])
+
+
+def test_stages_that_only_the_object_store_has_are_shipped_without_being_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vectors(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        data = [{"index": n, "embedding": [1.0, len(text)]} for n, text in enumerate(body["input"])]
+        return 200, {}, json.dumps({"data": data}).encode()
+
+    monkeypatch.chdir(tmp_path)
+    given = [*write_dataset(tmp_path, QUESTIONS)[:-1], f"store.remote=file://{tmp_path}/shared", "name=mine"]
+    with serving(monkeypatch, vectors) as server:
+        service = [f"embedder.base_url={server.url}", "embedder.model=m"]
+        done = call(tmp_path, RUN, "retriever=vector", "embedder=api", *service, *given)
+        assert done.returncode == 0, done.stderr
+        evaluated = {text for body in server.bodies for text in body["input"]}
+        server.bodies.clear()
+        shutil.rmtree(tmp_path / ".ragsweep" / "stages")  # as on a machine whose jobs ran elsewhere
+        assert ship(["mine", "--name", "handbook"]) == 0
+        again = {text for body in server.bodies for text in body["input"]}
+    documents = {json.loads(line)["text"] for line in (tmp_path / "corpus.jsonl").read_text().splitlines()}
+    questions = {str(one["question"]) for one in QUESTIONS}
+    assert documents | questions <= evaluated
+    assert not documents & again
+    assert questions & again <= {QUESTIONS[0]["question"]}  # MLflow asks it when it checks the model
 
 
 def test_index_that_lies_in_a_folder_of_this_machine_is_refused_and_the_packages_of_another_are_pinned() -> None:

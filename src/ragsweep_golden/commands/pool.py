@@ -28,10 +28,9 @@ from ragsweep.parts.sentences import sentences
 from ragsweep.records.claims import CONFIG
 from ragsweep.report.document import Block, Statement, Statements, Table, lines
 from ragsweep.report.numbers import number
-from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
-from ragsweep.sweep.running.retrieved import Retrieved, places_of, read_retrieved
-from ragsweep.sweep.running.session import Session, open_session
+from ragsweep.sweep.running.retrieved import Retrieved, open_recorded, places_of, read_retrieved
+from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands.inputs import Inputs, next_step, read_inputs, words_parser
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import is_rejected, read_set
@@ -153,8 +152,8 @@ def pool(arguments: Sequence[str]) -> int:
     if not results:
         raise InputError(f'no config of the sweep "{inputs.file}" was measured; repeat the run with rerun=true')
     read = read_set(Path(values["golden"]).expanduser())
-    session = open_session({"store": {"path": options.path, "stages": True}}, Terminal.current())
-    corpus = _corpus(inputs, next(iter(results.values())), session)
+    session = open_recorded(first := next(iter(results.values())), options.path)
+    corpus = _corpus(inputs, first, session)
     retrieved = {name: read_retrieved(session, one, values["depth"]) for name, one in results.items()}
     found = {name: places_of(one.chunks, corpus) for name, one in retrieved.items()}
     questions = [question for entry, question in read if not is_rejected(entry)]

@@ -33,12 +33,12 @@ from ragsweep.parts.tracking.models import CONFIG, ModelFiles, ModelVersion
 from ragsweep.parts.tracking.runs import SIGNATURE
 from ragsweep.parts.tracking.served_traces import BUNDLE
 from ragsweep.report.document import Statement, lines
-from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import walk
+from ragsweep.stages.shards import LOCAL
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep.composing.trees import leaves
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run, find_target
-from ragsweep.sweep.running.session import open_session
+from ragsweep.sweep.running.retrieved import open_recorded
 from ragsweep_serving.bundle import changed_part, write_bundle
 from ragsweep_serving.reference import write_reference
 
@@ -159,7 +159,7 @@ def _files(
     config = {**result.run.config, "store": {"path": path, "stages": True}}
     if "ragsweep.parts.systems.Pipeline" not in str((config.get("system") or {}).get("_target_")):
         raise InputError(f"{found}: is an external system, which cannot be shipped; ship a config with system=pipeline")
-    session = open_session(config, Terminal.current())
+    session = open_recorded(result, path, config.get("compute", LOCAL))
     dataset = session.recorded_dataset(result)
     if dataset is None:
         fact = "its dataset cannot be loaded, or its corpus has changed since the evaluation"

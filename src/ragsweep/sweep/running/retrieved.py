@@ -5,16 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragsweep.core.errors import RagsweepError
+from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.results import Result
+from ragsweep.core.secrets import MASK
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
 from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.report.numbers import number, signed
+from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Wanted, plan
+from ragsweep.stages.shards import LOCAL
 from ragsweep.sweep.composing.job import Job, PlainConfig
-from ragsweep.sweep.running.session import Session
+from ragsweep.sweep.running.session import Session, open_session
 
 
 class Retrieved(NamedTuple):
@@ -22,6 +25,21 @@ class Retrieved(NamedTuple):
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
+
+
+def open_recorded(result: Result, path: str, compute: str = LOCAL) -> Session:
+    """Open a session on the store at ``path``, with the object store that a config recorded there has used, if any.
+
+    If the object store cannot be opened, or if its URL is masked in the ledger, the session has only the local half.
+    """
+    remote, store = (result.run.config.get("store") or {}).get("remote"), {"path": path, "stages": True}
+    shared = {} if MASK in str(remote) else {"remote": remote}
+    try:
+        return open_session({"store": {**store, **shared}, "compute": compute}, Terminal.current())
+    except ConfigError as fault:
+        session = open_session({"store": store, "compute": compute}, Terminal.current())
+        session.evaluator.executor.listener.warned(f"{fault}; continuing without it")
+        return session
 
 
 def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
