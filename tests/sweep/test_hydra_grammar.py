@@ -109,6 +109,30 @@ def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_
         read(["retriever=glob(x*)"], multirun=True)
 
 
+FAULTY = {
+    "top_k: 3\nseed: 1\ntop_k: 4\n": ['mine.yaml:4:1: key "top_k" occurs twice, first in line 2; keep one'],
+    "metrics: {a: &a {top_k: 1}, b: [*a, *a, {top_k: 2, top_k: 3}]}\n": ['key "top_k" occurs twice'],
+    "hydra: {sweeper: {parms: {top_k: '3,5'}}}\n": ["hydra.sweeper.parms", 'did you mean "hydra.sweeper.params"?'],
+    "hydra: {mode: MULTRUN}\n": [".yaml: hydra.mode: Invalid value 'MULTRUN'", "MULTIRUN"],
+    "- top_k: 3\n": ["the file must be a mapping of keys to values"],
+    "defaults: [{retriever: bm25}]\n": ['write "override /retriever: OPTION"'],
+    "defaults: [{override retriever: bm25}]\n": ['write "override /retriever: OPTION"'],
+}
+"""Contents of a user's file -> parts of the error."""
+
+
+@pytest.mark.parametrize("content", FAULTY)
+def test_a_fault_in_a_user_s_file_is_named_with_the_file_and_the_way_out(content: str, tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{content}")
+    with pytest.raises(ConfigError) as fault:
+        read_command(["+experiment=mine"], multirun=True, config_dir=str(tmp_path))
+    message = str(fault.value)
+    assert "experiment/mine.yaml:" in message
+    assert [part for part in FAULTY[content] if part not in message] == []
+    assert "raised while composing" not in message
+
+
 @pytest.mark.parametrize("line", ["hydra.sweeper.params={top_k: '3,4'}", "+hydra.sweeper.params.top_k='3,4'"])
 def test_swept_values_of_a_grid_may_be_typed_as_params(line: str) -> None:
     assert read([line], multirun=True).jobs == (("top_k=3",), ("top_k=4",))
@@ -134,7 +158,8 @@ def test_an_experiment_needs_a_plus() -> None:
 
 
 SHOWN = [
-    ["--cfg", "job", "--resolve"], ["-c=job"], ["-i", "defaults"], ["--version"], ["-sc", "install=bash"],
+    ["--cfg", "job", "--resolve"], ["top_k=7", "-i"], ["-c=job"], ["-i", "defaults"], ["--version"],
+    ["-sc", "install=bash"],
     *map(nightly, (
         ["--cfg", "job"], ["-c", "job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "-p", "retriever"],
         ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"], ["--hydra-help"],

@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     if flags.cfg or flags.help or flags.hydra_help or flags.info:
         options = [word for word in arguments if word not in rest]
         with command.secrets.masking(), ignore_closed_pipe():
-            call_hydra([*options, *command.overrides])
+            call_hydra([*command.overrides, *options])  # --info would take an override that follows it as its value
         return 0
     return sweeping.run(command).status
 

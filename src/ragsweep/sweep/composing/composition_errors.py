@@ -41,6 +41,15 @@ def explain(
     """
     text = str(fault)
     place = _file(text)
+    groups = sorted(path.name for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra")
+    relative = re.match(r"In '([^']+)/[^']+': Could not \w+ '\1/(\w+)", text)
+    if relative and relative[2] in groups:
+        group = relative[2]
+        return f'{place}the defaults name {relative[1]}/{group}, which is no group; write "override /{group}: OPTION"'
+    if typed := re.match(r"In '[^']+': \w+ raised while composing config:\s+(.+)\s+full_key: (\S*)\n", text):
+        if typed[1].startswith("Key "):
+            return _explain_key(typed[2], text, overrides, composer, jobs, searching)
+        return f"{place}{typed[2] or 'the file must be a mapping of keys to values'}: {typed[1]}"
     if option := re.search(r"Could not (?:find|load) '([^']+)'", text):  # "load" for a list: metrics=[a,b]
         group, _, name = option.group(1).rpartition("/")
         files = [file for folder in composer.folders(overrides) for file in (folder / group).glob("*.yaml") if group]
@@ -48,7 +57,6 @@ def explain(
             folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
             searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
             return f"{place}{group}={name}: no such option{nearest(name, known)}{searched}"
-        groups = sorted(path.name for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra")
         return f'{place}"{option.group(1)}": no such group{nearest(group or name, groups)}'
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
         line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,13 @@ def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
 def check_file(path: Path) -> str:
     """Check a YAML file without expanding its aliases, in time proportional to its length; return its text.
 
-    Raises ConfigError for nesting that is too deep, for tags other than those of plain values, for aliases that are
-    recursive or expand to too many values, for invalid YAML, and for a file that cannot be read. The message names the
-    file and, if known, the line and the column.
+    Raises ConfigError for nesting that is too deep, for tags other than those of plain values, for repeated keys, for
+    aliases that are recursive or expand to too many values, for invalid YAML, and for a file that cannot be read. The
+    message names the file and, if known, the line and the column.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        _check_events(yaml.parse(text, Loader=_Loader), path)
+        _check_events(_check_keys(yaml.parse(text, Loader=_Loader), path), path)
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else f"{path}"
@@ -54,6 +55,27 @@ def check_file(path: Path) -> str:
     except OSError as fault:
         raise ConfigError(f"{path}: cannot be read: {fault.strerror}; check the file and its permissions") from None
     return text
+
+
+def _check_keys(events: Iterator[Any], path: Path) -> Iterator[Any]:
+    """Yield the events; raise ConfigError for a key that occurs twice in a mapping."""
+    opened: list[tuple[dict[str, int], Iterator[bool]]] = []  # line of each key; whether the next node is a key
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            opened.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            lines, is_key = opened[-1] if opened else ({}, repeat(False))
+            if next(is_key) and isinstance(event, yaml.ScalarEvent) and event.value != "<<":
+                line, column = event.start_mark.line + 1, event.start_mark.column + 1
+                if first := lines.get(event.value):
+                    raise ConfigError(
+                        f'{path}:{line}:{column}: key "{event.value}" occurs twice, first in line {first}; keep one'
+                    )
+                lines[event.value] = line
+            if isinstance(event, yaml.CollectionStartEvent):
+                keyed = isinstance(event, yaml.MappingStartEvent)
+                opened.append(({}, cycle((True, False)) if keyed else repeat(False)))
+        yield event
 
 
 def _check_events(events: Iterator[Any], path: Path) -> None:
