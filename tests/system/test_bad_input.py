@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ragsweep.core.errors import SHOWN, InputError
+from ragsweep.core.errors import SHOWN, ConfigError, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
 from ragsweep.sweep.running.session import Session
@@ -148,6 +148,11 @@ BAD = {
                                    "exclude it with dataset.exclude"),
     # nothing in it
     "empty corpus": Bad("beir", "corpus.jsonl", "\n\n", "corpus.jsonl", "contains no documents", ""),
+    "corpus without a text": Bad("jsonl", "corpus.jsonl", '{"id": "d1", "text": ""}\n{"id": "d2", "text": " "}\n',
+                                 "corpus.jsonl", "no document has a title or a text", "key or column of the text"),
+    "column without a text": Bad("csv", "corpus.csv", "id,title,text\nd1,,\n", "corpus.csv",
+                                 "no document has a title or a text", "key or column of the text"),
+    "pages without a text": Bad("folder", "pages/d1.md", " \n", "pages", "no document has a title or a text", ""),
     "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "contains no documents", ""),
     "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no questions to evaluate",
                        "the file has none"),
@@ -274,6 +279,23 @@ def test_bad_dataset_is_refused_with_the_place_the_fact_and_the_way_out(name: st
     assert any(bad.what in line for line in lines), told
     assert bad.way in told
     assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("folder", "path"), ("folder", "golden"), ("csv", "corpus"), ("csv", "questions"), ("beir", "path"),
+     ("jsonl", "corpus"), ("trec", "qrels"), ("trec", "topics"), ("squad", "path")],
+)  # fmt: skip
+def test_blank_path_is_refused_by_its_key_and_is_not_the_working_directory(
+    kind: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(kind, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    reader = read(kind, tmp_path)
+    for blank in ("", " "):
+        setattr(reader, key, blank)
+        with pytest.raises(ConfigError, match=rf"^dataset\.{key}: requires a value"):
+            reader.load()
 
 
 def test_no_more_faults_are_shown_than_one_can_read_and_the_rest_is_counted(tmp_path: Path) -> None:

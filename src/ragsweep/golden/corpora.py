@@ -46,7 +46,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
             row.fault(f"the version is {given}, but {other} in earlier lines; give every line the same version")
     if not ids and len(faults.found) == before:
         faults.add(str(path), "contains no documents; add at least one")
-    return Corpus(ids, titles, texts, version or "")
+    return _check_texts(Corpus(ids, titles, texts, version or ""), path, faults)
 
 
 def read_folder(
@@ -92,7 +92,7 @@ def read_folder(
     notes += [f"{name}: {page.doubts}" for name, page in documents.items() if page.doubts]
     starts = {name: page.starts for name, page in documents.items() if page.starts}
     titles, texts = [page.title for page in documents.values()], [page.text for page in documents.values()]
-    return Corpus(list(documents), titles, texts, page_starts=starts), tuple(notes)
+    return _check_texts(Corpus(list(documents), titles, texts, page_starts=starts), root, faults), tuple(notes)
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
@@ -100,6 +100,13 @@ def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()
+
+
+def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
+    """Return the corpus; add a fault if it has documents, but none with a title or a text."""
+    if corpus.ids and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
+        faults.add(str(path), "no document has a title or a text; correct the key or column of the text, or the files")
+    return corpus
 
 
 def _walk(root: Path, faults: Faults) -> Iterator[Path]:

@@ -61,6 +61,13 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
     return Faults(encoding)
 
 
+def path_of(value: str, key: str) -> Path:
+    """Return the path that ``key`` sets, with ``~`` expanded; raises ConfigError for a blank path."""
+    if not value.strip():
+        raise ConfigError(f"{key}: requires a value; set {key}=...")
+    return Path(value).expanduser()
+
+
 def plain_or_gzipped(path: Path) -> Path:
     """Return the path, or the path with ".gz" appended if only that file exists.
 

@@ -14,7 +14,7 @@ from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
-from ragsweep.golden.text_files import check_folder, plain_or_gzipped
+from ragsweep.golden.text_files import check_folder, path_of, plain_or_gzipped
 
 # Minimum number of queries for which _NOTE is added, because one or two may be coincidence. If fewer than three queries
 # have a document with the same id, the texts of all of them must be in these documents.
@@ -49,7 +49,7 @@ class Beir:
         selection = Selection(self.unknown, self.limit, self.seed).check()
         if not isinstance(self.exclude_self, bool):
             raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
-        grades, faults, folder = Grades(self.grades).check(), Faults(), Path(self.path).expanduser()
+        grades, faults, folder = Grades(self.grades).check(), Faults(), path_of(self.path, "dataset.path")
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)
         questions = _read_questions(plain_or_gzipped(folder / "queries.jsonl"), faults)

@@ -16,7 +16,7 @@ from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
 from ragsweep.golden.structured_cells import is_structure, plain_number, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, read_table
-from ragsweep.golden.text_files import collect_faults, plain_or_gzipped
+from ragsweep.golden.text_files import collect_faults, path_of, plain_or_gzipped
 
 QUESTION_COLUMNS = (
     "id", "question", "category", "answerable", "unanswerable_type", "needs_retrieval", "reference", "keywords",
@@ -54,9 +54,9 @@ class Csv:
         """Return the dataset. Raises ConfigError for invalid settings, and InputError for faults in the files."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
-        file = Path(self.questions).expanduser()
+        file = path_of(self.questions, "dataset.questions")
         documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
-        corpus, notes = read_documents(Path(self.corpus).expanduser(), faults, documents)
+        corpus, notes = read_documents(path_of(self.corpus, "dataset.corpus"), faults, documents)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
         chat = {*(self.conversation or ())}

@@ -12,7 +12,7 @@ from ragsweep.golden.corpora import read_corpus, read_documents, read_folder
 from ragsweep.golden.golden_format import read_evidence, read_questions, read_weight
 from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
-from ragsweep.golden.text_files import check_folder, collect_faults
+from ragsweep.golden.text_files import check_folder, collect_faults, path_of
 from ragsweep.parts.templates import placeholders, render
 
 BUNDLED_QUESTIONS = Path(__file__).with_name("python_reference.jsonl")
@@ -37,8 +37,8 @@ class Jsonl:
         """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
-        file = Path(self.golden).expanduser()
-        corpus = read_corpus(Path(self.corpus).expanduser(), faults)
+        file = path_of(self.golden, "dataset.golden")
+        corpus = read_corpus(path_of(self.corpus, "dataset.corpus"), faults)
         golden = _read_golden(file, corpus, selection, faults, self.repeated_passages)
         return Dataset(file.name.removesuffix(".gz").removesuffix(".jsonl"), corpus, golden, faults.notes)
 
@@ -67,10 +67,10 @@ class Folder:
         """Return the dataset. Raises the same errors as :meth:`Jsonl.load`, and InputError if the folder is missing."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
-        folder = Path(self.path).expanduser()
+        folder = path_of(self.path, "dataset.path")
         check_folder(folder, "dataset.path must be the documents' folder")
         corpus, notes = read_folder(folder, self.exclude, faults)
-        golden = _read_golden(Path(self.golden).expanduser(), corpus, selection, faults, self.repeated_passages)
+        golden = _read_golden(path_of(self.golden, "dataset.golden"), corpus, selection, faults, self.repeated_passages)
         return Dataset(folder.resolve().name, corpus, golden, (*notes, *faults.notes))
 
 
@@ -148,7 +148,7 @@ class TaskCases:
     def load(self) -> Dataset:
         """Return the dataset. Raises the same errors as :meth:`~ragsweep.parts.datasets.Jsonl.load`."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
-        file, documents = Path(self.cases).expanduser(), Path(self.corpus).expanduser()
+        file, documents = path_of(self.cases, "dataset.cases"), path_of(self.corpus, "dataset.corpus")
         corpus, notes = read_documents(documents, faults)
         unique, cases = UniqueIds("case"), []
         for row in read_rows(file, faults):

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from ragsweep.core.errors import Faults
@@ -11,7 +10,7 @@ from ragsweep.core.types import Corpus, Dataset, Evidence, PartTraits, Question
 from ragsweep.golden.golden_format import read_weight
 from ragsweep.golden.golden_set import BLANK, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_object
-from ragsweep.golden.text_files import plain_or_gzipped
+from ragsweep.golden.text_files import path_of, plain_or_gzipped
 
 
 @dataclass(eq=False)
@@ -34,7 +33,7 @@ class Squad:
     def load(self) -> Dataset:
         """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
-        path = plain_or_gzipped(Path(self.path).expanduser())
+        path = plain_or_gzipped(path_of(self.path, "dataset.path"))
         root = read_object(path, faults)
         corpus, questions = _read(root.parts("data") if root else [])
         if root and not corpus.ids:

@@ -11,7 +11,7 @@ from ragsweep.golden.corpora import read_corpus
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import Row, UniqueIds
-from ragsweep.golden.text_files import plain_or_gzipped, read_lines
+from ragsweep.golden.text_files import path_of, plain_or_gzipped, read_lines
 from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 
 
@@ -46,9 +46,9 @@ class Trec:
     def load(self) -> Dataset:
         """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
-        grades, faults, qrels = Grades(self.grades).check(), Faults(), Path(self.qrels).expanduser()
-        corpus = read_corpus(plain_or_gzipped(Path(self.corpus).expanduser()), faults)
-        topics = plain_or_gzipped(Path(self.topics).expanduser())
+        grades, faults, qrels = Grades(self.grades).check(), Faults(), path_of(self.qrels, "dataset.qrels")
+        corpus = read_corpus(plain_or_gzipped(path_of(self.corpus, "dataset.corpus")), faults)
+        topics = plain_or_gzipped(path_of(self.topics, "dataset.topics"))
         questions = _read_questions(topics, self.fields, faults)
         labels = grades.apply(read_qrels(plain_or_gzipped(qrels), faults, grades), faults)
         faults.raise_any()
