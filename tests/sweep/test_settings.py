@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -23,7 +24,8 @@ from ragsweep.sweep.composing.settings import (
     checked_metrics,
     read_sweep_labels,
 )
-from support.commands import composed
+from ragsweep.sweep.running.session import Session
+from support.commands import composed, prepare
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,17 @@ def test_number_of_a_config_out_of_range_is_an_error(override: str, fault: str) 
         check_config(composed(override).values)
     assert str(raised.value).startswith(fault)
     check_config(composed().values)
+
+
+@pytest.mark.parametrize("key", ["top_k", "depth", "retriever.k1", "dataset.limit"])
+def test_number_that_is_text_is_an_error_whose_remedy_works(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "3")
+    chosen = ["retriever=bm25", "top_k=1"]
+    for text in ("'3'", "${oc.env:NAME}"):
+        with pytest.raises(ConfigError, match=rf"^{key}: must be .*, got '3'; .* decode a variable, KEY=") as raised:
+            prepare(Session(), *chosen, f"{key}={text}")
+    (remedy,) = shlex.split(str(raised.value).rpartition(", ")[2])
+    prepare(Session(), *chosen, remedy.replace("KEY", key))
 
 
 @pytest.mark.parametrize(

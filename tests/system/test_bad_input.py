@@ -406,3 +406,10 @@ def test_columns_are_named_on_the_command_line_as_the_error_says(tmp_path: Path)
     given = [f"dataset.{name}={tmp_path}/{name}.csv" for name in ("corpus", "questions")]
     given += ["dataset.columns={question: Query}", "retriever=bm25", "tracking=none"]
     assert prepare(Session(), "dataset=csv", *given).dataset.golden.questions[0].text == "What?"
+
+
+def test_error_of_a_set_without_evidence_names_the_columns_read_as_labels(tmp_path: Path) -> None:
+    write("csv", tmp_path, **{"questions.csv": "id,question,document_id\nq1,What?,d1\n"})
+    given = [f"dataset.{name}={tmp_path}/{name}.csv" for name in ("corpus", "questions")]
+    with pytest.raises(ConfigError, match=r"(?s)has evidence.*columns read as labels: document_id"):
+        prepare(Session(), "dataset=csv", *given, "retriever=bm25", "tracking=none")

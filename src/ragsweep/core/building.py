@@ -180,8 +180,17 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
             quoted = isinstance(value, int | float) and _matches(str(value), hints[key])
-            way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'" if quoted else ""
+            way = as_number(value) if _matches(1, hints[key]) else ""
+            if quoted:
+                way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'"
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
+
+
+def as_number(value: object) -> str:
+    """Return a remedy for a text where a number is required; "" unless the text is a number."""
+    if not (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", value)):
+        return ""
+    return "; it is text: remove its quotes, or decode a variable, KEY='\"${oc.decode:${oc.env:NAME}}\"'"
 
 
 def _matches(value: Any, hint: Any) -> bool:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ragsweep.core.building import as_number
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
@@ -137,7 +138,7 @@ def check_config(plain: Mapping[str, Any]) -> None:
     """Raise ConfigError for an invalid number among the settings of one config, or if ``top_k`` exceeds ``depth``."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
-            hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else ""
+            hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else as_number(plain[key])
             raise ConfigError(f"{key}: must be a whole number of at least {least}, got {plain[key]!r}{hint}")
     top_k, depth, threshold = plain["top_k"], plain["depth"], plain["evidence"]["threshold"]
     if top_k > depth:
@@ -188,7 +189,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
         raise ConfigError(
             f'no question of "{dataset.name}" has evidence, which some metrics need'
             f" ({', '.join([*lacking[:3], *['...'] * (len(lacking) > 3)])}); label evidence, or choose"
-            " metrics=unlabelled"
+            " metrics=unlabelled" + "".join(f"\n{note}" for note in dataset.notes)
         )
     return tuple(metrics.values())
 
