@@ -150,6 +150,14 @@ def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
     assert swept(RESULTS) == "top_k"
 
 
+def test_configs_whose_settings_differ_have_different_cells() -> None:
+    values = ["1.5", "1.504946196027864", "1.3972921425661609"]
+    results = [config(n, 0.4 + n / 100, n, k1=value) for n, value in enumerate(values, 1)]
+    table = sweep_table(results, ["ndcg"])
+    assert len({row[table.header.index(">k1")] for row in table.rows}) == len(values)
+    assert len(set(swept(results).removeprefix("k1 = ").split(", "))) == len(values)
+
+
 def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_metric() -> None:
     names = {"ndcg": "context_ndcg", "tokens": "context_tokens", "recall": "latency_p95_ms"}
     results = [

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _DECIMAL = re.compile(r"(?<![^\s=\[,])-?(\d+\.\d+)(?:e[+-]?\d+)?(?![^\s,\]])")
 """Matches a decimal number that is a complete value, not one within a word, such as the version in gpt-4.10."""
@@ -93,15 +93,21 @@ def _rounded(found: re.Match[str], digits: int) -> str:
     return f"{value:.{most}g}" if len(found[1].replace(".", "").lstrip("0")) > most else found[0]
 
 
+def digits_for(names: Iterable[str]) -> int:
+    """Return the least number of significant digits, from 3 to 17, for which `rounded` keeps the names distinct."""
+    distinct, digits = set(names), 3
+    while digits < 17 and len({rounded(name, digits) for name in distinct}) < len(distinct):
+        digits += 1
+    return digits
+
+
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
     """Return job -> label, with the job's number, counted from 1, before the label: ``#3 top_k=10``.
 
     ``names`` maps jobs, counted from 0, to labels. Decimal numbers have three significant digits, or more if three do
     not distinguish the configs.
     """
-    digits = 3
-    while digits < 17 and len({rounded(name, digits) for name in names.values()}) < len(set(names.values())):
-        digits += 1
+    digits = digits_for(names.values())
     return {job: f"#{job + 1} {rounded(name, digits)}" for job, name in names.items()}
 
 

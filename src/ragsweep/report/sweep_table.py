@@ -12,7 +12,7 @@ from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
 from ragsweep.report.document import GAP, Table
-from ragsweep.report.naming import rounded, short_keys, varying_keys, without_number
+from ragsweep.report.naming import digits_for, rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
@@ -83,8 +83,9 @@ def swept(results: Sequence[Result], most: int = 6) -> str:
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
+    digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= most}
     return " × ".join(
-        f"{name} = {', '.join(_cut(value) for value in values[key])}" if len(values[key]) <= most else name
+        f"{name} = {', '.join(_cut(value, digits[key]) for value in values[key])}" if key in digits else name
         for key, name in short_keys(keys).items()
     )
 
@@ -198,8 +199,10 @@ def _best_first(results: Sequence[Result], found: SweepComparison | None) -> lis
 
 def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column]:
     every, columns = all_settings(results), []
-    for key, name in short_keys(varying_keys(every)).items():
-        cells = [_cut(every[row].get(key, "")) for row in chosen]
+    keys = short_keys(varying_keys(every))
+    digits = digits_for("\n".join(every[row].get(key, "") for key in keys) for row in chosen)
+    for key, name in keys.items():
+        cells = [_cut(every[row].get(key, ""), digits) for row in chosen]
         numeric = all(is_number(text) for text in cells if text)
         columns.append(Column(f">{name}" if numeric else name, cells))
     return columns
@@ -238,8 +241,8 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
 
 
-def _cut(value: str) -> str:
-    value = rounded(value)
+def _cut(value: str, digits: int) -> str:
+    value = rounded(value, digits)
     if value.startswith(("/", "./", "../", "~/")):
         value = value.rstrip("/").rpartition("/")[2]
     half = LONGEST_VALUE // 2 - 1
