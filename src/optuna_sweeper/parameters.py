@@ -200,6 +200,14 @@ def _equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
+def find_text(text: str, domain: Categorical | Numeric) -> str | None:
+    """Return how a domain without continuous values spells a value (``1`` for ``1.0``); None if it is outside."""
+    if text in (domain.listed() or ()):
+        return text
+    value = _parse_value(text)
+    return None if domain.locate(value) is None else domain.nearest(value)
+
+
 def _parse_value(text: str) -> Any:
     try:
         return OverridesParser.create().parse_override(f"key={text}").value()

@@ -19,6 +19,7 @@ from optuna_sweeper.parameters import (
     Numeric,
     Parameter,
     ParentCondition,
+    find_text,
     parse_override,
     read_domain,
     value_text,
@@ -220,24 +221,27 @@ def _apply_conditions(
     """Evaluate the conditions on fixed keys, and return a space without the parameters that cannot exist.
 
     If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
-    The remaining parameters are sorted by dependency. Raises HydraException for a cycle of conditions.
+    A fixed key whose existence depends on a searched parent is a parameter with one value. The remaining parameters are
+    sorted by dependency. Raises HydraException for a cycle of conditions.
     """
     parameters: list[Parameter] = []
     gone: set[str] = set()
+    shared = dict(fixed)  # the fixed keys of every config
     for name in _sort_by_dependency(list(domains), conditions):
         possible, unresolved = True, []
         for condition in conditions.get(name, ()):
-            texts = domains[condition.parent].listed() or ()
-            left = tuple(text for text in condition.values if text in texts)
+            texts = (find_text(value, domains[condition.parent]) for value in condition.values)
+            left = tuple(text for text in texts if text is not None)
             possible &= bool(left) and condition.parent not in gone
-            if condition.parent not in fixed:
+            if condition.parent not in shared:
                 unresolved.append(ParentCondition(condition.parent, left))
+        if unresolved or not possible:
+            shared.pop(name, None)
         if not possible:
             gone.add(name)
-        elif name not in fixed:
+        elif name not in shared:
             parameters.append(Parameter(name, domains[name], tuple(unresolved)))
-    lines = tuple(f"{name}={text}" for name, text in fixed.items() if name not in gone)
-    return Space(tuple(parameters), lines, tuple(domains))
+    return Space(tuple(parameters), tuple(f"{name}={text}" for name, text in shared.items()), tuple(domains))
 
 
 def _sort_by_dependency(names: list[str], conditions: Mapping[str, list[ParentCondition]]) -> list[str]:
@@ -287,12 +291,10 @@ def _check_condition(
         near = difflib.get_close_matches(condition.parent, domains, 1)
         hint = f'; did you mean "{near[0]}"?' if near else f"; add it to {PARAMS}, or set it on the command line"
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
-    values = domains[condition.parent].listed()
-    if values is None:
-        raise HydraException(
-            f"{where}: {condition.parent} is a continuous or logarithmic interval; choose a parent with choices"
-        )
-    unknown = [value for value in condition.values if value not in values]
+    if (values := domains[condition.parent].listed()) is None:
+        what = "a continuous or logarithmic interval; choose a parent with choices"
+        raise HydraException(f"{where}: {condition.parent} is {what}")
+    unknown = [value for value in condition.values if find_text(value, domains[condition.parent]) is None]
     if unknown and not narrowed:
         listed = ", ".join([*values[:9], *(["..."] if len(values) > 9 else [])])
         raise HydraException(f"{where}: {condition.parent} has no value {unknown[0]}; its values are {listed}")

@@ -112,6 +112,28 @@ def test_a_sampler_that_tries_every_config_needs_values_that_it_can_list() -> No
             space.check_sampler(name)
 
 
+@pytest.mark.parametrize(
+    ("parent", "typed", "value"),
+    [("1,2", [], "1.0"), ("1.0,2.0", ["a=1"], "1.0"), ("range(1,4)", [], "1.0"), ("range(0,1,0.25)", [], "0.250")],
+)
+def test_a_condition_is_met_by_an_equal_number(parent: str, typed: list[str], value: str) -> None:
+    space = read_space(typed, {"a": parent, "b": {"over": "x,y", "when": f"a={value}"}})
+    met = [point for point in space.points() if float(point.get("a", 1)) == float(value)]
+    assert all("b" in point for point in met)
+    assert len(met) == 2
+
+
+@pytest.mark.parametrize(("written", "typed"), [("0.5", []), ("range(0,1,0.5)", ["alpha=0.5"])])
+def test_a_fixed_key_with_a_condition_is_set_only_where_the_condition_is_met(written: str, typed: list[str]) -> None:
+    params = {
+        **KINDS, "beta": {"over": "3", "when": "alpha=0.5"}, "alpha": {"over": written, "when": "kind=convex"}
+    }  # fmt: skip
+    space = read_space(typed, params)
+    found = [{*space.overrides(point)} for point in space.points()]
+    rrf = [{"kind=rrf", f"k={k}"} for k in (20, 60, 80)]
+    assert found == [{"kind=plain"}, {"kind=convex", "alpha=0.5", "beta=3"}, *rrf]
+
+
 def test_null_in_the_space_is_null() -> None:
     assert read_space([], {"budget": None}).fixed == ("budget=null",)
 
