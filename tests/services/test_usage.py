@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 
 import pytest
 
@@ -79,6 +80,22 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
     lost = sum(one.fault != "" for one in server.log)
     assert lost
     assert (session.meter.totals.calls, session.meter.totals.tokens) == (20, 4 * len(server.log))
+
+
+def test_an_answer_takes_the_time_of_all_attempts_whose_tokens_count(session: ServiceSession) -> None:
+    replies = iter(["", "", "yes"])
+
+    def answer(_: object) -> str:
+        time.sleep(0.1)
+        return next(replies)
+
+    with LlmServer(answer) as server:
+        made = Endpoint(server.base_url, "m")
+        made.connect(session)
+        reply = asyncio.run(made.chat([{"role": "user", "content": "question"}]))
+    assert (reply.text, len(server.log)) == ("yes", 3)
+    assert reply.usage.tokens_in == 3  # of three attempts
+    assert reply.seconds >= 0.3
 
 
 def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(session: ServiceSession) -> None:

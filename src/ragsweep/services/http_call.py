@@ -66,7 +66,7 @@ class HttpRequest(NamedTuple):
 
 
 class Timed(NamedTuple, Generic[Read]):
-    """A value read from a response, and the response time of the service in seconds."""
+    """A value read from a response, and the response time of the service in seconds, unusable replies included."""
 
     value: Read
     seconds: float = 0.0
@@ -101,6 +101,7 @@ class Call(Generic[Read]):
     read: Callable[[Any], Read]
     retry_unread: bool
     elapsed: float = 0.0  # seconds of attempts and of waits between them, excluding waits for a slot or a rate limit
+    unread: float = 0.0  # seconds of attempts whose replies were unusable: their tokens count, and so does their time
 
     @property
     def url(self) -> str:
@@ -156,9 +157,10 @@ class Call(Generic[Read]):
             self.elapsed += seconds
         if isinstance(result, _Failure):
             host.breaker.fail(self._describe(result.fact), began, time.monotonic(), result.retry_after)
+            self.unread += 0.0 if isinstance(response, _Failure) or response.status != 200 else seconds
             return result
         host.breaker.succeed()
-        return result._replace(seconds=seconds)
+        return result._replace(seconds=seconds + self.unread)
 
     async def _send(self) -> HttpResponse | _Failure:
         """Send the request, and return the response, or a failure if no complete response arrives.
