@@ -61,6 +61,18 @@ def test_folder_that_cannot_be_resolved_is_named_with_its_key() -> None:
         JobLoop(command, compose_jobs(command)[0], Secrets())
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("${nope}", "interpolates nope, which is not a key"), ("???", "Missing mandatory value"),
+     ("${oc.env:NO_SUCH_NAME}", "the environment variable NO_SUCH_NAME is not set")],
+)  # fmt: skip
+def test_folder_of_a_job_that_cannot_be_resolved_is_named_before_the_sweep(name: str, message: str) -> None:
+    command = ["top_k=1,2", f"hydra.sweep.subdir='{name}'"]
+    with pytest.raises(ConfigError, match=rf"^hydra\.sweep\.subdir: {message}"):
+        read_command(command, True)
+    read_command(["top_k=1,2", "hydra.sweep.subdir='${top_k}_${hydra.job.override_dirname}_${hydra:job.num}'"], True)
+
+
 def written(folder: Path) -> list[Any]:
     """Read what was written of the jobs, and take it away."""
     found = []

@@ -232,7 +232,7 @@ def _names(template: Template) -> Iterator[tuple[str, str]]:
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    """Resolve the `_RESOLVED` settings and the sweep's folder as in a job, with placeholders for the job's values.
+    """Resolve the `_RESOLVED` settings and a sweep's folders as in a job, with placeholders for the job's values.
 
     Raises ConfigError for an interpolation that cannot be resolved.
     """
@@ -245,7 +245,7 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
                 key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
                 for key, node in nodes.items()
             }
-            return {**settings, "sweep": {"dir": within.hydra.sweep.dir}}
+            return {**settings, "sweep": {key: within.hydra.sweep[key] for key in ("dir", "subdir")}}
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'hydra'}: {explain_interpolation(str(fault).splitlines()[0])}") from None
 
