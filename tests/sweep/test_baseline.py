@@ -91,6 +91,15 @@ def test_what_is_no_config_is_one_clear_error(typed: str, named: str) -> None:
     assert raised.value.exit_status == 2
 
 
+def test_a_number_that_no_trial_of_a_search_has_is_an_error() -> None:
+    search = ("hydra/sweeper=optuna", "hydra.sweeper.n_trials=7")
+    for number in (7, 4):
+        with_baseline(*expanded(f"baseline={number}", *search))
+    for number in (8, 0):
+        with pytest.raises(ConfigError, match=rf"^baseline={number}: must be the number of a config, #1 to #7$"):
+            with_baseline(*expanded(f"baseline={number}", *search))
+
+
 def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
     command, jobs = expanded("baseline=2")
     config = jobs[0].config

@@ -1,5 +1,6 @@
 """The declared baseline of a command: check its form, and replace overrides with the number of their job."""
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
 from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 
@@ -52,12 +54,12 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         raise ConfigError(
             f"{BASELINE}: must be the number of a config, a name, a run, or overrides in quotes, got {declared!r}"
         )
-    if command.searching:
-        return command, made  # ``read_command`` has replaced overrides with the number of trial 0
-    if (number := read_number(declared)) is not None:
-        if not 1 <= number <= len(configs):
-            raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{len(configs)}")
-        return command, made
+    number, settings = read_number(declared), command.search
+    most = len(configs) if settings is None else len(trial_names(settings)) if is_own(settings) else math.inf
+    if number is not None and not 1 <= number <= most:
+        raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{most}")
+    if command.searching or number is not None:
+        return command, made  # of a search, ``read_command`` has replaced overrides with the number of trial 0
     if (lines := read_overrides(declared)) is None:
         return command, made
     swept = {parse(line).key_or_group for line in lines}
