@@ -1,6 +1,7 @@
 """A config that refuses every question, beside one that answers: by the golden set's shares and by those in use."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
-from support.commands import evaluate
+from support.commands import RUN, call, evaluate, runs
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")
@@ -48,6 +49,14 @@ def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen
         found = compare_configs(order)
         assert isinstance(found, SweepComparison)
         assert found.chosen is speaks
+
+
+@pytest.mark.slow
+def test_a_tracked_sweep_is_tagged_with_the_config_that_it_can_choose(lines: list[str], tmp_path: Path) -> None:
+    done = call(tmp_path, RUN, "-m", *lines[:-1], "retriever=none,bm25", "top_k=1", "objective=context_tokens")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (sweep,) = runs(tmp_path, "sweep")
+    assert sweep.data.tags["ragsweep.best"] == "#2 bm25"
 
 
 @pytest.mark.nightly

@@ -23,6 +23,7 @@ from ragsweep.report.writers.html import as_html
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
+from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, sweep_content
@@ -133,9 +134,11 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """Return the best config by the first objective, and its summary of that objective; None if no config counts.
 
-    Configs that are excluded, not completely evaluated or without a value of the objective do not count.
+    Configs that are excluded, not completely evaluated or without a value of the objective do not count; nor do those
+    that refuse every answerable question, unless all do.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
+    ranked = [one for one in ranked if not refuses_all(one)] or ranked
     pairs = [
         (one, one.summaries.metrics[name])
         for name in summary.objectives[:1]
