@@ -69,6 +69,8 @@ def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, mon
         ("name=mine", False),
         ("baseline=2", False),
         ("rerun=true", False),
+        ("progress=questions", False),
+        ("compute=local", False),
     ],
 )
 def test_what_draws_other_trials_starts_another_search(line: str, is_another: bool) -> None:
@@ -80,6 +82,15 @@ def test_what_draws_other_trials_starts_another_search(line: str, is_another: bo
 def test_another_seed_in_a_file_starts_another_search() -> None:
     command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
     searches = ({**(command.search or {}), "sampler": {"name": "tpe", "seed": seed}} for seed in (0, 5, 6))
+    keys = [search_key(replace(command, search=search), "signature", "") for search in searches]
+    assert len(set(keys)) == 3
+    assert keys[0] == search_key(command, "signature", "")
+
+
+def test_another_argument_of_the_sampler_in_a_file_starts_another_search() -> None:
+    command = read([*SMALL[1:], "retriever=bm25", "hydra/sweeper/sampler=nsgaii"], multirun=True)
+    usual = (command.search or {})["sampler"]
+    searches = ({**(command.search or {}), "sampler": {**usual, "population_size": size}} for size in (50, 20, 10))
     keys = [search_key(replace(command, search=search), "signature", "") for search in searches]
     assert len(set(keys)) == 3
     assert keys[0] == search_key(command, "signature", "")
@@ -167,3 +178,16 @@ def test_a_config_is_not_named_by_operational_keys_unless_nothing_else_varies(tm
     assert read([*data, "top_k=3,5"], True).names() == ["top_k=3", "top_k=5"]
     assert read(data, False).names() == ["bm25"]
     assert read([*data, "budget.calls=1,2"], True).names() == ["calls=1", "calls=2"]
+
+
+def test_results_that_a_study_has_and_the_ledger_has_not_are_reported(tmp_path: Path) -> None:
+    typed = ["run", *SMALL, *write_dataset(tmp_path), "hydra.sweeper.n_trials=2", "tracking=none"]
+    assert in_one_process({"first": typed}, tmp_path)["first"][0] == 0
+    for path in (tmp_path / ".ragsweep").glob("ledger.db*"):
+        path.unlink()
+    done = in_one_process({"lost": typed, "still": typed, "anew": [*typed, "rerun=true"]}, tmp_path)
+    assert {name: status for name, (status, _) in done.items()} == {"lost": 1, "still": 1, "anew": 0}, done
+    for name in ("lost", "still"):
+        assert "the study has the values of 2 trials without a result in" in done[name][1]
+        assert "rerun=true" in done[name][1]
+    assert "2/2" in done["anew"][1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from optuna_sweeper.loop import run_search
@@ -18,6 +19,7 @@ from optuna_sweeper.storage import check_reachable
 from optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.claims import COMMAND, FINALIST, KEY, ClaimKey
@@ -64,7 +66,8 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
     """Return the key of a search: a hash of its overrides, first config, tracker and settings that affect trials.
 
     Two commands with the same key work on the same search. The overrides include overrides of the sampler. The name,
-    the number of trials, and the user and password of the database do not affect the key.
+    the number of trials, the user and password of the database, and default settings of the sampler do not affect the
+    key.
     """
     settings = command.search or {}
     given = [name for name in ("race", "custom_search_space") if settings.get(name)]  # keys of others stay as they are
@@ -73,10 +76,11 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
     own = [line for line in _own_overrides(command) if not line.startswith("name=")]
     own += (sampled := [line for line in command.overrides if line.lstrip("+").startswith(_SAMPLER)])
-    sampler = settings.get("sampler")
-    seed = sampler.get("seed") if isinstance(sampler, Mapping) else None
-    if seed and not any("sampler.seed=" in line for line in sampled):  # set in the file of a sweep
-        searched["seed"] = seed
+    if isinstance(sampler := settings.get("sampler"), Mapping):  # settings in the file of a sweep
+        file = f"hydra/sweeper/sampler/{sampler.get('name')}.yaml"
+        usual = ConfigStore.instance().load(file).node if is_own(settings) else {}
+        typed = [line.partition("=")[0].rpartition(".")[2] for line in sampled]
+        searched |= {key: one for key, one in sampler.items() if one != usual.get(key) and key not in typed}
     return content_hash(["search", searched, own, signature, tracker])
 
 
@@ -86,7 +90,7 @@ def _own_overrides(command: Command) -> list[str]:
     `search_key` adds the settings of ``hydra.sweeper`` that affect trials. A baseline affects only the first trial,
     whose signature is part of the key.
     """
-    others = ("hydra.", "hydra/", "judge.labels=", "by=", "baseline=", "rerun=")
+    others = ("hydra.", "hydra/", "judge.labels=", "by=", "baseline=", "rerun=", "progress=", "compute=")
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
@@ -218,13 +222,18 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return one failure if ``why`` is not empty, or if the search stopped before its first trial; else [].
+        """Return one failure if ``why`` is not empty, or if no trial ran or a trial's result was lost; else [].
 
-        Other trials without a record are not failures, because a search may end early.
+        A result was lost if the study has its value, but the ledger has no record. Other trials without a record are
+        not failures, because a search may end early.
         """
-        study = None if recorded or self.elsewhere else read_summary(self._folder(sweep))
+        study = None if self.elsewhere else read_summary(self._folder(sweep))
         if study and study.stopped and not study.trials:
             why = why or f"no trial ran, because {study.stopped}; raise the limit"
+        valued = {job for job, trial in (study.trials if study else {}).items() if trial["state"] == "COMPLETE"}
+        if lost := valued - self.ledger.jobs(sweep.id, *DONE):
+            fact = f"the study has the values of {counted(len(lost), 'trial')} without a result in {self.ledger.path}"
+            why = why or f"{fact}; restore that file, or run the search again with rerun=true"
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
