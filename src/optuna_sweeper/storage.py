@@ -100,9 +100,10 @@ def _sqlite_file(url: str) -> str:
 
 def _open_sqlite(address: str) -> Storage:
     from optuna.storages import RDBStorage
+    from sqlalchemy.engine import make_url
 
-    name = _sqlite_file(address)
-    path = Path(name).absolute()  # a job may change the working directory
+    url = make_url(address)
+    path = Path(str(url.database)).absolute()  # a job may change the working directory
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():  # readable only by its owner; closing an existing file would release SQLite's locks
@@ -113,8 +114,8 @@ def _open_sqlite(address: str) -> Storage:
     with _file_lock(lock), _one_sentence(address):
         with closing(sqlite3.connect(path, timeout=60)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")  # SQLite stores this mode in the file
-        url = address.replace(f"///{name}", f"///{path}", 1)
-        storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 60}})
+        absolute = url.set(database=str(path)).render_as_string(hide_password=False)  # with % and ? encoded
+        storage = RDBStorage(absolute, engine_kwargs={"connect_args": {"timeout": 60}})
     return Storage(storage, lambda: _file_lock(lock), is_shared=True)
 
 

@@ -364,3 +364,17 @@ def test_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
         HydraException, match=r"cannot use sqlite:///.*study\.db: file is not a database; correct the URL"
     ):
         open_in(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["100%", "p%41", "a %20b", "a?b", "a#b é {c}"])
+def test_a_study_is_kept_in_a_folder_of_any_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for known in ([], ["mine"]):
+        storage = open_storage("sqlite:///study.db")
+        assert optuna.get_all_study_names(storage.optuna) == known
+        optuna.create_study(study_name="mine", storage=storage.optuna, load_if_exists=True)
+        storage.close()
+    assert list(tmp_path.iterdir()) == [folder]
+    assert {path.name for path in folder.iterdir()} <= {"study.db", "study.db.lock", "study.db-wal", "study.db-shm"}
