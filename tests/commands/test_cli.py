@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import ROOT, Ragsweep, artifacts, in_one_process, runs, write_dataset
+from ragsweep.records.ledger import FINISHED, Ledger
+from support.commands import ROOT, RUN, Ragsweep, artifacts, in_one_process, runs, user_environment, write_dataset
 from support.servers import forked
 
 pytestmark = pytest.mark.slow
@@ -369,3 +370,14 @@ def test_help_names_groups_and_keys(ragsweep: Ragsweep) -> None:
         assert word in done.stdout
     listed = set(done.stdout.split("sweeps: ")[1].splitlines()[0].split(", "))  # installed packages may add some
     assert listed >= {path.stem for path in (ROOT / "sweeps").glob("*.yaml")}
+
+
+def test_a_command_whose_output_is_closed_runs(tmp_path: Path) -> None:
+    words = [sys.executable, RUN, "-m", "top_k=1,2", "tracking=none", *write_dataset(tmp_path)]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *words], cwd=tmp_path, env=user_environment(), capture_output=True,
+        text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (sweep,) = Ledger(tmp_path / ".ragsweep").sweeps()
+    assert sweep.status == FINISHED
