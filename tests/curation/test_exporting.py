@@ -265,6 +265,12 @@ def test_a_quote_longer_than_its_answer_is_cut_and_one_without_an_answer_becomes
     }  # fmt: skip
 
 
+def test_a_quote_with_several_answers_is_cut_once() -> None:
+    quote = {"document": "alder/1", "anchor": "alder measures 10 metres"}
+    entry = {"id": "q1", "question": "x", "reference": "10 metres", "references": ["10", "alder"], "evidence": [quote]}
+    assert export_squad([entry], CORPUS).notes["quotes are cut to the answer in them"] == 1
+
+
 def test_squad_counts_documents_whose_names_change(tmp_path: Path) -> None:
     bodies = {"T/1": "alpha one", "T/2": " ", "T/3": "gamma one", "T/4": "alpha one", "T/5": "epsilon"}
     corpus = Corpus(list(bodies), [""] * 5, list(bodies.values()))

@@ -242,6 +242,16 @@ def test_two_questions_of_a_known_cosine_are_duplicates_or_not(cosine: float, pa
     assert measured(replace(whole(), questions=questions), "G5-1") == pairs
 
 
+def test_equal_last_turns_of_different_conversations_are_no_duplicates() -> None:
+    questions = np.array(whole().questions)
+    questions[1] = questions[0]
+    for turns, pairs in ((("An alder?", "The birch!"), 0), (("An alder?", "an alder"), 1)):
+        entries = [dict(one) for one in whole().entries]
+        for one, turn in zip(entries, turns, strict=False):
+            one["history"] = [{"role": "user", "text": turn}]
+        assert measured(replace(whole(entries), questions=questions), "G5-1") == pairs
+
+
 @pytest.mark.parametrize(("cosine", "verdict"), [(0.89, PASSED), (0.91, FAILED)])
 def test_a_question_may_not_be_its_passage(cosine: float, verdict: str) -> None:
     passages = np.array(whole().passages)

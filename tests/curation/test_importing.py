@@ -49,6 +49,14 @@ def test_keywords_categories_and_notes_have_their_places_and_other_columns_go_to
     assert (found.format, found.in_notes, found.left) == ("keywords", {"team": 1}, {})
 
 
+@pytest.mark.parametrize("answer", ["expected_keywords", "reference"])
+def test_a_column_without_a_name_is_noted_if_it_has_a_cell(answer: str, tmp_path: Path) -> None:
+    for cell, noted in (("7", ["columns without a name, not read: "]), ("", [])):
+        (tmp_path / "given.csv").write_text(f",id,question,{answer}\n{cell},q1,How tall?,ten\n")
+        notes = import_file(tmp_path / "given.csv", "auto", None).notes
+        assert [note.removesuffix(str(tmp_path / "given.csv")) for note in notes] == noted
+
+
 @pytest.mark.parametrize("count", [3, "3", 3.0])
 def test_an_expected_count_is_kept_as_the_whole_number_that_it_is(count: object, tmp_path: Path) -> None:
     record = {"query": HOW_TALL, "answer": "10 metres", "expected_count": count}

@@ -15,7 +15,20 @@ from ragsweep.golden.corpora import read_corpus
 from ragsweep_golden.commands import golden
 from ragsweep_golden.exchange.importing import Imported, import_file
 from ragsweep_golden.exchange.layouts import LAYOUTS
-from support.inputs.tool_files import ALDER, CORPUS, DEEPEVAL, FILES, SAID, YEW, A, Q, lines, parquet_of, table_of
+from support.inputs.tool_files import (
+    ALDER,
+    ARGILLA,
+    CORPUS,
+    DEEPEVAL,
+    FILES,
+    SAID,
+    YEW,
+    A,
+    Q,
+    lines,
+    parquet_of,
+    table_of,
+)
 
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
 
@@ -227,6 +240,31 @@ def test_a_question_of_squad_that_is_marked_impossible_is_unanswerable(
     (tmp_path / "squad.jsonl").write_text(lines(row))
     (entry,) = import_file(tmp_path / "squad.jsonl", "squad_rows", CORPUS).entries
     assert (entry.get("answerable", True), "evidence" in entry) == (is_answerable, is_answerable)
+
+
+def test_a_question_without_an_answer_in_ms_marco_is_unanswerable(tmp_path: Path) -> None:
+    passages = {"is_selected": [0, 0], "passage_text": [ALDER, YEW], "url": ["u", "v"]}
+    row = {"query_id": 1, "query": Q, "answers": ["No Answer Present."], "passages": passages}
+    (tmp_path / "dev.jsonl").write_text(lines(row))
+    (entry,) = import_file(tmp_path / "dev.jsonl", "auto", CORPUS).entries
+    assert entry["answerable"] is False
+    assert not {"reference", "references", "evidence"} & {*entry}
+
+
+@pytest.mark.parametrize("response", [[], [{"value": ""}], [{"value": None}]])
+def test_an_empty_response_in_argilla_leaves_the_suggestion(tmp_path: Path, response: list[dict[str, Any]]) -> None:
+    record = ARGILLA | {"suggestions": {"reference": {"value": A}}, "responses": {"reference": response}}
+    (tmp_path / "argilla.json").write_text(json.dumps([record]))
+    (entry,) = import_file(tmp_path / "argilla.json", "auto", CORPUS).entries
+    assert entry["reference"] == A
+
+
+def test_a_text_of_several_keywords_in_promptfoo_has_commas_between_them(tmp_path: Path) -> None:
+    kinds = {"contains-all": "10, metres", "icontains-all": ["a, b"], "contains": "old, 1"}
+    asserted = [{"type": name, "value": value} for name, value in kinds.items()]
+    (tmp_path / "tests.json").write_text(json.dumps([{"vars": {"question": Q}, "assert": asserted}]))
+    (entry,) = import_file(tmp_path / "tests.json", "auto", CORPUS).entries
+    assert entry["keywords"] == ["10", "metres", "a, b", "old, 1"]
 
 
 def test_null_in_yaml_counts_as_missing(tmp_path: Path) -> None:

@@ -50,9 +50,9 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     """Yield the rows of CSV, TSV or JSON lines, with their cells under the names of fields.
 
     The cells of a column without a field are under the column's own name. Cells are texts; an empty cell counts as
-    missing, and a row of empty cells is skipped. The apostrophe that an export puts before a formula is removed. In
-    JSON lines, each object is a row, and a list of texts becomes a cell in which semicolons separate the texts or, for
-    a field in ``columns.lists``, a JSON list.
+    missing, and a row of empty cells is skipped. A column without a name is not read, and noted if it has a cell. The
+    apostrophe that an export puts before a formula is removed. In JSON lines, each object is a row, and a list of texts
+    becomes a cell in which semicolons separate the texts or, for a field in ``columns.lists``, a JSON list.
 
     The delimiter is the most frequent of comma, semicolon and tab in the header. A cell that contains a delimiter, a
     quote or a line break must be quoted, and its quotes doubled (RFC 4180). Errors are added to the faults, with the
@@ -78,6 +78,8 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
             way = f"quote a cell that contains {_DELIMITERS[delimiter]}"
             faults.add(where, f"{fact}; {way if len(cells) > len(header) else 'add the missing cells'}")
             continue
+        if any(cell and not name for name, cell in zip(header, cells, strict=True)):
+            faults.note(str(path), "columns without a name, not read")
         by_name = {name: original_cell(cell) or None for name, cell in zip(header, cells, strict=True) if name}
         yield _row(where, by_name, columns, faults)
 

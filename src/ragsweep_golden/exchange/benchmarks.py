@@ -129,7 +129,7 @@ def _answers(
     """
     spans = {found[1:]: label for label in labels if (found := locate_label(label, corpus))}
     answers: dict[tuple[str, int], None] = {}
-    quoted = set(spans)
+    quoted, cut = set(spans), set[tuple[int, int]]()
     for reference in references(entry):
         used = False
         for (start, end), label in spans.items():
@@ -138,11 +138,12 @@ def _answers(
             at = text.find(reference.strip(), *(() if is_sure else (start, end)))
             if at >= 0:
                 answers[reference.strip(), at] = None
-                is_cut = (at, at + len(reference.strip())) != (start, end)
-                notes["quotes are cut to the answer in them"] += label.get("anchor") is not None and is_cut
+                if label.get("anchor") is not None and (at, at + len(reference.strip())) != (start, end):
+                    cut.add((start, end))
                 quoted.discard((start, end))
                 used = True
         notes["right answers that the evidence does not contain are omitted"] += not used
+    notes["quotes are cut to the answer in them"] += len(cut)
     for start, end in sorted(quoted):
         label = spans[start, end]
         if label.get("anchor") is None:

@@ -24,6 +24,7 @@ LISTS = ("keywords", "references", "distractors", "documents")
 _OBJECTS = ("history", "evidence", "labels", *GROUPS)
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
+_NO_ANSWER = ["No Answer Present."]  # the answers of an unanswerable question in MS MARCO
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
@@ -196,6 +197,8 @@ def as_note(value: Any) -> str:
 def _converted(place: str, value: Any) -> dict[str, Any]:
     if place == "reference":
         texts = plain_texts(value)
+        if texts == _NO_ANSWER:
+            return {"answerable": False}
         return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}
     if place in LISTS:
         return {place: plain_texts(value) if place == "references" else as_texts(value)}

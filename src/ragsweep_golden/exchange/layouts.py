@@ -50,7 +50,8 @@ def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
     metadata = dict(as_mapping(record.get("metadata")))
     carried = as_mapping(metadata.pop(CARRIED, None))
     answers = {name: [one["value"]] for name, one in as_mapping(record.get("suggestions")).items()}
-    answers |= {name: [one["value"] for one in given] for name, given in as_mapping(record.get("responses")).items()}
+    responses = {name: [one["value"] for one in given] for name, given in as_mapping(record.get("responses")).items()}
+    answers |= {name: given for name, given in responses.items() if any(map(is_filled, given))}
     given = _answered(answers)
     fields = {"id": record.get("id"), **metadata, **as_mapping(record["fields"]), **given}
     others = _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
@@ -137,7 +138,8 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten a promptfoo test: add its assertions' values to the right answers and keywords that its variables give.
 
-    Variables in these values are substituted; an assertion whose value still has a template is dropped.
+    Variables in these values are substituted; an assertion whose value still has a template is dropped. A single text
+    in ``contains-all`` or ``icontains-all`` has the keywords separated by commas.
     """
     given = as_mapping(record["vars"])
     fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **given}
@@ -146,6 +148,8 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
         place = _ASSERTED.get(one["type"])
         texts = plain_texts(one["value"]) if place else []
         texts = [_VARIABLE.sub(lambda found: as_note(given.get(found[1], found[0])), text) for text in texts]
+        if one["type"].endswith("-all") and texts and not isinstance(decoded(one["value"]), list):
+            texts = [part.strip() for part in texts[0].split(",") if part.strip()]
         if place and not any("{{" in text or "{%" in text for text in texts):
             earlier = as_texts(fields.get(place)) if place == "keywords" else plain_texts(fields.get(place))
             fields[place] = [*earlier, *texts]

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.types import Question
 from ragsweep.core.words import is_question
+from ragsweep.golden.clusters import normalised
 from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
@@ -169,13 +171,19 @@ def _by_design(subject: Subject) -> Measured:
     return share(found.count(True), len(found), "question")
 
 
+def _history(entry: Entry) -> str:
+    return normalised(Question("", " ".join(turn["text"] for turn in entry.get("history") or ())))
+
+
 def _duplicates(subject: Subject) -> Measured:
     if subject.questions is None:
         raise NotMeasured(NO_EMBEDDER)
     cosines = subject.questions @ subject.questions.T
     pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
-    kept = subject.kept
-    judged = [(kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs]
+    kept, turns = subject.kept, [_history(one) for one in subject.kept]
+    judged = [
+        (kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs if turns[a] == turns[b]
+    ]
     return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more")
 
 
