@@ -85,6 +85,10 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
         (["gates", "a.jsonl", "b.jsonl"], "only one of a.jsonl, b.jsonl can be given"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
+        (["gates", "golden.jsonl", "old=pages"], "old=pages: golden gates does not read it, only golden verify; "),
+        (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: golden check does not read it, only golden "),
+        (["verify", "golden.jsonl", "corpus=pages", "strata.fewest=2"], "strata.fewest=2: golden verify does not read"),
+        (["export", "golden.jsonl", "prompt@answer_prompt=default"], "only golden gates; remove it"),
     ],
 )
 def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) -> None:

@@ -109,6 +109,8 @@ def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
         (["export", "x", "out=y"], "specify the format with format=NAME; known: argilla, beir, csv"),
         (["import", "x", "out=y", "dataset=squad", "dataset.path=y"], "specify either a file or a reader"),
         (["import", "x", "out=pages"], "pages already exists; choose another out=, or add overwrite=true"),
+        (["import", "out=y", "dataset=squad", "dataset.path=y", "question=q", "format=csv"], "question=q, format=csv:"),
+        (["import", "log.csv", "out=y", "question=q", "format=ragas"], "format=ragas has fixed fields; omit "),
         (["import", "out=y", "dataset=squad", "dataset.path="], r"names no file \(an empty path is read"),
     ],
 )

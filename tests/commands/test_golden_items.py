@@ -100,6 +100,9 @@ def test_what_means_nothing_is_one_clear_line(folder: Path) -> None:
     cases = {
         "cccc: has a different golden set": ["aaaa", "cccc"],
         "specify it with --golden": ["aaaa", *mini],
+        "--share needs --mini": ["aaaa", "--share", ".3"],
+        "--critical needs --mini": ["aaaa", "--critical", str(golden)],
+        "--golden needs --mini": ["aaaa", "--golden", str(golden)],
         "above 0 and below 1, got 2": ["aaaa", *mini, "--golden", str(golden), "--share", "2"],
         "--mini needs 8 distinct configs, got 3": ["feed", *mini, "--golden", str(golden)],
     }

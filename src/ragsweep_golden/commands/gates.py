@@ -36,7 +36,8 @@ def gates(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden gates``; return the exit status of the gates (see :func:`exit_status`)."""
     parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
-    parser.add_argument("--report", metavar="FILE", help="file of the report (default: gates.json in --path)")
+    report = "file of the report; default: gates.json in --path, or none with --json"
+    parser.add_argument("--report", metavar="FILE", help=report)
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
     values, rules = inputs.values, read_rules(inputs.values["gates"])

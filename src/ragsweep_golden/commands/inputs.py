@@ -39,6 +39,24 @@ from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_e
 _DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # omitted: Hydra accepts null only in a file
 _LLM = r"\+?llm="
 _MAPPINGS = ("budget", "gates", "minimums", "mixes", "profiles", "strata", "strata.patterns", "strata.priorities")
+_OF_BUILD = ("language", "questions", "unanswerable", "strata", "mix", "minimums", "prompt", "unanswerable_prompt")
+_READ_BY: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(_OF_BUILD, ("build",)),
+    **dict.fromkeys(("log", "traces", "experiment"), ("harvest",)),
+    **dict.fromkeys(("pool", "reviewer", "port"), ("review",)),
+    **dict.fromkeys(("golden", "depth"), ("pool",)),
+    **dict.fromkeys(("encoding", "overwrite"), ("import",)),
+    **dict.fromkeys(("llm", "budget", "gates", "profile", "profiles"), ("build", "gates")),
+    "answer_prompt": ("gates",),
+    "dataset": ("export", "gates", "import", "verify"),
+    "format": ("export", "import"),
+    "mixes": ("build", "check"),
+    "old": ("verify",),
+    "out": ("build", "export", "import", "pool", "verify"),
+    "quotas": ("check",),
+    "share": ("partition",),
+}
+"""Key of conf/golden.yaml -> the subcommands that read it; a key that is not listed is accepted by all of them."""
 OTHER_LAYOUT = (
     "a set in another layout is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
     " ragsweep golden import"
@@ -73,6 +91,15 @@ class Given(NamedTuple):
     own_corpus: Corpus | None = None
 
 
+def _check_read(command: str, overrides: Sequence[str]) -> None:
+    """Raise ConfigError for an override of a key that the subcommand does not read."""
+    for word in overrides:
+        key = word.partition("=")[0].lstrip("+~").rpartition("@")[2].partition(".")[0]
+        if command not in _READ_BY.get(key, (command,)):
+            readers = " and ".join(f"golden {name}" for name in _READ_BY[key])
+            raise ConfigError(f"{word}: golden {command} does not read it, only {readers}; remove it")
+
+
 def _check_shapes(values: Mapping[str, Any]) -> None:
     """Raise ConfigError if an override changed the type of a mapping, a mix or a profile's list of gates."""
     for key in _MAPPINGS:
@@ -90,11 +117,15 @@ class Inputs:
     """The config of a subcommand, and the inputs that the config names; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
-        """Compose conf/golden.yaml with overrides; raises ConfigError for a malformed or unknown override."""
+        """Compose conf/golden.yaml with overrides.
+
+        Raises ConfigError for a malformed or unknown override, and for a key that the subcommand does not read.
+        """
         for word in overrides:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
         given = [word for word in overrides if word not in _DEFAULTS]
+        _check_read(command, given)
         has_llm, has_embedder = (any(re.match(one, word) for word in given) for one in (_LLM, r"\+?embedder="))
         if has_llm and not has_embedder:
             given.append("~metrics.semantic_similarity")  # llm= adds this metric, which needs an embedder

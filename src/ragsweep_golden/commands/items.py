@@ -56,12 +56,16 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")
     parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="file for the most informative questions")
     share = f"share of the questions, for --mini; default: {_SHARE}"
-    parser.add_argument("--share", type=float, default=_SHARE, help=share)
+    parser.add_argument("--share", type=float, help=share)
     critical = f"ids of questions to keep in the mini set, one per line (default: those with labels.{CRITICAL} true)"
     parser.add_argument("--critical", type=Path, metavar="FILE", help=critical)
     parser.add_argument("--json", action="store_true", help="write all questions to standard output as JSON")
     add_path(parser)
     options = parser.parse_args(arguments)
+    for name in ("golden", "share", "critical"):
+        if not options.mini and getattr(options, name) is not None:
+            raise ConfigError(f"golden items: --{name} needs --mini OUT.jsonl; add it, or omit --{name}")
+    options.share = _SHARE if options.share is None else options.share
     if options.mini and not options.golden:
         raise ConfigError("golden items: --mini copies lines of the golden file; specify it with --golden FILE")
     if not 0 < options.share < 1:

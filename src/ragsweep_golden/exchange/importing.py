@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragsweep.core.errors import Faults, InputError, nearest
+from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Evidence
@@ -60,11 +60,14 @@ def import_file(
 
     ``name`` is the format, or "auto" to recognise it by the fields. ``columns`` maps a role in COLUMNS to a field, for
     the format "columns". Without a corpus, only texts with a document id become evidence. Raises InputError for an
-    unknown format and for faults of the file; ConfigError for an unknown encoding, and for the format "columns" without
-    a field for the question.
+    unknown format and for faults of the file; ConfigError for an unknown encoding, for the format "columns" without a
+    field for the question, and for ``columns`` with another format.
     """
     if name not in (known := [AUTO, NAMED, *LAYOUTS]):
         raise InputError(f'golden import: no format "{name}"{nearest(name, known)}')
+    if columns and name not in (AUTO, NAMED):
+        given = " ".join(f"{place}={column}" for place, column in columns.items())
+        raise ConfigError(f"golden import: format={name} has fixed fields; omit format={name}, or {given}")
     named = layout_of_columns(columns or {}) if columns or name == NAMED else None
     faults = collect_faults(encoding, "encoding")
     rows = read_records(path, faults)
