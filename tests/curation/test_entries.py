@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.reading import Row
 from ragsweep_golden.sets.entries import (
     BLOOM,
     FIELDS,
@@ -102,6 +104,14 @@ def test_an_evaluation_reads_an_entry_with_all_groups(tmp_path: Path) -> None:
     assert list(raw.left_out.values()) == [1]
     (question,) = raw.questions
     assert question.labels == {"bloom": "remember", "reasoning_class": "single_fact", "status": "gold"}
+
+
+def test_a_group_without_a_field_leaves_the_label_of_the_same_name() -> None:
+    labels, faults = {"status": "gold", "question_type": "factual"}, Faults()
+    entry = {"id": "q1", "question": "How tall?", "labels": labels, "audit": {"created_by": "Ann"}}
+    entry |= {"classification": {"question_type": ""}}
+    assert read_question(Row("", entry, faults)).labels == labels
+    assert faults.found == []
 
 
 def test_a_null_key_of_an_entry_or_its_evidence_counts_as_missing(tmp_path: Path) -> None:

@@ -163,6 +163,16 @@ def test_beir_keeps_questions_labels_and_documents(given: list[dict[str, Any]]) 
     assert left == len(given) - len(usable)
 
 
+def test_ids_of_beir_may_have_outer_spaces(tmp_path: Path) -> None:
+    exported = export_beir([{"id": " q1", "question": "How?", "evidence": [{"document": "d "}]}],
+                           Corpus(["d ", "a b"], ["", ""], ["one", "two"]))  # fmt: skip
+    write(tmp_path, exported)
+    dataset = Beir(str(tmp_path), "test", None, "error", None, 0).load()
+    assert [(one.id, one.evidence[0].document) for one in dataset.golden.questions] == [("%20q1", "d%20")]
+    assert dataset.corpus.ids == ["d%20", "a b"]
+    assert exported.notes["ids with white space at an end are percent-encoded"] == 2
+
+
 def best_grades(entry: Question) -> dict[str, float]:
     best: dict[str, float] = {}
     for one in entry.evidence:

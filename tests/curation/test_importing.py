@@ -223,6 +223,12 @@ def test_a_label_that_the_status_of_the_import_would_hide_goes_to_the_notes(tmp_
     assert found.in_notes == {"status": 1}
 
 
+def test_a_label_beside_a_group_without_that_field_stays_a_label(tmp_path: Path) -> None:
+    record = {"query": HOW_TALL, "answer": "10 metres", "labels": {"bloom": "apply"}, "classification": {"priority": 1}}
+    (entry,) = imported(tmp_path, [record]).entries
+    assert entry["labels"] == {"bloom": "apply"}
+
+
 def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) -> None:
     record = {"user_input": HOW_TALL, "reference_contexts": [ALDER, YEW]}
     found = imported(tmp_path, [record], corpus=None)

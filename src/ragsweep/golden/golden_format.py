@@ -66,7 +66,7 @@ def read_question(row: Row) -> Question:
     usual_category = "unanswerable" if not answerable else "" if needs_retrieval else "conversational"
     labels = {name: row.text(name) for name in _LABELS} | row.row("labels").only_scalars()
     for group, fields in GROUPS.items():
-        labels |= {name: row.row(group).text(name) for name in fields if group in row}
+        labels |= {name: label for name in fields if group in row and (label := row.row(group).text(name))}
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
         row.fault('"references" contains a blank text; remove it')

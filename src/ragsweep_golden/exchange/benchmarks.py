@@ -20,7 +20,10 @@ _RESERVED = ("unanswerable", "category", "weight")  # metadata keys of a query t
 
 
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
-    """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl and qrels/test.tsv, and the losses."""
+    """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl and qrels/test.tsv, and the losses.
+
+    Ids with white space at an end are percent-encoded, because readers of qrels strip their fields.
+    """
     notes = Counter[str]()
     queries, labels = [], ["query-id\tcorpus-id\tscore\n"]
     for entry in entries:
@@ -33,13 +36,20 @@ def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         elif not entry.get("evidence"):
             notes["questions without evidence are not part of BEIR's split"] += 1
         metadata |= {name: entry[name] for name in ("category", "weight") if entry.get(name)}
-        queries.append({"_id": entry["id"], "text": entry["question"], "metadata": metadata})
-        labels += [f"{entry['id']}\t{name}\t{grade}\n" for name, grade in _grades(entry, notes).items()]
-    files = {"corpus.jsonl": _documents(corpus), "queries.jsonl": json_lines(queries)}
+        queries.append({"_id": _stripped(entry["id"]), "text": entry["question"], "metadata": metadata})
+        grades = _grades(entry, notes).items()
+        labels += [f"{_stripped(entry['id'])}\t{_stripped(name)}\t{grade}\n" for name, grade in grades]
+    names = [*corpus.ids, *(entry["id"] for entry in entries)]
+    notes["ids with white space at an end are percent-encoded"] += sum(_stripped(name) != name for name in names)
+    files = {"corpus.jsonl": _documents(corpus, _stripped), "queries.jsonl": json_lines(queries)}
     shown = {name for entry in entries for name in labels_as_texts(entry) if name not in _RESERVED}
     kept = ("id", "question", "category", "answerable", "weight", "language", "content_type", "evidence.document",
             "evidence.grade", *(f"labels.{name}" for name in shown))  # fmt: skip
     return Exported(files | {"qrels/test.tsv": "".join(labels)}, count_lost(entries, kept), +notes)
+
+
+def _stripped(name: str) -> str:
+    return name if name == name.strip() else encode_id(name)
 
 
 def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:

@@ -107,7 +107,8 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
         audit = {**(entry.get("audit") or {}), "status": "silver", "created_by": by}
         whole = {"schema_version": SCHEMA_VERSION, **entry, "audit": audit}
         labels = dict(whole.get("labels") or {})
-        hidden = [name for group in GROUPS if group in whole for name in GROUPS[group] if is_filled(labels.get(name))]
+        fields = [name for group in GROUPS for name in GROUPS[group] if is_filled(value(whole, group, name))]
+        hidden = [name for name in fields if is_filled(labels.get(name))]
         if hidden:
             notes = [f"{name}: {as_note(labels.pop(name))}" for name in hidden]
             whole |= {"labels": labels, "notes": "; ".join(filter(None, [whole.get("notes"), *notes]))}
