@@ -69,6 +69,24 @@ def test_review_that_does_not_open_or_end_leaves_its_journal_to_the_next(golden:
         assert [*reviews_of(golden)] == ["q0"]
 
 
+def test_a_judgement_during_a_merge_is_kept(tmp_path: Path) -> None:
+    golden = tmp_path / "golden.jsonl"
+    write_rows(golden, [silver(n) for n in range(2_000)])
+    review = open_review(golden, None, "anna")
+
+    def judge_many() -> None:
+        for n in range(100):
+            judge(review, n)
+
+    thread = Thread(target=judge_many)
+    thread.start()
+    while thread.is_alive():
+        review.journal.fold()
+    thread.join()
+    review.journal.finish()
+    assert len(reviews_of(golden)) == 100
+
+
 @pytest.fixture
 def served(golden: Path) -> Iterator[ReviewServer]:
     server = ReviewServer(open_review(golden, None, "anna"), 0)

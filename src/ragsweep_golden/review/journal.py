@@ -9,8 +9,9 @@ the journal.
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from ragsweep.core.errors import Faults, InputError
@@ -36,6 +37,7 @@ class Journal:
         mode = golden.stat().st_mode & 0o666
         os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, mode))
         self._file = self.path.open("a+b")
+        self._lock = RLock()  # a line that is appended during a merge must not be truncated
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
@@ -44,9 +46,10 @@ class Journal:
 
     def append(self, line: Judgement) -> None:
         """Append one line and sync it to disk."""
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._lock:
+            self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def lines(self) -> list[Judgement]:
         """Return all complete lines; an incomplete last line is ignored. Raises InputError for an invalid line."""
@@ -72,29 +75,34 @@ class Journal:
         Judgements that :func:`settle` drops are neither applied nor counted. Raises InputError, and changes nothing, if
         the journal or the golden file has faults, or if the golden file lacks a judged entry.
         """
-        judgements = settle(self.lines())
-        if judgements:
-            faults = Faults()
-            entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
-            for name in dict.fromkeys(one["entry"] for one in judgements):
-                if name not in entries:
-                    fact = f'has judgements of "{name}", which is no longer in {self.golden}'
-                    faults.add(str(self.path), f"{fact}; restore that question, or delete these lines of the journal")
-            faults.raise_any()
-            for one in judgements:
-                entries[one["entry"]] = apply(entries[one["entry"]], one)
-            with record_change(self.golden, "review", ", ".join(sorted({one["who"] for one in judgements}))):
-                write_rows(self.golden, entries.values())
-        self._file.truncate(0)
+        with self._lock:
+            judgements = settle(self.lines())
+            if judgements:
+                self._merge(judgements)
+            self._file.truncate(0)
         return len(judgements)
+
+    def _merge(self, judgements: Sequence[Judgement]) -> None:
+        faults = Faults()
+        entries = {entry["id"]: entry for entry, _ in read_entries(self.golden, faults)}
+        for name in dict.fromkeys(one["entry"] for one in judgements):
+            if name not in entries:
+                fact = f'has judgements of "{name}", which is no longer in {self.golden}'
+                faults.add(str(self.path), f"{fact}; restore that question, or delete these lines of the journal")
+        faults.raise_any()
+        for one in judgements:
+            entries[one["entry"]] = apply(entries[one["entry"]], one)
+        with record_change(self.golden, "review", ", ".join(sorted({one["who"] for one in judgements}))):
+            write_rows(self.golden, entries.values())
 
     def finish(self) -> None:
         """Merge, delete and close the journal; if :meth:`fold` raises an error, close the journal but keep its file."""
-        try:
-            self.fold()
-            self.path.unlink()
-        finally:
-            self.close()
+        with self._lock:
+            try:
+                self.fold()
+                self.path.unlink()
+            finally:
+                self.close()
 
     def close(self) -> None:
         """Close the journal; keep its file, which has the judgements that are not yet in the golden file."""
