@@ -259,6 +259,23 @@ def test_an_empty_response_in_argilla_leaves_the_suggestion(tmp_path: Path, resp
     assert entry["reference"] == A
 
 
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("suggestions", {"fields": {"question": Q}, "suggestions": [{"question_name": "reference", "value": A}]}),
+        ("responses", {"fields": {"question": Q}, "responses": [{"values": {"reference": {"value": A}}}]}),
+        ("expectations", {"inputs": {"question": Q}, "expectations": A}),
+        ("metadata", {"inputs": {"question": Q}, "outputs": {"answer": A}, "metadata": "a"}),
+        ("metadata", {"vars": {"question": Q}, "metadata": "a"}),
+    ],
+)
+def test_a_field_that_should_be_an_object_is_counted_as_left_out(
+    tmp_path: Path, name: str, record: dict[str, Any]
+) -> None:
+    (tmp_path / "given.json").write_text(json.dumps([record]))
+    assert import_file(tmp_path / "given.json", "auto", CORPUS).left == {name: 1}
+
+
 def test_a_text_of_several_keywords_in_promptfoo_has_commas_between_them(tmp_path: Path) -> None:
     kinds = {"contains-all": "10, metres", "icontains-all": ["a, b"], "contains": "old, 1"}
     asserted = [{"type": name, "value": value} for name, value in kinds.items()]

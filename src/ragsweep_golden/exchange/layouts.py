@@ -1,7 +1,7 @@
 """Define the known record layouts of other tools, and convert their records to records without nesting."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ def _of_mlflow(record: Mapping[str, Any]) -> FlatRecord:
     labels = {name: tag for name, tag in tags.items() if not name.startswith("mlflow.")}
     own = {"id": record.get("dataset_record_id"), "labels": labels}
     inputs, expectations = as_mapping(record["inputs"]), as_mapping(record.get("expectations"))
-    others = _others(record, "inputs", "expectations", "tags", "dataset_record_id")
+    others = _others(record, "inputs", "dataset_record_id", objects=("expectations", "tags"))
     return FlatRecord({**own, **inputs, **expectations}, carried, others)
 
 
@@ -54,7 +54,7 @@ def _of_argilla(record: Mapping[str, Any]) -> FlatRecord:
     answers |= {name: given for name, given in responses.items() if any(map(is_filled, given))}
     given = _answered(answers)
     fields = {"id": record.get("id"), **metadata, **as_mapping(record["fields"]), **given}
-    others = _others(record, "id", "fields", "metadata", "suggestions", "responses", "_server_id")
+    others = _others(record, "id", "fields", "_server_id", objects=("metadata", "suggestions", "responses"))
     return FlatRecord(fields, carried, others)
 
 
@@ -97,8 +97,10 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     return fields
 
 
-def _others(record: Mapping[str, Any], *known: str) -> list[str]:
-    return [name for name, value in record.items() if name not in known and is_filled(value)]
+def _others(record: Mapping[str, Any], *known: str, objects: Collection[str] = ()) -> list[str]:
+    """Return the filled fields that are neither in ``known`` nor an object under a name in ``objects``."""
+    filled = {name: value for name, value in record.items() if name not in known and is_filled(value)}
+    return [name for name, value in filled.items() if not (name in objects and as_mapping(value))]
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
@@ -115,7 +117,7 @@ def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
     answers = [name for name in said if place_of(name) == "reference"] or list(said)
     right = {"reference" if answers == [name] else name: content for name, content in said.items()}
     fields = {"id": record.get("id"), **as_mapping(record.get("metadata")), **as_mapping(record["inputs"]), **right}
-    return FlatRecord(fields, {}, _others(record, "id", "inputs", "outputs", "metadata"))
+    return FlatRecord(fields, {}, _others(record, "id", "inputs", "outputs", objects=("metadata",)))
 
 
 def _content(value: Any) -> Any:
@@ -143,7 +145,7 @@ def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
     """
     given = as_mapping(record["vars"])
     fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **given}
-    left = _others(record, "vars", "assert", "metadata", "description")
+    left = _others(record, "vars", "assert", "description", objects=("metadata",))
     for one in record.get("assert") or ():
         place = _ASSERTED.get(one["type"])
         texts = plain_texts(one["value"]) if place else []
