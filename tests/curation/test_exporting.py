@@ -130,6 +130,19 @@ def test_a_table_in_which_all_starts_or_grades_are_0_keeps_them(tmp_path: Path) 
     assert entry["evidence"] == [label]
 
 
+@pytest.mark.parametrize(
+    "fields", [{"notes": "[1, 2]"}, {"notes": '["a"]'}, {"keywords": ["[1, 2]"]}, {"labels": {"team": "{'a': 1}"}}]
+)
+def test_a_text_that_a_table_would_read_as_a_list_is_omitted_and_counted(
+    fields: dict[str, Any], tmp_path: Path
+) -> None:
+    plain = {"id": "q1", "question": "How?", "reference": "so"}
+    exported = export_table([plain | fields])
+    (entry,) = import_file(write(tmp_path, exported, "set.csv"), "csv", None).entries
+    assert not {*fields} & {*entry}
+    assert exported.notes == {"texts that spell out a list or an object are omitted": 1}
+
+
 @pytest.mark.parametrize("name", ["csv", "ragas"])
 def test_an_empty_question_is_imported_again(name: str, tmp_path: Path) -> None:
     given = [{"id": "q1", "question": "", "answerable": False}, {"id": "q2", "question": "Why?"}]

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragsweep.core.escaping import harmless_cell
 from ragsweep.core.types import Corpus
+from ragsweep.golden.structured_cells import is_structure
 from ragsweep.parts.datasets.csv import EVIDENCE_COLUMNS, QUESTION_COLUMNS
 from ragsweep_golden.evidence.passages import locate_label, sentence_around
 from ragsweep_golden.exchange.drafts import CARRIED, RAGAS_LABELS
@@ -197,5 +198,9 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     cells = {name: entry.get(name) for name in QUESTION_COLUMNS} | {"keywords": "; ".join(keywords)}
     cells |= {name: "false" for name in ("answerable", "needs_retrieval") if entry.get(name) is False}
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells
+    read = [name for name in cells if name not in ("id", "question")]
+    structures = [name for name in read if isinstance(cells[name], str) and is_structure(cells[name])]
+    notes["texts that spell out a list or an object are omitted"] += len(structures)
+    cells |= dict.fromkeys(structures)
     labels = [{**label, "grade": whole_grade(label, notes)} for label in entry.get("evidence") or ()]
     return [cells | label for label in labels or [{}]]
