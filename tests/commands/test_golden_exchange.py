@@ -70,6 +70,25 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     assert (place / "triplets.jsonl").read_text() == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        (["export", "golden.jsonl", "format=csv", "out=./golden.jsonl"], "golden.jsonl"),
+        (["export", "golden.jsonl", "format=beir", "out=.", "corpus=corpus.jsonl"], "corpus.jsonl"),
+        (["verify", "golden.jsonl", "corpus=corpus.jsonl", "out=corpus.jsonl"], "corpus.jsonl"),
+        (["pool", "a", "golden=golden.jsonl", "out=golden.jsonl"], "golden.jsonl"),
+        (["items", "a", "--golden", "golden.jsonl", "--mini", "golden.jsonl"], "golden.jsonl"),
+    ],
+)
+def test_no_input_is_overwritten(place: Path, words: list[str], lost: str) -> None:
+    (place / "golden.jsonl").write_text('{"id": "q1", "question": "How?", "evidence": [{"document": "d"}]}\n')
+    (place / "corpus.jsonl").write_text('{"id": "d", "text": "So."}\n')
+    before = (place / lost).read_text()
+    with pytest.raises(ConfigError, match=f"{lost}: is read by this command; choose another file"):
+        golden(words)
+    assert (place / lost).read_text() == before
+
+
 def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "log.csv").write_text("query\nHow tall is the alder?\nhow tall is the alder\nWhere does it grow?\n")
     words = ["harvest", "golden.jsonl", "corpus=pages", "log=log.csv", "chunker=none", "--weights"]

@@ -143,6 +143,13 @@ def test_a_text_that_a_table_would_read_as_a_list_is_omitted_and_counted(
     assert exported.notes == {"texts that spell out a list or an object are omitted": 1}
 
 
+@pytest.mark.parametrize("name", ["auto", "csv"])
+def test_a_table_of_questions_without_answers_is_imported_again(name: str, tmp_path: Path) -> None:
+    given = [{"id": "q1", "question": "How?", "notes": "n"}, {"id": "q2", "question": "Why?"}]
+    found = import_file(write(tmp_path, export_table(given), "set.csv"), name, None)
+    assert (found.format, [read(entry).text for entry in found.entries]) == ("csv", ["How?", "Why?"])
+
+
 @pytest.mark.parametrize("name", ["csv", "ragas"])
 def test_an_empty_question_is_imported_again(name: str, tmp_path: Path) -> None:
     given = [{"id": "q1", "question": "", "answerable": False}, {"id": "q2", "question": "Why?"}]

@@ -20,7 +20,7 @@ from ragsweep_golden.building.phases import PHASES, VERSION, Built, PhaseFiles, 
 from ragsweep_golden.building.selection import FAILS
 from ragsweep_golden.building.settings import BuildSettings, read_settings
 from ragsweep_golden.commands.gates import gates_blocks, gates_facts, read_rules
-from ragsweep_golden.commands.inputs import Inputs, Model, next_step, user_name, words_parser
+from ragsweep_golden.commands.inputs import Inputs, Model, check_outputs, next_step, user_name, words_parser
 from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
@@ -43,6 +43,7 @@ def build(arguments: Sequence[str]) -> int:
     inputs = Inputs("build", words if has_embedder else [_EMBEDDER, *words])
     values = inputs.values
     golden, folder = read_places(values)
+    check_outputs([golden], values["corpus"])
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
     of_gate, settings = read_rules(values["gates"]), read_settings(values)

@@ -8,7 +8,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks
 from ragsweep.report.document import Statement, paragraphs
-from ragsweep_golden.commands.inputs import Given, Inputs, read_inputs, words_parser
+from ragsweep_golden.commands.inputs import Given, Inputs, check_outputs, read_inputs, words_parser
 from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec, export_triplets
 from ragsweep_golden.exchange.exporting import RECORDS, Exported, export_records, export_table
 from ragsweep_golden.sets.entries import is_rejected
@@ -37,8 +37,10 @@ def export(arguments: Sequence[str]) -> int:
     kept = [n for n, entry in enumerate(given.entries) if not is_rejected(entry)]  # as in an evaluation
     entries, questions = [given.entries[n] for n in kept], [given.questions[n] for n in kept]
     exported = _export(name, given._replace(entries=entries, questions=questions), inputs, out)
-    for path, text in exported.files.items():
-        write_whole(out / path if path else out, text)
+    files = {out / path if path else out: text for path, text in exported.files.items()}
+    check_outputs(files, inputs.file, values["corpus"])
+    for path, text in files.items():
+        write_whole(path, text)
     fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())
     lost = [Statement("", f"{name} has no place for: {fields}", exported.lost)] if fields else []
     lost += [Statement("", f"{counted(count, 'time')}: {note}") for note, count in exported.notes.items()]

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,6 +195,14 @@ class Inputs:
             vectors[[not text.strip() for text in new]] = np.nan
             self._vectors |= dict(zip(new, vectors, strict=True))
         return np.stack([self._vectors[text] for text in texts]) if texts else np.empty((0, 1), dtype=np.float32)
+
+
+def check_outputs(outputs: Iterable[object], *inputs: object) -> None:
+    """Raise ConfigError if a file to write is one of the ``inputs``; all are paths, and empty ones are ignored."""
+    read = [Path(str(one)).expanduser().resolve() for one in inputs if one]
+    for path in filter(None, outputs):
+        if Path(str(path)).expanduser().resolve() in read:
+            raise ConfigError(f"{path}: is read by this command; choose another file for the output")
 
 
 def next_step(command: str, *words: object) -> str:

@@ -26,7 +26,7 @@ from ragsweep.stats.items import (
     find_suspects,
 )
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
-from ragsweep_golden.commands.inputs import next_step, user_name
+from ragsweep_golden.commands.inputs import check_outputs, next_step, user_name
 from ragsweep_golden.commands.item_report import ItemReport, items_document
 from ragsweep_golden.sets.files import record_change, write_whole
 
@@ -65,6 +65,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     for name in ("golden", "share", "critical"):
         if not options.mini and getattr(options, name) is not None:
             raise ConfigError(f"golden items: --{name} needs --mini OUT.jsonl; add it, or omit --{name}")
+    check_outputs([options.mini], options.golden, options.critical)
     options.share = _SHARE if options.share is None else options.share
     if options.mini and not options.golden:
         raise ConfigError("golden items: --mini copies lines of the golden file; specify it with --golden FILE")

@@ -31,7 +31,7 @@ from ragsweep.report.numbers import number
 from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledger
 from ragsweep.sweep.running.retrieved import Retrieved, open_recorded, places_of, read_retrieved
 from ragsweep.sweep.running.session import Session
-from ragsweep_golden.commands.inputs import Inputs, next_step, read_inputs, words_parser
+from ragsweep_golden.commands.inputs import Inputs, check_outputs, next_step, read_inputs, words_parser
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
@@ -143,6 +143,7 @@ def pool(arguments: Sequence[str]) -> int:
     values = inputs.values
     if inputs.file is None or not values["golden"] or not values["out"]:
         raise ConfigError("golden pool: specify one sweep, golden=FILE and out=FILE.jsonl")
+    check_outputs([values["out"]], values["golden"], values["corpus"])
     if not isinstance(values["depth"], int) or values["depth"] < 1:
         raise ConfigError(f"depth: must be a whole number of at least 1, got {values['depth']!r}")
     ledger = open_ledger(options.path)

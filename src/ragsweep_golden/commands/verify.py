@@ -9,7 +9,7 @@ from ragsweep.commands.command_line import print_document
 from ragsweep.commands.documents import read_documents
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Document, Section, Statement, Table, lines, paragraphs
-from ragsweep_golden.commands.inputs import read_inputs, user_name, words_parser
+from ragsweep_golden.commands.inputs import check_outputs, read_inputs, user_name, words_parser
 from ragsweep_golden.labels.changes import KINDS, Verification, repair, verify_labels
 from ragsweep_golden.sets.entries import as_label
 from ragsweep_golden.sets.files import record_change, write_rows
@@ -26,6 +26,7 @@ def verify(arguments: Sequence[str]) -> int:
     parser = words_parser("verify", _ABOUT, _WORDS)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     options, inputs = read_inputs(parser, arguments)
+    check_outputs([inputs.values["out"]], inputs.values["corpus"], inputs.values["old"])
     corpus, values, given = inputs.corpus, inputs.values, inputs.read_set()
     old = read_documents(values["old"]) if values["old"] else given.own_corpus
     found = verify_labels(given.questions, corpus, old)

@@ -75,7 +75,8 @@ def import_file(
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
     found = NAMED if named else recognise(path, seen) if name == AUTO else name
     layout = named or LAYOUTS[found]
-    missing = [either for either in layout.needs if not set(either) & set(seen)]
+    needs = layout.needs[:2] if found == "csv" else layout.needs  # the third only distinguishes it from other layouts
+    missing = [either for either in needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)
         way = "correct that name" if named else f"omit format=, or {NAME_FIELDS}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.golden.structured_cells import decoded, plain_texts
+from ragsweep.golden.tables import is_table
 from ragsweep_golden.evidence.passages import sentence_around
 from ragsweep_golden.exchange.drafts import CARRIED, LISTS, PASSAGES, PLACES, RIGHT, SAID, FlatRecord, as_note, place_of
 from ragsweep_golden.exchange.records import as_items, as_mapping, as_texts
@@ -218,11 +219,16 @@ LAYOUTS = {
 
 
 def recognise(path: Path, columns: Iterable[str]) -> str:
-    """Return the first format whose layout fits the fields of the records in a file; raises InputError if none fits."""
+    """Return the first format whose layout fits the fields of the records in a file.
+
+    A table with ``id`` and ``question`` that fits no layout is our own. Raises InputError if no format fits.
+    """
     seen = list(columns)
     for name, layout in LAYOUTS.items():
         if all(any(field in seen for field in either) for either in layout.needs) and not {*layout.lacks} & {*seen}:
             return name
+    if is_table(path) and {"id", "question"} <= {*seen}:
+        return "csv"
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
     raise InputError(
         f"{path}: unknown format with the fields {', '.join(seen) or '(none)'}; {NAME_FIELDS} (any of"
