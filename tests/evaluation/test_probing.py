@@ -21,7 +21,7 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.latency import Probes
-from ragsweep.stages.machine import speed_node, store_speed
+from ragsweep.stages.machine import is_quiet_now, speed_node, store_speed
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stats.latencies import slowness
 from support.parts import Whole, Words, built, corpus, golden
@@ -78,6 +78,15 @@ def test_latency_of_a_busy_machine_stays_while_the_machine_is_busy(tmp_path: Pat
     result = Evaluator(Executor(store)).evaluate(asked())
     assert result.summaries.metrics["latency_p95_ms"].value == 7000.0
     assert slowness(result) == pytest.approx(BUSY / 1e-7)
+
+
+def test_machine_that_is_certainly_busy_is_not_measured_further() -> None:
+    def seconds(quiet: float) -> float:
+        begin = time.process_time()
+        is_quiet_now(quiet)
+        return time.process_time() - begin
+
+    assert min(seconds(1e-7) for _ in range(3)) < min(seconds(QUIET) for _ in range(3)) / 4
 
 
 def test_latency_of_a_service_is_not_paid_for_twice(tmp_path: Path) -> None:

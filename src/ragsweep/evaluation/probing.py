@@ -24,15 +24,16 @@ def probe_stages(
     service. Otherwise, the probes are repeated if ``again`` is set, or if the machine was busy when they were made and
     is idle now.
     """
-    stages: dict[str, Probes] = {}
-    for stage, node in graph.latency.items():
-        stages[stage] = executor.get(node, table.probed)
-        if node.check or not (stages[stage].at < since).any():  # calls to a service cost money
-            continue
+    stages: dict[str, Probes] = {stage: executor.get(node, table.probed) for stage, node in graph.latency.items()}
+    own = [stage for stage, node in graph.latency.items() if not node.check]  # calls to a service cost money
+    stale = [stage for stage in own if (stages[stage].at < since).any()]
+    if not again:
         quiet = quiet_seconds(executor.notes(speed_node()))
-        if again or (is_busy(stages[stage].work, quiet) and is_quiet_now(quiet)):
-            executor.drop_rows(node)
-            stages[stage] = executor.get(node, table.probed)
+        busy = [stage for stage in stale if is_busy(stages[stage].work, quiet)]
+        stale = busy if busy and is_quiet_now(quiet) else []
+    for stage in stale:
+        executor.drop_rows(graph.latency[stage])
+        stages[stage] = executor.get(graph.latency[stage], table.probed)
     return stages
 
 

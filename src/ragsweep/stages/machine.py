@@ -96,5 +96,13 @@ def is_busy(work: Doubles, quiet: float) -> bool:
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Return whether the machine is idle, from a measurement of tens of milliseconds; True if ``quiet`` is NaN."""
-    return not is_busy(np.array([time_fixed_work() for _ in range(REPETITIONS)]), quiet)
+    """Return whether the machine is idle, from a measurement of tens of milliseconds; True if ``quiet`` is NaN.
+
+    The measurement stops as soon as the machine is certainly busy (see `is_busy`).
+    """
+    spent = 0.0
+    for _ in range(REPETITIONS):
+        spent += time_fixed_work()
+        if spent >= REPETITIONS * BUSY * quiet:
+            return False
+    return True
