@@ -73,11 +73,16 @@ def test_written_scores_fall_strictly_and_move_no_further_than_they_must(row: li
     assert written.tolist() == [float(score) for score in expected]
 
 
+def run_of(rows: dict[str, list[tuple[str, float]]], tag: str = "ragsweep") -> str:
+    scores = np.array([score for row in rows.values() for _, score in row], dtype=np.float32)
+    return write_run(list(rows), [[name for name, _ in row] for row in rows.values()], scores, tag)
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ROWS)
 def test_written_run_is_read_in_its_order_by_us_and_pytrec_eval(tmp_path: Path, row: list[float]) -> None:
     names = [f"d{n}" for n in range(len(row))]
-    path = put(tmp_path, write_run({"q": list(zip(names, row, strict=True))}))
+    path = put(tmp_path, run_of({"q": list(zip(names, row, strict=True))}))
     read = read_run(path)["q"]
     assert [document for document, _ in read] == names
     with path.open() as lines:
@@ -88,7 +93,7 @@ def test_written_run_is_read_in_its_order_by_us_and_pytrec_eval(tmp_path: Path, 
 
 
 def test_score_is_written_to_six_digits_and_more_only_where_two_would_be_equal() -> None:
-    text = write_run({"q": [("a", 12.3456789), ("b", 0.1 + 0.2), ("c", 0.29999999)]})
+    text = run_of({"q": [("a", 12.3456789), ("b", 0.1 + 0.2), ("c", 0.29999999)]})
     assert text == "q Q0 a 1 12.3457 ragsweep\nq Q0 b 2 0.3 ragsweep\nq Q0 c 3 0.29999998 ragsweep\n"
 
 
@@ -99,12 +104,18 @@ def test_six_digits_are_those_that_python_writes(scores: list[float]) -> None:
 
 
 def test_scores_that_fall_already_are_written_as_they_are() -> None:
-    text = write_run({"q": [("a", 0.5), ("b", 0.25)]}, tag="top_k=3 reranker=none")
+    text = run_of({"q": [("a", 0.5), ("b", 0.25)]}, tag="top_k=3 reranker=none")
     assert text == "q Q0 a 1 0.5 top_k=3%20reranker=none\nq Q0 b 2 0.25 top_k=3%20reranker=none\n"
 
 
+@given(st.lists(ROWS | st.just([]), max_size=4))
+def test_lines_of_a_question_do_not_depend_on_the_other_questions(rows: list[list[float]]) -> None:
+    run = {f"q{n}": [(f"d{place}", score) for place, score in enumerate(row)] for n, row in enumerate(rows)}
+    assert run_of(run) == "".join(run_of({question: row}) for question, row in run.items())
+
+
 def test_white_space_in_ids_does_not_break_the_columns(tmp_path: Path) -> None:
-    assert read_run(put(tmp_path, write_run({"my question": [("a\tb", 1.0)]}))) == {"my%20question": [("a%09b", 1.0)]}
+    assert read_run(put(tmp_path, run_of({"my question": [("a\tb", 1.0)]}))) == {"my%20question": [("a%09b", 1.0)]}
 
 
 def test_labels_are_written_as_qrels_with_the_best_grade_of_a_document(tmp_path: Path) -> None:

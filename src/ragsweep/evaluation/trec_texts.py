@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import EvaluationView, Floats, Question
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats, Question
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTable
 
@@ -37,9 +37,8 @@ class LazyTexts(Mapping[str, str]):
 
 def run_text(view: EvaluationView, names: ChunkNames, tag: str) -> str:
     """Return rankings as a TREC run, best chunks first: question id, Q0, chunk name, rank, score and tag."""
-    rows = zip(view.questions, names.of(view.rankings.positions), view.rankings.scores.tolist(), strict=True)
-    run: Run = {question.id: list(zip(named, scores, strict=False)) for question, named, scores in rows}
-    return write_run(run, tag=tag)
+    positions, ids = view.rankings.positions, [question.id for question in view.questions]
+    return write_run(ids, names.of(positions), view.rankings.scores[positions != NO_CHUNK], tag)
 
 
 def run_address(table: QuestionTable, address: str, labels: tuple[str, float], failed: Collection[int]) -> str:
@@ -119,32 +118,33 @@ def _number_evidences(question: Numbers) -> Numbers:
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
 
-Run = Mapping[str, Sequence[tuple[str, float]]]
-"""Question id -> its documents, each with its score, in descending order of score."""
-
 Qrels = Mapping[str, Mapping[str, float]]
 """Question id -> document id -> grade; a grade above 0 means relevant."""
 
 _SIGN = np.int64(1 << 31)
 
 
-def write_run(run: Run, tag: str = "ragsweep") -> str:
+def write_run(
+    questions: Sequence[str], documents: Sequence[Sequence[str]], scores: Floats, tag: str = "ragsweep"
+) -> str:
     """Return rankings as text in TREC run format.
 
-    Scores are rounded to six significant digits. A score that is then not below the previous score is lowered to the
-    largest single-precision number below it, so that every tool keeps our order of ties. White space in ids is
-    percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every id. The last
-    field, ``tag``, names the system.
+    Each question has a list of ``documents``, the best first; ``scores`` (single precision) are those of all lists, one
+    after another. They are rounded to six significant digits. A score that is then not below the previous score of its
+    list is lowered to the largest single-precision number below it, so that every tool keeps our order of ties. White
+    space in ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every
+    id. The last field, ``tag``, names the system.
     """
+    lengths = [len(row) for row in documents]
+    written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))
     lines: list[str] = []
-    end = f" {encode_id(tag)}\n"
-    for question, row in run.items():
-        start = f"{encode_id(question)} Q0 "
-        scores = np.array([score for _, score in row], dtype=np.float32)
-        written = strictly_falling(six_digits(scores)).astype(np.str_).tolist()
+    begin, end = 0, f" {encode_id(tag)}\n"
+    for question, row in zip(questions, documents, strict=True):
+        start, texts = f"{encode_id(question)} Q0 ", written[begin : begin + len(row)].astype(np.str_).tolist()
+        begin += len(row)
         lines += [
-            f"{start}{encode_id(document)} {rank} {score}{end}"
-            for rank, ((document, _), score) in enumerate(zip(row, written, strict=True), start=1)
+            f"{start}{document} {rank} {score}{end}"
+            for rank, (document, score) in enumerate(zip(map(encode_id, row), texts, strict=True), start=1)
         ]
     return "".join(lines)
 
@@ -172,11 +172,15 @@ def six_digits(scores: Floats) -> Floats:
     return (np.round(scores * scale) / scale).astype(np.float32)
 
 
-def strictly_falling(scores: Floats) -> Floats:
-    """Return the scores of a ranking, lowered just enough that they strictly decrease in single precision."""
+def strictly_falling(scores: Floats, rows: Numbers | int = 0) -> Floats:
+    """Return the scores of rankings, lowered just enough that they strictly decrease in single precision.
+
+    ``rows`` is the ascending number of each score's ranking.
+    """
     # Map the floats to integers in the same order, so that neighbouring floats differ by 1. Each integer then becomes
-    # min(itself, preceding result - 1), which is a running minimum after adding its position.
-    step = np.arange(len(scores))
+    # min(itself, preceding result - 1), which is a running minimum after adding its position. Subtracting more than the
+    # range of these integers for each ranking makes the minimum start again there.
+    step = np.arange(len(scores)) - (rows << 33)
     bits = scores.view(np.uint32).astype(np.int64)
     numbers = np.where(bits & _SIGN, -(bits & ~_SIGN), bits)
     lowered = np.minimum.accumulate(numbers + step) - step
