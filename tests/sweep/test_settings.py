@@ -114,6 +114,14 @@ def test_name_that_mlflow_rejects_is_an_error(name: str) -> None:
         checked_metrics([metric], {}, cast(Dataset, None))
 
 
+@pytest.mark.parametrize("names", [("k3y_of_a_user",), ("recall", "by_k3y_of_a_user", "ndcg")])
+def test_secret_in_the_name_of_any_metric_is_an_error(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "k3y_of_a_user")
+    metrics = [cast(BuiltPart, SimpleNamespace(value=SimpleNamespace(name=name))) for name in names]
+    with pytest.raises(ConfigError, match=r"^metrics: the name of a metric contains a secret"):
+        checked_metrics(metrics, {}, cast(Dataset, None))
+
+
 @pytest.mark.parametrize(
     ("name", "limit", "fault"),
     [

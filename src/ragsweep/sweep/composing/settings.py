@@ -171,13 +171,11 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
             raise ConfigError(
                 f'metrics: MLflow may reject "{part.value.name}" as the name of a metric; use letters, digits and _'
             )
-        if mask_text(part.value.name) != part.value.name:
-            raise ConfigError(
-                "metrics: the name of a metric contains a secret, and names are stored; rename the metric"
-            )
         metrics[part.value.name] = part.value
-    for key, names in (("objective", objectives(plain)), ("headline", plain["headline"])):
-        for name in names:
+    if mask_text(names := "\n".join(metrics)) != names:
+        raise ConfigError("metrics: the name of a metric contains a secret, and names are stored; rename the metric")
+    for key, chosen in (("objective", objectives(plain)), ("headline", plain["headline"])):
+        for name in chosen:
             if name not in metrics:
                 raise ConfigError(f'{key}: no metric "{name}"{nearest(str(name), metrics)}')
     check_constraints(plain["constraints"] or {}, metrics)
