@@ -103,8 +103,8 @@ def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -
 
 
 def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
-    """Return the corpus; add a fault if it has documents, but none with a title or a text."""
-    if corpus.ids and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
+    """Return the corpus; if no document has a title or a text, and there is no other fault, add a fault."""
+    if corpus.ids and not faults.found and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
         faults.add(str(path), "no document has a title or a text; correct the key or column of the text, or the files")
     return corpus
 
