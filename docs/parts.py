@@ -24,7 +24,7 @@ The options of the groups that select parts, and their keys, generated from `con
 `chunker=recursive` selects an option, `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`
 marks a required value, `...` a text of several lines in the YAML file. A range such as "20 to 80" is usual for sweeps,
 not always a limit. A row for several options shows one default with its exceptions by name, or one default per option,
-in the same order. An empty option cell repeats the one above.
+in the same order. An empty option cell repeats the one above. "Keys of `x`": it also has these.
 """
 
 

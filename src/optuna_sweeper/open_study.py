@@ -22,7 +22,7 @@ REPEATED = 20
 def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
     """Create a study, or open the existing study whose name is the plan's or ends with the plan's suffix.
 
-    Raises HydraException if the existing study has another space, direction, subject or format.
+    Raises HydraException if the existing study has a different space, direction, subject (what is measured) or format.
     """
     import optuna
 

@@ -110,11 +110,11 @@ class Space:
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
-        """List overrides that must be composable; together they contain each choice, and both ends of each range.
+        """List the probes: configs, as overrides, that must be composable.
 
-        A probe sets one parameter, and the parents on which that parameter depends; all other parameters have their
-        first value. A conditional parameter is combined with each parent value for which it exists. If there are no
-        parameters, the only probe consists of the fixed overrides.
+        Together they contain each choice, and both ends of each range. A probe sets one parameter and the parents on
+        which it depends; all other parameters have their first value. A conditional parameter is combined with each
+        parent value for which it exists. If there are no parameters, the only probe consists of the fixed overrides.
         """
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))

@@ -191,7 +191,7 @@ def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkey
     with pytest.raises(RagsweepError) as raised:
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
-    assert first.startswith("no change to this config would change a result (try other values, such as top_k=3,10")
+    assert first.startswith("none of the tried changes would change a result (try other values, such as top_k=3,10")
     assert any(line.startswith("reranker=cross_encoder: ") and "neither a folder" in line for line in reasons)
     assert "reranker=none: changes no result" in reasons
 

@@ -173,7 +173,7 @@ def prepare(
     if len(cases) == 1:
         reasons = [f"{change}: {why}" for change, why in impossible.items()]
         reasons += [f"{change}: changes no result" for change in idle]
-        fact = "no change to this config would change a result"
+        fact = "none of the tried changes would change a result"
         fact += " (try other values, such as top_k=3,10, without --factor)"
         raise RagsweepError("\n".join([f"{fact}:", *reasons]) if reasons else fact)
     return Ablation(tuple(cases), impossible, tuple(idle), hydra, same)

@@ -41,7 +41,7 @@ def sync(arguments: Sequence[str]) -> int:
 
 
 def _elsewhere(ledger: Ledger, tracker: Mlflow) -> Iterator[Statement]:
-    """Yield the number of unsent results for each other database or experiment, with the options to send them."""
+    """Yield a statement for each other tracker with unsent results: their number, and the options for ``sync``."""
     for (uri, experiment), count in mlflow_sync.list_elsewhere(ledger, tracker):
         place = [*(["--uri", mask_uri(uri)] if uri else []), "--experiment", experiment]
         where = f"{mask_uri(uri)}, experiment {experiment}" if uri else f"experiment {experiment}"

@@ -76,7 +76,7 @@ class ConfigGraph:
 
     @property
     def answer(self) -> Node | None:
-        """The first answers; None if the config has no answers."""
+        """The node of the first repetition's answers; None if the config generates no answers."""
         return self.repetitions[0].answer
 
     @property

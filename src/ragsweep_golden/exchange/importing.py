@@ -121,7 +121,11 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
 def _import_table(
     path: Path, columns: Sequence[str], found: Imported, rows: Sequence[Row], corpus: Corpus | None, faults: Faults
 ) -> Imported:
-    """Import a table with the columns of ragsweep; drop columns that are aliases of these, or outputs of a system."""
+    """Import a table in ragsweep's own columns.
+
+    The first of the known answer columns becomes the reference. Other aliases of ragsweep's columns, and the outputs of
+    a system, are dropped.
+    """
     try:
         of_system = fields_of_system(columns)
     except ValueError as fault:

@@ -225,7 +225,7 @@ def packed(name: str, text: str) -> bytes:
 
 
 def json_bytes(values: Mapping[str, str]) -> bytes:
-    """Return texts by name as JSON, in UTF-8."""
+    """Encode a mapping of names to texts as JSON, in UTF-8."""
     return encoded(json.dumps(values, indent=1, ensure_ascii=False))
 
 

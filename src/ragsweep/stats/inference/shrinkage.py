@@ -186,11 +186,12 @@ def _errors(sums: Doubles) -> tuple[float, float]:
 
 
 def _error(sums: Doubles, difference: float) -> float:
-    """Return the standard error of a difference, larger if rare large losses may be missing; 0 for rounding errors.
+    """Return the standard error of a difference, inflated if the sample may lack rare large losses.
 
-    Hall's monotone transformation (Journal of the Royal Statistical Society B 54, 1992) multiplies a skewed t statistic
-    by 1 + u + u² / 3, where u is a third of the statistic times the skewness of the mean; here the error is divided
-    instead, by at most 1. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
+    An error that is only rounding is 0. Hall's monotone transformation (Journal of the Royal Statistical Society B 54,
+    1992) multiplies a skewed t statistic by 1 + u + u² / 3, where u is a third of the statistic times the skewness of
+    the mean, and adds a constant, which is omitted here. Here the error is divided by this factor instead, capped at 1,
+    so the error never shrinks. The observed skewness is too small if losses were not drawn, hence ``UNDERSTATED``.
     """
     error = math.sqrt(float(np.square(sums).sum()))
     if error <= NEGLIGIBLE * abs(difference):

@@ -129,7 +129,7 @@ def _conclude(
 
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
-    """Read the human labels that the configs of a sweep name; if they cannot be read, log a warning and return []."""
+    """Read the human labels named in a sweep's configs; if they cannot be read, log a warning and return []."""
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     named = {(result.run.config.get("judge") or {}).get("labels"): result.run.config for result in results}
     try:

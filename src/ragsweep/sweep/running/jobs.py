@@ -99,7 +99,10 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's ``name`` (as in its sweep, with secrets masked) and ``searching`` (whether a search runs the job)."""
+    """Set a job's ``name``, with secrets masked, and ``searching`` (whether a search runs the job).
+
+    The name is the job's name in the sweep or, in a search or a single run, made from its overrides.
+    """
     search = context.search
     if sweep and not search:
         job.name = sweep.names[job.number]
