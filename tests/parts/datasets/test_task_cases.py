@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.types import Evidence, Request
-from ragsweep.parts.datasets import TaskCases
+from ragsweep.core.types import Evidence, Request, Turn
+from ragsweep.parts.datasets import Jsonl, TaskCases
 from ragsweep.parts.generators import Baseline
 from ragsweep.testing.contract import collect
 
@@ -93,3 +93,14 @@ def test_answers_of_a_baseline_change_with_the_cases(tmp_path: Path) -> None:
     before = Baseline(cases(tmp_path, CASE), "{expected}").fingerprint()
     assert before == Baseline(cases(tmp_path, CASE), "{expected}").fingerprint()
     assert before != Baseline(cases(tmp_path, CASE | {"expected": "listen 81"}), "{expected}").fingerprint()
+
+
+def test_baseline_tells_conversations_that_end_with_the_same_words_apart(tmp_path: Path) -> None:
+    asked = {capital: (Turn("user", f"{capital} is the capital of?"),) for capital in ("Paris", "Rome")}
+    rows = [{"question": "And now?", "reference": one, "history": [vars(turn) for turn in asked[one]]} for one in asked]
+    (tmp_path / "golden.jsonl").write_text("".join(json.dumps({"id": row["reference"], **row}) + "\n" for row in rows))
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"id": "a", "text": "capitals"}) + "\n")
+    files = (str(tmp_path / "corpus.jsonl"), str(tmp_path / "golden.jsonl"))
+    part = Baseline(Jsonl(*files, "error", None, 0, False), "{expected}")
+    requests = [Request("And now?", (), history) for history in asked.values()]
+    assert [answer.text for answer in collect(part.generate, requests)] == ["Paris", "Rome"]

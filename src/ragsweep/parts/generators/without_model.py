@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import NO_ANSWERS
-from ragsweep.core.types import Answer, DatasetReader, PartTraits, Question, Request
+from ragsweep.core.types import Answer, DatasetReader, PartTraits, Question, Request, Turn
 from ragsweep.parts.templates import fill
 
 
@@ -39,7 +39,7 @@ class Baseline:
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request. Raises InputError if the template is invalid or names a field that the case lacks."""
         for number, request in enumerate(requests):
-            question = self._questions[request.question]
+            question = self._questions[request.question, request.history]
             fields = {"input": question.text, "expected": "\n".join(question.expected[:1]), **question.fields}
             try:
                 filled = fill(self.answer, fields)
@@ -49,8 +49,9 @@ class Baseline:
             done(number, Answer(text, seconds=0.0))
 
     @cached_property
-    def _questions(self) -> Mapping[str, Question]:
-        return {question.text: question for question in self.dataset.load().golden.questions}
+    def _questions(self) -> Mapping[tuple[str, tuple[Turn, ...]], Question]:
+        """The questions by text and history: several conversations may end with the same text."""
+        return {(question.text, question.history): question for question in self.dataset.load().golden.questions}
 
 
 class NoGenerator:
