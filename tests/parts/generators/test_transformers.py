@@ -98,6 +98,18 @@ def test_prompt_beyond_the_window_is_a_failure_and_not_half_an_answer(tiny_write
     assert [answer.failed for answer in found] == [TOO_LONG, ""]
 
 
+def test_window_that_a_model_states_in_the_words_of_gpt2_holds_too(tiny_writer: Path, tmp_path: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder = Path(shutil.copytree(tiny_writer, tmp_path / "gpt2"))
+    ends = {"bos_token_id": 1, "eos_token_id": 1}
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=5 + len(WORDS), n_positions=40, n_embd=8, n_layer=1, n_head=1, **ends)
+    ).save_pretrained(folder)
+    long = Request("who sat", (Passage("n", "cat " * 40),))
+    assert [answer.failed for answer in collect(writer(folder).generate, [long, ASKED])] == [TOO_LONG, ""]
+
+
 def asked(*lengths: int) -> list[Request]:
     """Ask about passages of so many words."""
     return [Request("who sat", (Passage("n", " ".join(WORDS[(n + k) % 9] for k in range(n))),)) for n in lengths]

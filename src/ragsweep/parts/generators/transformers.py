@@ -163,6 +163,11 @@ class Transformers(LocalModel):
         return list(read["input_ids"])
 
     @cached_property
+    def _longest_input(self) -> int | None:
+        """The maximum input length of the model in tokens, also if config.json names it as GPT-2 does."""
+        return super()._longest_input or self._config().get("n_positions") or None
+
+    @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         folder = str(self._folder())
         import torch
