@@ -57,6 +57,14 @@ class TestRule(RouterContract):
             True,
         ]
 
+    @pytest.mark.parametrize(
+        ("pattern", "text"), [(r"(ha)\1+", "Hahaha!"), (r"(?P<word>yo)(?P=word)", "yoyo"), ("네+", "네네")]
+    )
+    def test_each_pattern_decides_as_it_does_alone(self, pattern: str, text: str) -> None:
+        part = Rule(["(?P<word>hi|hello)", pattern])
+        part.check()
+        assert collect(part.route, [Request(text)])[0].search is False
+
     def test_what_is_no_pattern_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
             Rule(["hi", "("]).check()

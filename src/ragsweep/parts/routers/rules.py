@@ -58,10 +58,11 @@ class Rule:
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Report a decision for every request, based only on its question; the score is 1 for conversation, else 0."""
-        begins = re.compile("(?:" + "|".join(map(_folded, self.conversation)) + r")(?!\w)")
+        # Compiled one by one: in a joint pattern, groups would be numbered, and their names shared, across patterns.
+        patterns = [re.compile(_folded(pattern) + r"(?!\w)") for pattern in self.conversation]
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
-            chat = word_count(text) <= self.most_words and begins.match(text) is not None
+            chat = word_count(text) <= self.most_words and any(pattern.match(text) for pattern in patterns)
             done(number, Route(search=not chat, score=float(chat)))
 
 
@@ -75,9 +76,10 @@ def _folded(pattern: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return a text without accents and in lower case."""
+    """Return a text without accents and in lower case; a Hangul syllable is one character."""
     characters = unicodedata.normalize("NFD", text)
-    return "".join(character for character in characters if not unicodedata.combining(character)).casefold()
+    bare = "".join(character for character in characters if not unicodedata.combining(character))
+    return unicodedata.normalize("NFC", bare).casefold()
 
 
 @dataclass(eq=False)
