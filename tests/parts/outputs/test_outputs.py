@@ -27,6 +27,8 @@ def test_whole_text_is_any_text_but_a_blank_one() -> None:
         (None, "````md\n```\ninside\n```\n````", "```\ninside\n```\n"),
         (None, "```\n```", ""),
         ("json", "So:\r\n```json\r\n{}\r\n```\r\nx", "{}\r\n"),
+        ("c", "```c\na\n```\n```c#\nb\n```", "a\n"),
+        ("c#", "```c#\nb\n```\n```c\na\n```", "b\n"),
     ],
 )
 def test_last_fenced_block_of_the_language_is_read(language: str | None, text: str, expected: str) -> None:

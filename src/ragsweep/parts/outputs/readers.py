@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
 
-_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*\r?$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+#.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*\r?$", re.MULTILINE | re.DOTALL)
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
