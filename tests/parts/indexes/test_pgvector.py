@@ -104,6 +104,15 @@ def test_other_vectors_and_other_parameters_have_tables_of_their_own(url: str) -
     assert {name.partition("_")[0] for name in names(url)} == {"ragsweep", "other"}
 
 
+@pytest.mark.parametrize("length", [25, 26, 29, 30])
+def test_longest_names_of_tables_have_an_index_too(length: int, shared: str) -> None:
+    part = PgVector(shared, table="t" * length)
+    part.check()
+    index = part.build(VECTORS)
+    np.testing.assert_array_equal(part.build(VECTORS)["table"], index["table"])
+    assert (part.search(index, VECTORS, QUERIES, 10).positions >= 0).all()
+
+
 def test_complete_table_is_used_as_it_is(url: str) -> None:
     index = PgVector(url).build(VECTORS)
     made = asked(url, f"SELECT '{name_of(index)}'::regclass::oid")

@@ -27,6 +27,9 @@ from ragsweep.services.errors import CallFailed, quote
 LONGEST = 2000
 """Maximum number of values in a vector that pgvector can index."""
 
+LONGEST_NAME = 63
+"""Maximum number of characters in the name of a table or an index."""
+
 EXTENSION = 7_233_100
 """Key of the advisory lock for creating the extension; without a lock, concurrent attempts would fail."""
 
@@ -137,9 +140,9 @@ class PgVector(ExternalIndex):
                     if value is not None:
                         run("SELECT set_config(%s, %s, true)", setting, str(value))
                 links = f"m = {self.m}, ef_construction = {self.ef_construction}"
-                run(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (vector vector_ip_ops) WITH ({links})")
+                run(f"CREATE INDEX {_index_of(name)} ON {name} USING hnsw (vector vector_ip_ops) WITH ({links})")
             ((count,),) = run(f"SELECT count(*) FROM {name}")
-            indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"{name}_hnsw")
+            indexed = run("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", _index_of(name))
         if count != len(vectors) or indexed != [(True,)]:
             lacks = "" if indexed == [(True,)] else " and no valid index"
             raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop the table")
@@ -243,6 +246,15 @@ def _session(address: str, timeout: int) -> _Session:
     session = _Session(address, timeout)
     atexit.register(session.close)
     return session
+
+
+def _index_of(table: str) -> str:
+    """Return the name of a table's index.
+
+    PostgreSQL cuts names after LONGEST_NAME characters; the longest name of a table with a suffix would be cut to the
+    name of the table.
+    """
+    return f"{table}_hnsw" if len(table) < LONGEST_NAME else f"{table[:-5]}_hnsw"
 
 
 def _is_url(text: str) -> bool:
