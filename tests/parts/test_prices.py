@@ -19,6 +19,12 @@ def test_pattern_with_the_most_letters_decides() -> None:
     assert table.money("gpt-4o", Usage(1, 1_000_000, 500_000)) == 7.5
 
 
+@pytest.mark.parametrize("patterns", [["gpt-4o*", "gpt-4o"], ["gpt-4o", "gpt-4o*"], ["*gpt-4o*", "gpt-4o"]])
+def test_the_whole_name_of_a_model_decides_over_a_pattern_with_the_same_letters(patterns: list[str]) -> None:
+    table = Prices("2025-08-15", "USD", "", {one: [1, 2] if "*" in one else [3, 4] for one in patterns})
+    assert (table.of("gpt-4o"), table.of("gpt-4o-2024-08-06")) == ((3, 4), (1, 2))
+
+
 def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing() -> None:
     assert math.isnan(TABLE.money("llama", Usage(1, 5, 5)))
     assert TABLE.money("llama", Usage()) == 0

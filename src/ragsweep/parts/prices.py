@@ -15,7 +15,8 @@ class Prices:
     """Prices of tokens by model, in one currency.
 
     ``models`` maps a pattern for names of models, such as ``gpt-4o-mini*``, to [input price, output price] per million
-    tokens. Case is ignored. If several patterns match, the pattern with the most characters other than ``*`` applies.
+    tokens. Case is ignored. If several patterns match, the pattern with the most characters other than ``*`` applies;
+    of several such patterns, the one with the fewest ``*``.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -43,7 +44,9 @@ class Prices:
         matching = [pattern for pattern in self.models if fnmatchcase(model.lower(), pattern.lower())]
         if not matching:
             return None
-        read, written = self.models[max(matching, key=lambda pattern: (len(pattern.replace("*", "")), pattern))]
+        stars = {pattern: pattern.count("*") for pattern in matching}
+        best = max(matching, key=lambda pattern: (len(pattern) - stars[pattern], -stars[pattern], pattern))
+        read, written = self.models[best]
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
