@@ -18,6 +18,12 @@ TORCH = {"int8": "float32"}
 
 DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
 
+AFTER_PADDING = frozenset(
+    {"camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
+     "xlm-roberta-xl", "xmod"}
+)  # fmt: skip
+"""Types of models whose first token has the position after ``pad_token_id``, so that lower positions hold no token."""
+
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")
 
 
@@ -84,7 +90,12 @@ class LocalModel:
     @cached_property
     def _longest_input(self) -> int | None:
         """The maximum input length of the model in tokens, according to config.json; None if it states no length."""
-        return self._config().get("max_position_embeddings") or None
+        config = self._config()
+        positions = config.get("max_position_embeddings")
+        if positions and config.get("model_type") in AFTER_PADDING:
+            padding = config.get("pad_token_id")
+            positions -= 2 if padding is None else padding + 1  # the default of these models is 1
+        return positions or None
 
     def _resolved_dtype(self) -> str:
         weights = self._folder() / model_files.WEIGHTS if self.INT8 and self.dtype in ("auto", "int8") else None

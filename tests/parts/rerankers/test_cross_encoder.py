@@ -97,3 +97,25 @@ def test_model_with_several_outputs_is_refused(tiny_classifier: Path, tmp_path: 
 def test_wrong_parameters_are_refused_before_loading(tiny_classifier: Path, parameters: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         reranker(tiny_classifier, **parameters).check()
+
+
+@pytest.mark.parametrize("kind", ["XLMRoberta", "MPNet"])
+def test_positions_that_a_model_reserves_for_padding_are_no_room_for_tokens(
+    tiny_classifier: Path, tmp_path: Path, kind: str
+) -> None:
+    import transformers
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=30, max_position_embeddings=48, type_vocab_size=2, num_labels=1, pad_token_id=1, **shape
+    )
+    folder = Path(shutil.copytree(tiny_classifier, tmp_path / "tiny"))
+    getattr(transformers, f"{kind}ForSequenceClassification")(config).save_pretrained(folder)
+    long = [("who sat", "cat mat stars moons the the cat " * 20)]
+    with pytest.raises(IndexError):
+        reranker(folder, max_length=47).score(long)
+    with pytest.raises(ConfigError, match=r"reranker\.max_length must be between 1 and 46, .*, got 47"):
+        reranker(folder, max_length=47).check()
+    fitting = reranker(folder, max_length=46)
+    fitting.check()
+    assert len(fitting.score(long)) == 1
