@@ -36,6 +36,19 @@ def test_last_fenced_block_of_the_language_is_read(language: str | None, text: s
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1. So:\n\n   ```py\n   if a:\n       b\n   ```\n", "if a:\n    b\n"),
+        (" ```\n{}\n```\nand so on", "{}\n"),
+        ("  ```\na\n```\nor\n  ```\nb\n  ```", "b\n"),
+        ("```\na\n  ```\nb\n```", "a\n  ```\nb\n"),
+    ],
+)
+def test_block_may_be_indented_as_in_a_list_and_is_read_without_the_indentation(text: str, expected: str) -> None:
+    assert FencedBlock().read(text) == expected
+
+
+@pytest.mark.parametrize(
     ("language", "text"), [(None, "no block"), ("sql", "```\na\n```"), (None, "```\nnever closed")]
 )
 def test_answer_without_such_a_block_is_unreadable(language: str | None, text: str) -> None:

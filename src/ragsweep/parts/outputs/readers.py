@@ -11,12 +11,22 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
 
-_BLOCK = re.compile(r"^(`{3,})[ \t]*([\w+#.-]*)[^\n`]*\n(.*?)^\1`*[ \t]*\r?$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^( {1,3})?(`{3,})[ \t]*([\w+#.-]*)[^\n`]*\n(.*?)^(?(1) {0,3})\2`*[ \t]*\r?$", re.MULTILINE | re.DOTALL
+)
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
-    """List the fenced blocks of a text as pairs: the word after the opening fence (may be empty), and the content."""
-    return [(match[2], match[3]) for match in _BLOCK.finditer(text)]
+    """List the fenced blocks of a text as pairs: the word after the opening fence (may be empty), and the content.
+
+    As in CommonMark, an opening fence may be indented by up to three spaces, which are removed from every line of the
+    content.
+    """
+    return [(match[3], _dedented(match[4], len(match[1] or ""))) for match in _BLOCK.finditer(text)]
+
+
+def _dedented(content: str, spaces: int) -> str:
+    return re.sub(f"^ {{1,{spaces}}}", "", content, flags=re.MULTILINE) if spaces else content
 
 
 @dataclass(eq=False)
@@ -34,7 +44,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block in an answer that is fenced by three or more backticks.
+    """Read the last block in an answer that is fenced by three or more backticks, also if it is indented in a list.
 
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
