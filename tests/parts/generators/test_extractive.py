@@ -1,6 +1,7 @@
 """Quoting what is most like the question: by vectors that can be computed by hand."""
 
 import math
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,24 @@ def test_nothing_above_the_threshold_is_an_abstention_that_says_how_near_it_came
 def test_what_two_passages_say_is_said_once_and_of_equals_the_first() -> None:
     assert quoted("10 same.", "10 same. 20 other.").text == "10 same. [1] 20 other. [2]"
     assert quoted("10 one. 10 two. 10 six.").text == "10 one. [1] 10 two. [1]"
+
+
+class Drawn(Angles):
+    """Embed every text as a vector of 384 drawn values, whose products are rounded by where they stand in a matrix."""
+
+    def embed_queries(self, queries: Sequence[str]) -> Floats:
+        draws = [np.random.default_rng(zlib.crc32(text.encode())).normal(size=384) for text in queries]
+        return np.stack(draws).astype(np.float32)
+
+
+def test_of_passages_that_say_the_same_the_first_is_named_however_products_are_rounded() -> None:
+    part, draw = Extractive(Drawn(), 1, -1.0), np.random.default_rng(0)
+    for case in range(200):
+        texts = [f"Sentence {case}.{n} is here" for n in range(draw.integers(2, 40))]
+        first, second = sorted(draw.choice(len(texts), 2, replace=False).tolist())
+        texts[first] = texts[second] = f"Case {case}"
+        asked = Request(f"Case {case}", tuple(Passage(str(n), text) for n, text in enumerate(texts)))
+        assert collect(part.generate, [asked])[0].text == f"Case {case} [{first + 1}]"
 
 
 def test_passage_without_words_says_nothing() -> None:

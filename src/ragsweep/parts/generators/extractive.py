@@ -77,11 +77,12 @@ class Extractive:
         if support < self.threshold:
             return Answer(abstained=True, support=support)
         # The sort is stable: of equally near sentences, the first is preferred. A sentence that occurs in two passages
-        # is quoted once.
+        # is quoted once, from the first, although rounding may make another occurrence nearer.
+        first = {text: n for n, (text, _) in reversed([*enumerate(quotable)])}
         best: dict[str, int] = {}
         for n in np.argsort(-near, kind="stable").tolist():
             if len(best) < self.sentences and near[n] >= self.threshold:
-                best.setdefault(quotable[n][0], n)
+                best.setdefault(quotable[n][0], first[quotable[n][0]])
         chosen = [quotable[n] for n in sorted(best.values())]  # in the context's order
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
