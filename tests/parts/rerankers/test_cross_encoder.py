@@ -99,23 +99,39 @@ def test_wrong_parameters_are_refused_before_loading(tiny_classifier: Path, para
         reranker(tiny_classifier, **parameters).check()
 
 
-@pytest.mark.parametrize("kind", ["XLMRoberta", "MPNet"])
-def test_positions_that_a_model_reserves_for_padding_are_no_room_for_tokens(
-    tiny_classifier: Path, tmp_path: Path, kind: str
-) -> None:
+def with_positions_before_the_first_token(tiny: Path, folder: Path, kind: str) -> Path:
+    """Make a cross-encoder with 48 positions, two of which hold no token."""
     import transformers
 
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     config = getattr(transformers, f"{kind}Config")(
         vocab_size=30, max_position_embeddings=48, type_vocab_size=2, num_labels=1, pad_token_id=1, **shape
     )
-    folder = Path(shutil.copytree(tiny_classifier, tmp_path / "tiny"))
+    shutil.copytree(tiny, folder)
     getattr(transformers, f"{kind}ForSequenceClassification")(config).save_pretrained(folder)
-    long = [("who sat", "cat mat stars moons the the cat " * 20)]
-    with pytest.raises(IndexError):
-        reranker(folder, max_length=47).score(long)
+    return folder
+
+
+LONG = [("who sat", "cat mat stars moons the the cat " * 20)]
+
+
+@pytest.mark.parametrize("kind", ["XLMRoberta", "MPNet"])
+def test_positions_that_a_model_reserves_for_padding_are_no_room_for_tokens(
+    tiny_classifier: Path, tmp_path: Path, kind: str
+) -> None:
+    folder = with_positions_before_the_first_token(tiny_classifier, tmp_path / "tiny", kind)
     with pytest.raises(ConfigError, match=r"reranker\.max_length must be between 1 and 46, .*, got 47"):
         reranker(folder, max_length=47).check()
     fitting = reranker(folder, max_length=46)
     fitting.check()
-    assert len(fitting.score(long)) == 1
+    assert len(fitting.score(LONG)) == 1
+
+
+def test_model_whose_tokenizer_states_no_limit_reads_as_many_tokens_as_have_positions(
+    tiny_classifier: Path, tmp_path: Path
+) -> None:
+    folder = with_positions_before_the_first_token(tiny_classifier, tmp_path / "tiny", "XLMRoberta")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    del settings["model_max_length"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    np.testing.assert_array_equal(reranker(folder).score(LONG), reranker(folder, max_length=46).score(LONG))
