@@ -71,6 +71,7 @@ def test_an_empty_system_message_is_none() -> None:
         ({"refusals": ["?!"]}, "prompt.refusals must be a list of one or more phrases"),
         ({"refusals": "no"}, "prompt.refusals must be a list of one or more phrases"),
         ({"passage": "{text}", "citations": True}, "prompt.passage must contain {number} if prompt.citations=true"),
+        ({"passage": "[{{number}}] {text}", "citations": True}, "prompt.passage must contain {number} if "),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -63,7 +63,7 @@ class Prompt:
                 "prompt.refusals must be a list of one or more phrases that decline to answer, each with a letter or a"
                 f" digit, got {self.refusals!r}"
             )
-        if self.citations and "{number}" not in self.passage:
+        if self.citations and "number" not in [name for _, name, _, _ in Formatter().parse(self.passage)]:
             raise ConfigError(
                 "prompt.passage must contain {number} if prompt.citations=true; add it, or set prompt.citations=false"
             )
