@@ -22,7 +22,7 @@ class Baseline:
             templates; the answer is then the filled mapping as JSON.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     dataset: DatasetReader
     answer: str | Mapping[str, Any]

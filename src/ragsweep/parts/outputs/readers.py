@@ -49,7 +49,7 @@ class FencedBlock:
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
 
     language: str | None = None
 

@@ -35,7 +35,7 @@ class Rule:
     search, because a question may follow the greeting. In scripts without spaces, a character counts as half a word.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="4")
 
     conversation: list[str]
     most_words: int = 6
