@@ -67,7 +67,7 @@ def write_bundle(
 def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
     """Return the manifest of a bundle, after verifying the digests of all its files, or of those in ``names``.
 
-    Raises InputError for a folder that is not a bundle, has another format, or has changed since it was shipped.
+    Raises InputError for a folder that is not a bundle, has a different format, or has changed since it was shipped.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -114,7 +114,7 @@ class Bundle:
     def load(self, graph: ConfigGraph, executor: Executor) -> None:
         """Load the bundled values into an executor.
 
-        Raises InputError if a part built here differs from the shipped part, or if a value has another format.
+        Raises InputError if a part built here differs from the shipped part, or if a value has a different format.
         """
         if part := changed_part(graph, self.manifest["addresses"]):
             raise InputError(

@@ -125,7 +125,7 @@ def write_reference(
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return, by ranking step, the top score of each question and its gap to the second score; NaN if none."""
+    """Return, by ranking step, the top score of each question and its gap to the second score; NaN if missing."""
     texts = columns.get("query", columns["question"])
     searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}

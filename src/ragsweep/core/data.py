@@ -97,7 +97,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The reference answers, else the keywords joined into a single answer; empty if there are neither."""
+        """The reference answers, else the keywords joined into a single answer; empty if the question has neither."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vectors of chunks (chunks, dimension), the number of tokens in each chunk, and how many are embedded."""
+    """The vectors of chunks (chunks, dimension), each chunk's number of tokens, and how many of these are embedded."""
 
     vectors: Floats
     tokens: Integers

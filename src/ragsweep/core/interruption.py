@@ -94,7 +94,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, that the block is waiting for ``what``, if it takes over ``notice`` seconds."""
+    """Report once, from another thread, that the block is waiting for ``what``, if it lasts over ``notice`` seconds."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 KEPT = 16
-"""The number of cached results per function; the oldest is evicted first."""
+"""The maximum number of cached results per function; the oldest is evicted first."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

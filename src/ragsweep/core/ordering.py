@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def in_order(values: Iterable[str]) -> list[str]:
-    """Return the values, sorted by size if all of them are numbers, otherwise in the order given."""
+    """Return the values, in numerical order if all of them are numbers, otherwise in the order given."""
     listed = list(values)
     return sorted(listed, key=float) if all(map(is_number, listed)) else listed
 

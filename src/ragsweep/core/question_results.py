@@ -31,8 +31,8 @@ class StepResults:
 
     An unknown fact is NaN or "". ``ms`` is the duration in milliseconds, which is known for every answer and for
     questions whose latency is probed. ``tokens_in``, ``tokens_out`` and ``money`` are the cost of the calls when they
-    were made, even if the result is read from the store. ``model`` is the model's name as the service returned it;
-    ``words`` are a judge's reasons.
+    were made, even if the result is read from the store. ``model`` is the model's name as the service returned it
+    or, for a judge, as in the config; ``words`` are a judge's reasons.
     """
 
     ms: Sequence[float]

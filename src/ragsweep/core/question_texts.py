@@ -48,7 +48,7 @@ def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
 def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
     """Return the results in a flat table that ``to_texts`` created.
 
-    Raises ValueError, KeyError, TypeError or AttributeError if the table has another format.
+    Raises ValueError, KeyError, TypeError or AttributeError if the table has a different format.
     """
     nested = {name: table.get(name) for name in (UNSCORED, TRACE, STEPS, REPEATED)}
     columns = {name: column for name, column in table.items() if name not in nested}

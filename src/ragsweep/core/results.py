@@ -160,7 +160,7 @@ class Result:
         return self.run.name
 
     def renamed(self, name: str) -> Result:
-        """Return a copy in which the config has another name."""
+        """Return a copy in which the config is named ``name``."""
         return replace(self, run=replace(self.run, name=name))
 
 
@@ -168,7 +168,7 @@ class Result:
 class Artifacts:
     """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
-    The keys of the four mappings are addresses of runs. The values are texts in TREC formats, which may be
+    The keys of the four mappings are addresses of TREC runs. The values are texts in TREC formats, which may be
     generated lazily. ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks;
     ``evidence_runs`` and ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has
     one trace per selected question (see ``question_traces``).
@@ -204,7 +204,7 @@ class Failure:
     ended: float = 0.0
 
     def renamed(self, name: str) -> Failure:
-        """Return a copy in which the config has another name."""
+        """Return a copy in which the config is named ``name``."""
         return replace(self, name=name)
 
 

@@ -39,7 +39,7 @@ SHORTEST = 8
 """Length of the shortest value that is masked anywhere in a text; a shorter value could occur inside a word."""
 
 SHORTEST_WORD = 4
-"""Length of the shortest value under the name of a secret that is masked as a whole word."""
+"""Length of the shortest value that is masked as a whole word, if its key is the name of a secret."""
 
 _SECRET = re.compile(
     r"(^|[_\W])(key|apikeys?|(api|access|private|secret|auth|service)_?keys|token|secrets?|pass|passwds?|passwords?"

@@ -71,7 +71,7 @@ def traits_of(part: object, where: str = "") -> PartTraits:
     """Return the traits of a part or part class; the default traits if the class neither declares nor inherits any.
 
     ``where`` is the config key of the part, for errors. Raises ConfigError if TRAITS is not a PartTraits, or if the
-    class declares a trait as a class attribute, such as VERSION.
+    class has a class attribute in place of a trait, such as VERSION.
     """
     made = part if isinstance(part, type) else type(part)
     try:

@@ -98,7 +98,7 @@ class Embedder(HasTraits, Protocol):
     """Turn texts into vectors, all of the same length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of the texts of chunks, and their numbers of tokens."""
+        """Return the vectors of the texts of chunks, and their token counts, in total and as embedded."""
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Return the vectors of queries (queries, dimension)."""
@@ -268,7 +268,7 @@ class QueryWriter(HasTraits, Protocol):
 
 
 class OutputReader(HasTraits, Protocol):
-    """Convert the text of an answer into the output that the metrics of a task score."""
+    """Convert the text of an answer into the output to be scored by the metrics of a task."""
 
     def read(self, text: str) -> Any:
         """Return the output; if the text is not valid, raise ValueError with the reason as its message."""

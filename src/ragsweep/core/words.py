@@ -56,7 +56,7 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     - token: a word, or one punctuation mark
     - term: a word of a text's ``search_form``, in which syllabic characters are paired
     - search: a term of at least two characters, or one syllabic character
-    - letter: one character of a word that is not syllabic, or a mark
+    - letter: one word character that is not syllabic, or a mark
     - run: neighbouring syllabic characters
     - character: one syllabic character with its marks
     - quoted: the smallest unit of a quote: one unspaced character, or a run of other characters without white space

@@ -137,7 +137,7 @@ def _shingles(text: str) -> frozenset[str]:
 
 
 def _documents(question: Question) -> list[str]:
-    """Return the documents of a question's relevant evidence or, if it has none, its first distractor, if any.
+    """Return the documents of a question's relevant evidence, else its first distractor; [] if it has neither.
 
     Further distractors are omitted, because an unanswerable question should not link several documents.
     """

@@ -23,7 +23,8 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 
     The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` AutoRAG's format, and
     ``contents`` without ``text`` FlashRAG's format. Any other file is in ragsweep's format. Unknown keys are faults in
-    ragsweep's format, and are ignored in the other formats. A file without documents is a fault, too.
+    ragsweep's format, and are ignored in tables and the other formats. Lines that state different versions of the
+    corpus, and a file without documents, are faults, too.
     """
     unique, before = UniqueIds("document"), len(faults.found)
     ids, titles, texts, version = [], [], [], None
@@ -56,7 +57,8 @@ def read_folder(
 
     The id of a document is its path relative to the folder. Unreadable files, and a folder without documents, are
     faults. Hidden files, symbolic links, and files whose ids match a pattern in ``exclude`` are skipped; in a pattern,
-    ``*`` also matches slashes. The notes list skipped files, files without text, and pages that may have been misread.
+    ``*`` also matches slashes. The notes count files of other types, links and files without text, and list pages that
+    may have been misread.
 
     Faults suggest ``dataset.exclude`` only if the user can set this key: not if ``exclude`` is None, and not if the
     patterns come from another config (``configured=False``).

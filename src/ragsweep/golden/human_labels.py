@@ -16,11 +16,11 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from a table or JSON lines with ``question_id``, ``metric``, and the field that ``column`` names.
+    """Read labels from a table or JSON lines with ``question_id``, ``metric``, and the field named by ``column``.
 
-    The fields ``run`` and ``answer`` are optional. The field that ``column`` names contains a number, or a text that is
-    a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no rows, or if
-    rows are unusable or repeated; a single message lists the faults of all rows.
+    The fields ``run`` and ``answer`` are optional. The field named by ``column`` contains a number, a boolean, or a
+    text that is a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no
+    rows, or if rows are unusable or repeated; a single message lists the faults of all rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []

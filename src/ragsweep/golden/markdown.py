@@ -125,7 +125,7 @@ class _Reader:
             self._skip(">" if token.markup == "autolink" else token.markup)
 
     def _words(self, content: str) -> Iterator[Piece]:
-        """Yield the words of a text, and a single space for each run of white space between and after them."""
+        """Yield the words of a text, and a single space for each run of white space before, between and after them."""
         end = 0
         for word in _WORD.finditer(content):
             if word.start() > end:

@@ -87,7 +87,7 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
     size = len(held) if name == HOLDOUT else total - len(held)
-    # Only the text is hashed: a question with another id or label is still the same question.
+    # Only the texts are hashed: a question with a different id or label is still the same question.
     digests = [
         content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
         for question in whole.golden.questions

@@ -33,7 +33,7 @@ class Topic(NamedTuple):
     texts: dict[str, list[str]]
 
     def text(self, field: str) -> str:
-        """Return the part of the topic that ``field``, a key of FIELDS, names; "" if the topic lacks it.
+        """Return the part of the topic named by ``field``, a key of FIELDS; "" if the topic lacks it.
 
         For any other ``field``, return the number of the topic.
         """

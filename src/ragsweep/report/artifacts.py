@@ -96,7 +96,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return the numbers of a comparison by metric name, for MLflow's list of runs; NaN and infinity are omitted.
+    """Return metric name -> number of a comparison, for MLflow's list of runs; NaN and infinity are omitted.
 
     The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
     """

@@ -84,7 +84,7 @@ def change_with_interval(estimate: float, low: float, high: float, unit: str, ra
 
 
 def chance(p: float) -> str:
-    """Format a p-value: ``p .031``, ``p < .001``; ``p -`` if there is none."""
+    """Format a p-value: ``p .031``, ``p < .001``; ``p -`` for NaN and infinity."""
     if not math.isfinite(p):
         return f"p {NOT_MEASURED}"
     return "p < .001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)

@@ -38,7 +38,7 @@ class PastSweep:
 class SweepReport:
     """The content of a sweep's documents.
 
-    ``notes`` describe a race, a search and its finalists; ``commands`` are next steps.
+    ``notes`` describe a race, the Pareto front, and a search and its finalists; ``commands`` are next steps.
     """
 
     title: str

@@ -61,8 +61,8 @@ def collect(
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
     """Check the shapes and dtypes of rankings of ``chunks`` chunks, and the order of each row.
 
-    A row must be sorted by falling score, then by position; its positions must be distinct and in range; and padding
-    must be at its end. Raises AssertionError otherwise.
+    A row must be sorted by falling score, then by position; its positions must be distinct and in range, and its scores
+    finite; and padding must be at its end, with the score -inf. Raises AssertionError otherwise.
     """
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions must be int32, not {positions.dtype}"

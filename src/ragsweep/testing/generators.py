@@ -41,7 +41,7 @@ class GeneratorContract(Contract):
     part: Callable[[], Generator]  # it may return the same instance for every test
 
     def test_every_request_is_answered_once(self) -> None:
-        """Check that each request has exactly one answer, even without context or with an empty question."""
+        """Check that each request has exactly one valid answer, even without context or with an empty question."""
         for answer in collect(self.part().generate, REQUESTS):
             assert isinstance(answer, Answer)
             assert not (answer.failed and answer.text)

@@ -102,7 +102,7 @@ class ModelAsker:
         """Return (chunk index, language code) pairs of random chunks of a stratum, enough for ``quota`` questions.
 
         Only chunks of at least LEAST characters are drawn, so there may be too few. The pairs are in corpus order, and
-        the language is that of the document. Another ``turn`` gives another random order.
+        the language is that of the document. A different ``turn`` gives a different random order.
         """
         spans, corpus = sources.spans, sources.corpus
         usable = []

@@ -31,7 +31,7 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 
 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
-    """Return the prose sentences of documents that are in ``language``, each with the first chunk that contains it.
+    """Return the documents' prose sentences in ``language``, each with the first chunk that contains it.
 
     ``documents`` has the indices of the documents. Sentences that no single chunk contains are omitted.
     """
@@ -95,7 +95,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> possible question types. A question gets the first that is in the wanted mix, else the first of all."""
+"""Pattern -> possible question types. A question gets the first that is in the wanted mix, else simply the first."""
 _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 

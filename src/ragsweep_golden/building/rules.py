@@ -225,7 +225,7 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence that contains the most words of a heading, the first on a tie; None if it has less than half.
+    """Return the sentence with the most words of a heading, the first on a tie; None if it has fewer than half of them.
 
     ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb count.
     """

@@ -45,7 +45,7 @@ def _draft(text: str, pattern: str, checked: str, method: str, source: Draft | S
     """Return the draft of a question; ``checked`` is the reason why the corpus does not answer the question.
 
     ``method`` is ``retrieval`` if a search of all chunks confirmed this reason, else ``rule``. ``source`` is the draft
-    or the sentence from which the question was made, if any.
+    or the sentence from which the question was made, or None.
     """
     document, chunk = (source.document, source.chunk) if source else (None, None)
     return Draft(text, "", "rule", pattern, document=document, chunk=chunk, checked=checked, method=method)

@@ -55,7 +55,7 @@ def import_(arguments: Sequence[str]) -> int:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Import a set with the reader that ``dataset=`` names.
+    """Import a set with the reader given by ``dataset=``.
 
     The documents of a SQuAD file are also written, next to ``out``, because no other file contains them.
     """

@@ -114,7 +114,7 @@ def _check_shapes(values: Mapping[str, Any]) -> None:
 
 
 class Inputs:
-    """The config of a subcommand, and the inputs that the config names; each text is embedded only once."""
+    """The config of a subcommand, and the inputs named in the config; each text is embedded only once."""
 
     def __init__(self, command: str, overrides: Sequence[str], file: str | None = None) -> None:
         """Compose conf/golden.yaml with overrides.
@@ -143,18 +143,18 @@ class Inputs:
 
     @cached_property
     def given_corpus(self) -> Corpus | None:
-        """The corpus that ``corpus=`` names, None if it names none; raises as ``read_documents`` does."""
+        """The corpus given by ``corpus=``, None if this is not set; raises as ``read_documents`` does."""
         return read_documents(self.values["corpus"]) if self.values["corpus"] else None
 
     @property
     def corpus(self) -> Corpus:
-        """The corpus that ``corpus=`` names; raises ConfigError if it names none."""
+        """The corpus given by ``corpus=``; raises ConfigError if this is not set."""
         if self.given_corpus is None:
             raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
         return self.given_corpus
 
     def read_set(self) -> Given:
-        """Return the golden set of the file, or of the reader that ``dataset=`` names.
+        """Return the golden set of the file, or of the reader given by ``dataset=``.
 
         Raises ConfigError unless exactly one of file and reader is given, and InputError for faults of the set.
         """

@@ -21,7 +21,7 @@ _EDGE = ""  # stands for the beginning and the end of a document among its words
 
 
 class Common(NamedTuple):
-    """The number of equal words around an anchor in two texts: those in the anchor's sentence, and all of them."""
+    """The numbers of equal words around an anchor in two texts: those in the anchor's sentence, and all of them."""
 
     in_sentence: int
     all: int
@@ -55,8 +55,8 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
     """Count the words directly before and after an anchor that are equal in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
-    difference or ``_REACH`` characters from the anchor. The beginning of both documents counts
-    as an equal word, and so does the end of both.
+    difference or ``_REACH`` characters from the anchor. The beginning of both documents counts as an equal word, and so
+    does the end of both.
     """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (

@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     def fields(self, record: Mapping[str, Any]) -> FlatRecord:
         """Return the record without nesting.
 
-        Raises ValueError, KeyError, TypeError or AttributeError if the record is in another layout.
+        Raises ValueError, KeyError, TypeError or AttributeError if the record does not have this layout.
         """
         flat = self.flatten(record)
         return flat._replace(fields={self.names.get(name, name): value for name, value in flat.fields.items()})
@@ -221,7 +221,7 @@ LAYOUTS = {
 def recognise(path: Path, columns: Iterable[str]) -> str:
     """Return the first format whose layout fits the fields of the records in a file.
 
-    A table with ``id`` and ``question`` that fits no layout is our own. Raises InputError if no format fits.
+    A table with ``id`` and ``question`` that fits no layout is in ragsweep's format. Raises InputError if none fits.
     """
     seen = list(columns)
     for name, layout in LAYOUTS.items():

@@ -123,8 +123,8 @@ class _Verifier:
 
         ``here`` has the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
         anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore not
-        repaired if the anchor also occurs in another document, or if its only place is in another document that a label
-        names.
+        repaired if the anchor also occurs in another document, or if its only place is in another document named by a
+        label.
         """
         places = here or self._elsewhere(label.document, anchor)
         if len(places) > 1 and (here or label.document not in self.corpora.new.position):
@@ -135,7 +135,7 @@ class _Verifier:
         hint = f"the words are {note}; old=CORPUS shows whether the passage is the same"
         if is_short and here and self._elsewhere(label.document, anchor):
             return LabelChange(MOVED, label, note=hint)
-        if is_short and not here and places[0].document in self.named:  # a document that a label names is not new
+        if is_short and not here and places[0].document in self.named:  # a document named by a label is not new
             lost = self._lost(label, anchor, anchor)
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
@@ -223,7 +223,7 @@ def _listed(places: Sequence[_Place]) -> str:
 
 
 def _re_encoded(label: Evidence, spans: Iterable[Span], text: str, before: str | None) -> Span | None:
-    """Return the span that begins at the label's start, counted in another encoding of the text; None if none does."""
+    """Return the span that begins at the label's start, counted in a different encoding; None if no span does."""
     if label.start is None:
         return None
     if before is not None:

@@ -118,9 +118,9 @@ def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
 def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
     """Return (entry, question) pairs of a golden file in file order, and add its faults to ``faults``.
 
-    The question contains what an evaluation reads from the entry; the ids in both are normalised. Null keys are omitted
-    from the entry, because they count as missing. Entries with faulty fields are included, but lines that are not JSON
-    objects are omitted.
+    The question contains what an evaluation reads from the entry; the ids in both are normalised. Keys with null values
+    are omitted from the entry, because they count as missing. Entries with faulty fields are included, but lines that
+    are not JSON objects are omitted.
     """
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):

@@ -125,7 +125,7 @@ def ship(arguments: Sequence[str]) -> int:
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
-    """Return the decision of the gate on whether the config may take the alias of another version.
+    """Return the gate's decision on whether the config may take the alias of ``champion``, a registered version.
 
     Raises InputError or ConfigError if the two cannot be compared.
     """

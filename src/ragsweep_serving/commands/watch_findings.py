@@ -135,7 +135,7 @@ class CorpusChanges:
         return f"{counted(len(self.changed), 'document')} changed, {len(self.new):,} new, {len(self.gone):,} gone"
 
     def concerned(self, traces: Sequence[ServedTrace]) -> list[float]:
-        """Return 1 for each request that an added, changed or removed document affects, and 0 for each other request.
+        """Return 1 for each request that an added, changed or removed document affects, and 0 for every other request.
 
         A request is affected if its context contains a changed or removed document, or if BM25 ranks a new or changed
         document first among all documents of the current corpus.

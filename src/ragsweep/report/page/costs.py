@@ -147,7 +147,7 @@ def _total(amounts: Iterator[float]) -> float:
 
 
 def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequence[CostPanel]) -> Figure:
-    """Draw panels below each other on one x axis: lines if ``values`` are numbers, else labelled points."""
+    """Draw panels one below the other on one x axis: lines if ``values`` are numbers, else labelled points."""
     numbers = read_numbers(values)
     x: list[Any] = categories(values) if numbers is None else [*numbers]
     axis: Figure = (

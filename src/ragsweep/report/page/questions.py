@@ -65,7 +65,7 @@ def browse(
 
 
 def judged_metrics(results: Sequence[Result]) -> list[str]:
-    """List the metrics of answers that a judge scores."""
+    """List the judged metrics of the configs that have answers, each once."""
     return list(dict.fromkeys(name for one in results if "answer" in one.questions for name in one.questions.judged))
 
 
