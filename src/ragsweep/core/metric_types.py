@@ -85,7 +85,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Whether a higher value is better; None if neither higher nor lower values are."""
+        """Whether a higher value is better; None if neither direction is better."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

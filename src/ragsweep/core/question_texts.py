@@ -25,7 +25,7 @@ UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answe
 """The names of the columns of JSON texts, which follow the columns of single values."""
 
 FIELDS = "case_fields"
-"""Name of the column of the questions' other fields: one mapping per question or, in a flat table, its JSON text."""
+"""Name of the column for the questions' other fields: one mapping per question or, in a flat table, its JSON text."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:

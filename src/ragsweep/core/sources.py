@@ -12,7 +12,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def source_digest(module: str) -> str:
-    """Return a hash of the files of an imported module and of the modules of its own package that it imports.
+    """Return a hash of the file of an imported module and of the files that it imports from its own package.
 
     Indirect imports are included. For a module without a package, the modules in its folder take the place of the
     package, unless packages are installed there. Import statements are parsed, not executed, so neither computed

@@ -98,7 +98,7 @@ class Embedder(HasTraits, Protocol):
     """Turn texts into vectors, all of the same length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of the texts of chunks, and their token counts, in total and as embedded."""
+        """Return the vectors of the texts of chunks, and the two token counts of each text (see ``Embeddings``)."""
 
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Return the vectors of queries (queries, dimension)."""

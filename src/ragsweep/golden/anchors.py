@@ -149,7 +149,7 @@ def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
 
 
 MOST_WORDS = 1000
-"""Maximum number of words at the beginning of an anchor in which the longest run is sought, to limit the time."""
+"""Maximum number of leading words of an anchor among which the longest run is sought, to limit the time."""
 
 
 def _longest_run(haystack: str, quote: str) -> tuple[int, str]:

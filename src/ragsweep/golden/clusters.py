@@ -48,7 +48,7 @@ def _components(size: int, links: Iterable[Sequence[int]]) -> list[int]:
 
 @memoize_by_identity
 def clusters(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return the name of the cluster of each question, in the order of the questions.
+    """Return the name of each question's cluster, in the order of the questions.
 
     Questions that share a document (see ``_documents``), or whose texts are near-duplicates, are linked, and clusters
     are the connected components. A component of more than a tenth of all questions is split, so that only questions

@@ -16,7 +16,7 @@ ALL, TUNE, HOLDOUT = "all", "tune", "holdout"
 NAMES = (ALL, TUNE, HOLDOUT)
 
 SHARE = 0.3
-"""The share of the questions that are in the holdout."""
+"""The share of questions in the holdout."""
 
 ENOUGH = 300
 """The minimum number of questions in a golden set for a search to reserve a holdout.
@@ -123,7 +123,7 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
 
 
 def digest(questions: Sequence[Question]) -> str:
-    """Return a hash of the division of questions: of the ids of all questions, and of those in the holdout."""
+    """Return a hash of the ids of all questions and of the ids in the holdout, which identifies the division."""
     return content_hash([sorted(question.id for question in questions), holdout(questions)])
 
 

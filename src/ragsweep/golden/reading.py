@@ -232,7 +232,7 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the text in a field, or the default if it is missing or of another type; another type is a fault."""
+        """Return the text in a field, or the default if the field is missing or has a wrong type, which is a fault."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 

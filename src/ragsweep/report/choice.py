@@ -180,7 +180,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs in which two configs differ at least by the factor `NOTABLE`, beyond chance."""
+    """Yield a statement on costs that differ between two configs by at least the factor `NOTABLE`, beyond chance."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):

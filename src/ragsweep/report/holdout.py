@@ -1,4 +1,4 @@
-"""The part of a lead on the tune questions that remains on the holdout, and the number of uses of the holdout."""
+"""How much of a lead on the tune questions remains on the holdout, and how often the holdout was used."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WORTH_A_LINE = 1.0
-"""Minimum duration in seconds of a finished stage that is printed."""
+"""Minimum duration in seconds for a finished stage to be printed."""
 SHOWN_FROM, INTERVAL = 5.0, 15.0
 """Seconds until a running stage is shown, and between its lines if there are no bars.
 

@@ -170,8 +170,8 @@ class Terminal:
     ) -> None:
         """Print rows below a header; columns named >NAME are right-aligned and never wrapped.
 
-        ``width`` is the maximum width in characters, also in logs; None is the width of the terminal, and no limit in
-        logs. A table that cannot be so narrow is printed as wide as its texts, in lines that the terminal wraps.
+        ``width`` is the maximum width in characters, also in logs; None means the width of the terminal or, in logs, no
+        limit. A table that cannot be that narrow is printed as wide as its texts, in lines that the terminal wraps.
         """
         from rich.cells import cell_len
         from rich.table import Table

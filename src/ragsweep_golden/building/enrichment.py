@@ -1,4 +1,4 @@
-"""Convert drafts to entries with all fields of the schema."""
+"""Convert drafts to entries, with all fields of the schema that can be filled."""
 
 import re
 from bisect import bisect_left, bisect_right

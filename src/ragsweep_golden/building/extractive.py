@@ -95,7 +95,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> possible question types. A question gets the first that is in the wanted mix, else simply the first."""
+"""Pattern -> question types. A question gets the first type that is in the wanted mix, or else the first listed."""
 _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 

@@ -131,8 +131,8 @@ def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]
     """Return the place of each text that is found in a corpus; texts that are not found are omitted.
 
     The place is that of the first verbatim match. Without a verbatim match, and unless the text is ``exact``, the place
-    is the nearest passage, if this contains at least LEAST_SHARED of the text's words. Only the document of a text is
-    searched, if it is known.
+    is the nearest passage, if this contains at least LEAST_SHARED of the text's words. If the document of a text is
+    known, only this document is searched.
     """
     found: dict[GivenText, Place] = {}
     words = {one: visible_words(one.text) for one in given}

@@ -57,7 +57,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """The entries of a golden file, and the digest that a sweep over all its questions records.
+    """The entries of a golden file, and the digest recorded by a sweep over all its questions.
 
     For a file with faults, there are no entries, and the digest is None.
     """

@@ -102,7 +102,7 @@ def ship(arguments: Sequence[str]) -> int:
     registry = tracker.models()
     champion = registry.holder(options.name, options.alias) if options.alias else None
     decision, tags = None, champion.tags if champion else {}
-    # The reference alone may name another config: record numbers differ between ledgers.
+    # The reference alone may name a different config: record numbers differ between ledgers.
     if champion and (tags.get(CONFIG), tags.get(SIGNATURE)) != (reference, found.result.run.signature):
         decision = _gate(champion, found, options.run, options.path, options.unless_worse)
     with tempfile.TemporaryDirectory(prefix="ragsweep-ship-") as folder:
@@ -127,7 +127,7 @@ def ship(arguments: Sequence[str]) -> int:
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
     """Return the gate's decision on whether the config may take the alias of ``champion``, a registered version.
 
-    Raises InputError or ConfigError if the two cannot be compared.
+    Raises InputError or ConfigError if the gate cannot decide.
     """
     if not (before := champion.tags.get(CONFIG)):
         fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
