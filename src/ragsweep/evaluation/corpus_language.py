@@ -122,7 +122,7 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
     """Return the lines (label, text) that a plan shows for unsuitable settings, and for mixed or non-English corpora.
 
     ``build`` builds the part of a config node at a key. A config with an external system has no lines, because the
-    system reads the corpus itself.
+    system reads the corpus itself; nor has a config whose corpus has no detected language.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:

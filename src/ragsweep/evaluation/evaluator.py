@@ -253,7 +253,10 @@ class Evaluator:
         return stages
 
     def _indexes(self, graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the size of each index in bytes and its build time in seconds, by "index/LEG"; NaN where unknown."""
+        """Return the size of each index in bytes and its build time in seconds; NaN where unknown.
+
+        The key is "index" or, for a leg, "index/LEG".
+        """
         indexes = {}
         for node in walk(graph.own):
             if node.stage == "index":

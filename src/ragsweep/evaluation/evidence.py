@@ -160,7 +160,7 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
 
 def _touches(spans: Spans, places: Places) -> Overlaps:
-    """Return the pairs of every place and the chunks that overlap it, by binary search in the sorted spans."""
+    """Pair every place with each chunk that overlaps it, by binary search in the sorted spans."""
     stride = int(max(spans.end.max(initial=0), places.end.max(initial=0))) + 1
     begin = spans.document.astype(np.int64) * stride + spans.start
     reach = np.maximum.accumulate(spans.document.astype(np.int64) * stride + spans.end)

@@ -166,7 +166,7 @@ class Answering:
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
     def repetitions(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions of the answers, with their verdicts; without answers, there is one repetition."""
+        """Build the repetitions of the answers, with their verdicts: only one unless the generator repeats answers."""
         first, part = Repetition(self.answer, self.verdicts(metrics)), self.generator.value if self.generator else None
         if not isinstance(part, RepeatingGenerator):
             return (first,)

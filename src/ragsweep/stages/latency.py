@@ -14,8 +14,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
 
 EACH = 3
-"""Number of questions per measurement of the machine's speed; a measurement takes as long as a fast config's
-question."""
+"""Number of questions per measurement of the machine's speed, which takes as long as a fast config's question."""
 
 
 class Probes(NamedTuple):

@@ -73,7 +73,8 @@ class ConfigCosts:
     def difference(self, name: str, row: int, other: int) -> Differences | None:
         """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
 
-        Return None for a quantile, or if either config has too few scores for this cost.
+        Return None for a quantile, if either config has too few scores for this cost, or if no question has a score in
+        all configs.
         """
         matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
         if matrix is None or not {*pair} <= {*matrix.configs}:

@@ -62,7 +62,7 @@ class SweepConclusion:
     where: str = ""
     evidence: SweepEvidence = field(default_factory=SweepEvidence)
     audits: Audits = field(default_factory=Audits)
-    holdout_views: int = 0  # uses of these holdout questions so far
+    holdout_views: int = 0  # uses of the holdout questions so far
     holdout_configs: int = 0  # number of configs that this sweep evaluated on them
 
     @property

@@ -71,12 +71,12 @@ class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
     ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
-    in four of five cases; None if it is unknown or reached, and for all other checks. ``needed_repetitions`` is the
-    number of repetitions of each answer that would narrow the interval as much with the same questions; None if no
-    number would, if nothing is repeated, or without ``needed``. ``against`` names the baseline if there are several,
-    else "". If human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is
-    the number of labels of the config with the fewest. ``lost`` describes the questions that do not pass a
-    question-by-question check.
+    in four of five cases; None if it is unknown or reached, if the check is sequential or corrected by labels, and for
+    all other checks. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the interval
+    as much with the same questions; None if no number would, if nothing is repeated, or without ``needed``. ``against``
+    names the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
+    judge's scores alone, and ``labels`` is the number of labels of the config with the fewest. ``lost`` describes the
+    questions that do not pass a question-by-question check.
     """
 
     condition: Condition

@@ -97,8 +97,8 @@ def compare_labelled(
     """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
 
     Intervals of corrected differences are simultaneous (Bonferroni). If the deciding metric has labels, configs with
-    too few labels are excluded. If the reference, or every other config, has too few labels, the judge's scores decide
-    and ``uncorrected`` has the reason.
+    too few labels are excluded. If the reference, or every other config, has too few labels, if ratios are compared, or
+    if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
 
     Raises:
         InputError: The run of a label matches more than one config.
@@ -162,7 +162,7 @@ def _correct(
 
 
 def _differences(judged: Differences, found: Mapping[int, Corrected], matched: MatchedLabels) -> Differences:
-    """Replace the judged estimates and intervals by corrected ones; tests and effects become unknown (NaN)."""
+    """Replace the judged estimates and intervals by corrected ones; errors, tests and effects become unknown (NaN)."""
     unknown, rows = np.full(len(judged.estimate), math.nan), np.arange(len(judged.estimate))
     own = [found.get(row) for row in rows.tolist()]
     value, low, high = (

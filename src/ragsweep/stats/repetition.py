@@ -87,7 +87,7 @@ def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.
     between the repetitions of a question minus the judge's part in it, the third is the variance between samples, and
     the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
     Repetitions of both configs are paired by number, because they share seeds and, where the context is the same,
-    answers.
+    answers. Return None also if failures leave too few repetitions of every question.
 
     Args:
         results: The result of one config, or of two, the baseline first.

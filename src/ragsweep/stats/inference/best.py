@@ -68,8 +68,9 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 
 
 def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
-    """Estimate the selection bias in the metric's unit; if amounts are compared by ratios, that of the mean logarithm.
+    """Estimate the selection bias in the metric's unit; if amounts are compared by ratios, from their logarithms.
 
+    With ratios the winner has the best mean logarithm, and the bias of this logarithm is a factor on the winner's mean.
     See :func:`selection_bias` and ``matrix.transform_amounts``.
     """
     found = selection_bias(transform_amounts(matrix, unit))

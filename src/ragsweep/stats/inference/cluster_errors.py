@@ -130,7 +130,7 @@ class _Model(NamedTuple):
         return cls(sizes, counts.astype(np.float64), variances, variances / left)
 
     def mean_and_variance(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Express the mean and its estimated variance by independent standard normal numbers.
+        """Express the mean and its estimated variance in terms of independent standard normal numbers.
 
         For each kind of cluster, one number represents the sum over the kind's clusters, and the other numbers
         represent the differences between these clusters. Return the weights of the sums in the mean, the quadratic

@@ -1,4 +1,4 @@
-"""Compare configs with a baseline or with each other, on all questions and on clusters that dominate the questions.
+"""Compare configs with a baseline or in pairs, on all questions and on the clusters that dominate them.
 
 One question with a fifth of the traffic, or one document with a third of the questions, leaves too few effective
 clusters, or degrees of freedom, for an interval over all questions. The other questions alone may be enough.
@@ -174,8 +174,8 @@ def affordable(configs: int, resamples: int) -> int:
 def _pairs(data: ClusteredScores) -> tuple[Doubles, Floats]:
     """Return each row's deficit to every other row in standard errors, and 1 / the spread of the resampled difference.
 
-    Both arrays are (rows, rows). For a constant difference the first array has a large, finite number, and the second
-    has 0.
+    Both arrays are (rows, rows). For a constant difference the first array has ``LARGEST`` with the difference's sign,
+    or 0 if nothing differs, and the second has 0.
     """
     variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
     drawn = _squared_distances(data.sums @ data.sums.T)

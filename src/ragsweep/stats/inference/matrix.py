@@ -22,7 +22,7 @@ from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResu
 from ragsweep.core.results import Result, Summary
 
 SOURCE, WEIGHT = "source", "weight"
-"""The columns with each question's cluster and weight in a table of outcomes."""
+"""The columns of ``QuestionResults`` with each question's cluster and weight."""
 
 LARGEST = math.log(sys.float_info.max)
 """The logarithm of the largest float."""
@@ -142,9 +142,9 @@ def transform_amounts(matrix: Matrix, unit: str) -> Matrix:
 
 
 def ratio_of(logarithm: float) -> float:
-    """Return the ratio with this natural logarithm; a ratio beyond the range of floats becomes the nearest one above 0.
+    """Return the ratio with this natural logarithm, but at most the largest float and at least its inverse.
 
-    The intervals of a few questions with dominating weights can be that wide.
+    The intervals of a few questions with dominating weights can exceed that range.
     """
     return math.exp(max(min(logarithm, LARGEST), -LARGEST))  # in this order, NaN remains NaN
 
@@ -217,7 +217,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     """Give missing scores with a reason in ``OWN_REASONS`` the worst score; return a mask of the replaced scores.
 
     ``scores`` (configs, questions), NaN where missing, is modified in place; the mask has the same shape. With several
-    configs, only questions that another config has a score for are filled, because the metric applies to these.
+    configs, only questions for which another config has a score are filled, because the metric applies to these.
     Unanswerable questions, and metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
@@ -270,7 +270,7 @@ class FilledCandidate(NamedTuple):
 
 
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
-    """Give the candidate the worst score where it failed or declined, if the metric has scores within 0 and 1.
+    """Give the candidate the worst score where it failed or declined, if the metric has one (``worst_score``).
 
     A missing score is replaced if the baseline has a score there; without a baseline, if measuring failed or the reason
     is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is correct. The

@@ -39,7 +39,7 @@ class Gate:
     baseline: float  # mean score, or the absolute bound
     candidate: float
     difference: float
-    margin: float  # in the metric's unit, even if specified as a share (except by question)
+    margin: float  # in the metric's unit, even if specified as a share (except in a question-by-question check)
     slack: float
     low: float
     high: float
@@ -60,7 +60,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     that end by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If
     no question differs, the rule of three bounds the share of questions that might differ: with n effective clusters it
     is 1 - (1 - level) ** (1 / n), about 3 / n at 95 % (Hanley and Lippman-Hand, JAMA 249, 1983); each of these
-    questions is assumed to lose or gain as much as possible. For scores within 0 and 1, a pass must survive one more
+    questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more
     cluster on which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won.
     If ten or more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With
     fewer than ten effective clusters the gate is inconclusive.
@@ -212,7 +212,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gat
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
     """Return a lower bound on the slack that allows for rare losses, and the reason for it.
 
-    ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores within 0 and 1 must
+    ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
     survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap gives the
     bound instead. The bound is infinite if none is needed, and for other scores, which have no largest loss.
     """

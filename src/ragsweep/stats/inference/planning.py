@@ -38,7 +38,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: its numbers of questions and of source documents, and of comparisons with one baseline."""
+    """A planned golden set: the number of questions, of source documents, and of comparisons with one baseline."""
 
     questions: int
     clusters: int

@@ -62,8 +62,9 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
     """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``power``.
 
     Golden sets are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is
-    the true gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain`` is
-    shown often enough; return ``gain`` if no cluster gains. ``critical`` is in standard errors.
+    the true gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain``, and
+    below that of the best cluster, is shown often enough; return ``gain`` if no cluster gains. ``critical`` is in
+    standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:
@@ -160,7 +161,7 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 
 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
-    """Return the number of questions needed to show a true difference of ``effect``; None if unknown.
+    """Return the number of questions needed to show a true difference of ``effect``; None if unknown or too large.
 
     The number holds for the median spread of the configs, and for the power and level of ``found``. The sign of
     ``effect`` does not matter.

@@ -33,10 +33,10 @@ def rare_losses(
     computed with the effective number of clusters.
 
     Args:
-        gains: The gain on each question (questions,), positive if the config is better, times its weight if any.
+        gains: The gain on each question (questions,), positive if the config is better, times the weight.
         clusters: Cluster of each question, numbered from 0.
         largest: The largest possible loss of one question; 0 if the metric's definition excludes a loss.
-        weights: Weight of each question, of mean 1.
+        weights: Weight of each question, of mean 1; None if all weights are 1.
         level: One-sided level of the share and of the lead.
     """
     sizes = np.bincount(clusters, weights).astype(np.float64)
@@ -57,7 +57,7 @@ def rare_losses(
 
 
 def largest_loss(scores: Doubles, falls: bool) -> float:
-    """Return the largest possible loss of one question; scores within 0 and 1 are assumed to be bounded by 0 and 1.
+    """Return the largest possible loss of one question; scores between 0 and 1 are assumed to be bounded by 0 and 1.
 
     The loss is the distance from the highest score to 0 if a loss is a lower score (``falls``), else from the lowest
     score to 1. For other scores it is the largest absolute score; 0 if there are no scores.
@@ -140,7 +140,8 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
-    losses were not drawn. ``values`` are multiplied by ``weights``, if any. Return NaN if the clusters do not vary.
+    losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do
+    not vary, and -infinity if more than a share of 1 - ``level`` of the draws have a standard error of 0.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])

@@ -66,8 +66,8 @@ def cluster_scores(
     Without questions, means and errors are NaN. With ``weights`` (questions,), of mean 1, the rows are scores times
     weights: deviations are also weighted, and the size of a cluster is the sum of its weights.
 
-    If rows are ``compared`` with each other, the part of a question's scores that all rows share cancels in differences
-    and is excluded from the correlation within clusters.
+    If the rows are ``compared``, the part of a question's scores that all of them share cancels in differences and is
+    excluded from the correlation within clusters.
     """
     questions = rows.shape[1]
     if not questions:

@@ -12,13 +12,13 @@ from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import NEGLIGIBLE, cluster_scores
 
 SPREADS = np.append(0.0, np.geomspace(0.003, 0.25, 25))
-"""Candidate standard deviations of true means, for scores within 0 and 1."""
+"""Candidate standard deviations of true means, for scores between 0 and 1."""
 NO_SPREAD = 0.04
 """Prior probability that the true means of a group are equal; the other spreads share the rest evenly."""
 ONE_GROUP = 0.2
 """Prior probability that the configs are a single group."""
 TYPICAL = 0.4
-"""Typical standard deviation of scores within 0 and 1.
+"""Typical standard deviation of scores between 0 and 1.
 
 For other scores, ``SPREADS`` are multiplied by the ratio of their standard deviation to this one.
 """
@@ -37,7 +37,7 @@ class Groups(NamedTuple):
     """
 
     chances: Doubles  # (divisions,): posterior probability of each
-    uppers: Numbers  # (divisions,): configs of the upper group
+    uppers: Numbers  # (divisions,): number of configs in the upper group
     centres: Doubles  # (2, divisions): mean of each group
     weights: Doubles  # (2, divisions, spreads): posterior probability of each spread
     kept: Doubles
@@ -161,7 +161,7 @@ def _distinct(better: Doubles) -> tuple[Doubles, Numbers]:
 
 
 def _scale(scores: Doubles) -> float:
-    """Return the factor on ``SPREADS``: 1 for scores within 0 and 1, else their typical deviation over ``TYPICAL``.
+    """Return the factor on ``SPREADS``: 1 for scores between 0 and 1, else their typical deviation over ``TYPICAL``.
 
     If no scores vary, the factor is the largest absolute score.
     """
