@@ -80,7 +80,7 @@ class QuestionKey(str):
 
 
 def question_key(question: Question, searched: bool, query: str, reference: bool = False) -> QuestionKey:
-    """Return the key of a question; if ``reference`` is true, the key includes the first correct answer, if any."""
+    """Return the key of a question; with ``reference``, it includes the first correct answer, if there is one."""
     answer = question.expected[0] if reference and question.expected else ""
     written = query if searched and query != question.text else ""
     return QuestionKey(question.text, question.history, question.needs_retrieval, answer, searched, written)
@@ -125,7 +125,7 @@ def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) ->
     """Return answers or judgements with ``money`` set to the price of their usage.
 
     If the model's name in the reply, which may end with a date, has no price, the config's model (or the URL of an
-    external system) determines the price; it is read from the ``node`` of the answers or queries.
+    external system) determines the price; this name is read from the ``node`` of the answers or queries.
     """
     configured = _configured_model(node) if node else ""
     return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]

@@ -24,7 +24,7 @@ class Parts:
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
-    query: BuiltPart | None = None  # writes the search query; None: the question's text
+    query: BuiltPart | None = None  # writes the search query; None: the golden set's query, else the question's text
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
 

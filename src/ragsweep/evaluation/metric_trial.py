@@ -30,7 +30,7 @@ EXCERPT = 2000
 
 
 def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
-    """Score one question with perfect retrieval and a perfect answer; return the errors of failing metrics by name.
+    """Score one question with perfect retrieval and a perfect answer; map the names of failing metrics to their errors.
 
     No stage is computed, and no service or judge is called. ``answered`` is whether the config has answers, and
     ``routed`` whether it has routes. Built-in metrics are not tried. The result is empty if there are no questions.

@@ -127,7 +127,7 @@ class QuestionTable:
     def columns(self) -> dict[str, list[Any]]:
         """The columns of the table of results that describe the questions.
 
-        They are the same for every config, except ``query`` if a query writer replaces the golden set's queries.
+        They are the same for every config, except ``query`` if a query writer or external system replaces the queries.
         """
         needed = [question.needs_retrieval for question in self.questions]
         fields = [dict(question.fields) for question in self.questions]

@@ -44,7 +44,7 @@ class Leases(Liveness[str]):
         super().__init__(pause, lapse)
         self._remote = remote
         self._lock = threading.Lock()  # prevents a heartbeat after the release
-        self._objects: dict[str, str] = {}  # objects of this process's leases, by name
+        self._objects: dict[str, str] = {}  # lease held by this process -> its object
         self._unreleased: set[str] = set()  # objects of ended leases that the object store did not accept as FREE
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
         self._id = uuid.uuid4().hex  # marks this instance's objects, also if the answer to their creation was lost
@@ -73,7 +73,7 @@ class Leases(Liveness[str]):
     def claim(self, work: str) -> Holder | None:
         """Take the lease named ``work`` and return None; if another live process holds it, return that process.
 
-        Also return None, without a lease, if the object store is unreachable.
+        Also return None, without a lease, if the object store is unreachable, or if the lease has no number left.
         """
         while work not in self._objects and (last := self._last(work)) is not None:
             if last and (owner := self._owner(last)):
@@ -123,7 +123,7 @@ class Leases(Liveness[str]):
         return max((name for name in listed if _NUMBERED.fullmatch(name.rpartition("/")[2])), default="")
 
     def _owner(self, name: str) -> Holder | None:
-        """Return the live owner, other than this instance, of the lease whose last object is ``name``; None if none."""
+        """Return the live owner of the lease with the last object ``name``; None if no other live process owns it."""
         content, now = self._remote.get(name) or b"", time.monotonic()
         if content == FREE or self._id.encode() in content:
             return None

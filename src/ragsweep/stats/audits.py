@@ -150,7 +150,7 @@ class LongerContext:
 
 
 class DistractorLoss(NamedTuple):
-    """A metric's mean with a distractor in the context minus its mean without, with the 95 % interval."""
+    """A metric's mean with a distractor in the context minus its mean without one, and the 95 % interval."""
 
     metric: str
     questions: int

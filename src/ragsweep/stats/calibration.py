@@ -278,5 +278,5 @@ def measure(
 
 
 def count_reasons(missing: Mapping[str, int]) -> str:
-    """Format the numbers of labels without a verdict with their reasons, separated by commas."""
+    """Format the number of labels without a verdict for each reason, separated by commas."""
     return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())

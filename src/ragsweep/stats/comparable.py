@@ -280,7 +280,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
-    """Map each label (a column by which results are grouped) to its values, one per question; "" if there is none."""
+    """Map each label (a column by which results are grouped) to its values, one per question; "" where missing."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
     return {

@@ -55,8 +55,8 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
 
     This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
     there is no choice or no other config, if the lead is shown or the two configs are equal, if the choice's mean is
-    not better, if neither of the two is the reference, or if labels correct the differences. The
-    number alone is None if it is unknown.
+    not better, if neither of the two is the reference, or if labels correct the differences. The number alone is None
+    if it is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up

@@ -35,8 +35,10 @@ from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict, shown_kind
 
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
-"""Kinds of conclusions, in this order: the choice is better than the declared baseline; the choice is the baseline;
-the choice is another config, but not shown to be better; there is a choice but no baseline; there is no choice.
+"""Kinds of conclusions.
+
+In this order: the choice is better than the declared baseline; the choice is the baseline; the choice is another
+config, but not shown to be better; there is a choice but no baseline; there is no choice.
 """
 
 
@@ -251,7 +253,7 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
     """Correct a metric's difference by its labels; the result is NaN if too few labels count.
 
-    Raises InputError if one of the two configs has no label that counts.
+    Raises InputError if one of the two configs has no label that counts, or if the run of a label matches both.
     """
     matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
     found = correct_difference(matrix, matched, (0, 1))

@@ -42,9 +42,8 @@ class Curve:
 
     ``flat`` is the range of values around the best that are not shown to be worse than any other. ``may_be_best`` has
     one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
-    cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is
-    ``best_mean`` without the optimism of choosing the best value, as on unseen questions; it is NaN with fewer than ten
-    clusters.
+    cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is ``best_mean`` without
+    the optimism of choosing the best value, as on unseen questions; it is NaN with fewer than ten clusters.
     """
 
     parameter: str
@@ -61,8 +60,8 @@ class Curve:
 def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve]:
     """Return one curve for each group of configs that differ only in ``parameter``, with at least three values of it.
 
-    Only COMPLETE configs that have a score of the metric and a numeric value of the parameter are used. There is
-    no curve for a metric without a direction, or for a group in which no question has a score in all configs.
+    Only COMPLETE configs that have a score of the metric and a numeric value of the parameter are used. There is no
+    curve for a metric without a direction, or for a group in which no question has a score in all configs.
     ``parameter`` is a key of ``Run.parameters``: ``retriever.alpha``, for example.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)

@@ -80,7 +80,7 @@ class Funnel:
     unsolved: int = 0
     counterfactuals: tuple[Counterfactual, ...] = ()
     phantoms: tuple[PhantomHit, ...] = ()
-    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, where it rises
+    recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, by cutoff where it rises
 
 
 def funnel(result: Result, success: Success | None = None) -> Funnel | None:

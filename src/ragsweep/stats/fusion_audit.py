@@ -33,8 +33,8 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         reranked: Whether to audit the hybrid's ranking after the reranker instead.
 
     Returns:
-        The comparison; None for a config that is not a hybrid, for an older result without scores of the legs, and if
-        no question has a score in all rankings.
+        The comparison; None for a config that is not a hybrid, for a result without scores of the legs (an older one,
+        or one without a headline metric that needs only evidence), and if no question has a score in all rankings.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:

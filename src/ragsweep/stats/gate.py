@@ -160,9 +160,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: The scope has human labels for the metric, but some config has none that counts; or a test in
-        ``noninferiority`` raises it, as for a relative margin if the mean is not above 0. A slice with such a mean is
-        inconclusive instead.
+        InputError: The scope has human labels for the metric, but some config has none that counts, or the run of a
+        label matches both configs; or a test in ``noninferiority`` raises it, as for a relative margin if the mean is
+        not above 0. A slice with such a mean is inconclusive instead.
     """
     unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
     matrix = score_matrix(results if condition.paired else results[1:], condition.metric)

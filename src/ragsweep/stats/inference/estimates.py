@@ -95,8 +95,9 @@ class Power:
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
     configs that differ from the baseline; ``alone`` is the same number for a comparison of only two configs. All are
-    NaN with fewer than ten effective clusters (``note``), as are the numbers of a config whose difference does not
-    vary.
+    NaN with fewer than ten effective clusters, as are the numbers of a config whose difference does not vary; ``note``
+    has the reason if all are NaN. ``detectable`` and ``typical``, or ``alone``, are also NaN if no simulated gain is
+    shown often enough.
     """
 
     detectable: Doubles
@@ -112,7 +113,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """One slice, the questions with one value of a label: the difference of each config from the baseline there.
+    """Each config's difference from the baseline in one slice: the questions with one value of a label.
 
     Differences are in the metric's unit and own direction. Intervals hold simultaneously for all configs and slices;
     their ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is
@@ -202,9 +203,9 @@ class RareLosses:
 
     ``survives`` is true if the lead withstands one more cluster that loses everything, if losses are impossible, or if
     there are no questions. If enough losses were observed, it is instead true if the studentised bootstrap excludes a
-    mean gain of 0 or, for clusters that do not vary, if the mean gain is positive. ``share`` is
-    the upper bound on the share of questions that lose ``size`` (in the metric's unit). ``seen`` is the number of
-    clusters whose mean loss was at least half of ``size``. ``questions`` is the effective number of clusters.
+    mean gain of 0 or, for clusters that do not vary, if the mean gain is positive. ``share`` is the upper bound on the
+    share of questions that lose ``size`` (in the metric's unit). ``seen`` is the number of clusters whose mean loss was
+    at least half of ``size``. ``questions`` is the effective number of clusters.
     """
 
     survives: bool

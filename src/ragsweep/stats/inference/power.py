@@ -1,4 +1,4 @@
-"""The smallest difference that a golden set can detect, and the number of questions that detect a given difference."""
+"""The smallest difference that a golden set can detect, and the number of questions needed for a given difference."""
 
 import math
 from collections.abc import Sequence

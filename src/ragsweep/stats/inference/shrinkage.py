@@ -20,7 +20,7 @@ ONE_GROUP = 0.2
 TYPICAL = 0.4
 """Typical standard deviation of scores between 0 and 1.
 
-For other scores, ``SPREADS`` are multiplied by the ratio of their standard deviation to this one.
+For other scores, ``SPREADS`` are multiplied by the ratio of the scores' standard deviation to this one.
 """
 UNDERSTATED = 1.5
 """Factor on the observed skewness of a lead, which is too small if large losses were not drawn."""
@@ -97,7 +97,7 @@ class Posterior:
         return float((weights * np.where(errors > 0, losses, np.maximum(-gains, 0.0))).sum())
 
     def _differences(self, row: int, other: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the probability of each division with each spread, and a difference's mean and standard error there.
+        """Return, for each division with each spread, its probability and the mean and standard error of a difference.
 
         The difference is ``row`` minus ``other``; all three arrays are (divisions, spreads). Within a group, the
         observed difference and its squared error are multiplied by the share kept. Between groups, each of the two
