@@ -33,6 +33,12 @@ def test_three_answers() -> None:
         assert (found.slack, found.decision) == (pytest.approx(beyond), "inconclusive")
 
 
+def test_a_relative_margin_without_a_baseline_is_unknown() -> None:
+    nothing = matrix(np.empty((2, 0)))
+    assert gate(nothing, 0.05).margin == 0.05
+    assert math.isnan(gate(nothing, 0.05, relative=True).margin)
+
+
 def test_numbers_by_hand() -> None:
     found = gate(matrix([[0.5] * 60, [0.5] * 30 + [0.3] * 30]), 0.2)
     assert (found.baseline, found.candidate) == (0.5, pytest.approx(0.4))

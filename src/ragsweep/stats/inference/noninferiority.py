@@ -183,7 +183,7 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 
 def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
     if not matrix.values.shape[1]:
-        return undecided(matrix, margin, level, "no question was scored in both")
+        return undecided(matrix, math.nan if relative else margin, level, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
         share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"

@@ -65,7 +65,7 @@ def find_variation(metric: str) -> tuple[str, Variation]:
     """
     family = metric.partition("_at_")[0]
     for name, variation in MEASURED.items():
-        if name == metric or name.startswith(f"{family}_at_"):
+        if name == metric or name.partition("_at_")[0] == family:
             return name, variation
     raise ConfigError(
         f'--metric: the variation of "{metric}" was not measured{nearest(metric, MEASURED)}; name a pilot RUN instead'
