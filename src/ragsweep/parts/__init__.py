@@ -1,1 +1,1 @@
-"""Parts: one folder per config group, mirroring ``conf/``, and modules shared by several groups."""
+"""Parts: one folder or module per config group in ``conf/``, and modules shared by several groups."""

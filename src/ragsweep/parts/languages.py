@@ -69,7 +69,7 @@ _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
 """Letters that Persian or Urdu uses and Arabic does not."""
 
 _SCRIPT_SHARE = {"ja": 0.1, "ko": 0.3, "th": 0.3, "ar": 0.5, "ru": 0.5, "zh": 0.3}
-"""The minimum share of a script's characters among the letters of a text, by language.
+"""Language -> the minimum share of its script's characters among the letters of a text.
 
 The share is lower for scripts in which words have few characters, such as Chinese.
 """
@@ -87,7 +87,7 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without accents or soft hyphens, and with ligatures and punctuation in ASCII.
+    """Return a text in lower case, without accents or soft hyphens, and with LIGATURES and SIGNS replaced by ASCII.
 
     For example, ``Œuvre été`` becomes ``oeuvre ete``. Compatibility characters such as ``㎒`` are decomposed (NFKD).
     """

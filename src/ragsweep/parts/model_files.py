@@ -76,7 +76,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
 
     ``key`` is the config key of ``model``, used in messages. A model given by a hub id is read from the local hub
     cache, and downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are
-    not safetensors (reading pickled weights can run code), or if it needs custom code.
+    missing or not safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
         folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, BUNDLED_REQUIREMENT)[0].parent
@@ -93,7 +93,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
     """Return the paths of the model files in a Python package, in the order of ``digests``.
 
     ``digests`` maps the path of each file to its expected SHA-256; ``requirement`` is the pip requirement in messages.
-    Raises ConfigError if the package is not installed, or if a file is missing or has another SHA-256.
+    Raises ConfigError if the package is not installed, or if a file is missing or has a different SHA-256.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -108,7 +108,10 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else this model's tokenizer.json. Raises ConfigError if there is none."""
+    """Return ``tokenizer`` if it is a file, else the tokenizer.json of the model that it names.
+
+    Raises ConfigError if there is no such file.
+    """
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -145,7 +148,7 @@ def facts(folder: Path) -> Mapping[str, str]:
 def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None) -> str:
     """Return the dtype to compute in: ``dtype``, or a suitable one if ``dtype`` is "auto".
 
-    "auto" means float32 on a GPU, and :func:`fastest_dtype` on a CPU, but int8 only for weights in
+    "auto" means float32 on a GPU, and :func:`fastest_dtype` on a CPU, where float32 replaces int8 except for weights in
     RANKED_ALIKE_IN_INT8. ``weights`` is the weights file of the model, or None if the part cannot compute in int8.
     Raises ConfigError for an unknown dtype, and for "int8" if the part or the device does not support it.
     """
@@ -228,7 +231,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
 
 
 def _check_weights(folder: Path, fact: str) -> None:
-    """Raise ConfigError if a model has no weights, pickled weights, or weights outside the folder of their module."""
+    """Raise ConfigError unless a model has weights, all of them safetensors files in the folder of their module."""
     loaded = {part: _weights(part) for part in _parts(folder)}
     for part, weights in loaded.items():
         pickles = sorted(path.name for pattern in PICKLES for path in part.glob(pattern))
@@ -266,7 +269,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List a module's weights files: the file named in config.json, else WEIGHTS, else the files in INDEX (if any)."""
+    """List a module's weights files: those of the file or index that config.json names, else WEIGHTS, else those of INDEX."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX

@@ -12,7 +12,7 @@ from ragsweep.core.types import PartTraits, Usage
 
 @dataclass(eq=False)
 class Prices:
-    """Prices of tokens by model, in one currency.
+    """The token prices of models, in one currency.
 
     ``models`` maps a pattern for names of models, such as ``gpt-4o-mini*``, to [input price, output price] per million
     tokens. Case is ignored. If several patterns match, the pattern with the most characters other than ``*`` applies;

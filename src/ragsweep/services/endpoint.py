@@ -20,7 +20,7 @@ class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
     ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` has the names of the tags around the
-    thoughts of a reasoning model in a reply; None means that replies contain no thoughts.
+    thoughts of a reasoning model in the text of a reply; None means that the whole text is the answer.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class Endpoint(Service):
         Raises:
             CallFailed: There is no usable reply (see ``reason``); a truncated reply counts as unusable.
             EndpointFailed: No call to this endpoint can succeed.
-            ConfigError: The key is not in the environment, or the budget limits money and the model has no price.
+            ConfigError: The environment's key, proxy or certificates cannot be used, or the budget limits money and
+            the model has no price.
         """
         parameters = {name: value for name, value in sampling.items() if value is not None}
         body = {"model": self.model, "messages": list(messages), **parameters}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Read = TypeVar("Read")
 
 MAY_PASS = frozenset({408, 409, 429})
-"""Status codes below 500 after which a call is retried; of the other codes, all 5xx except 501 are retried, too."""
+"""Status codes that, like 5xx except 501, lead to a retry, unless the quota is spent or the prompt is too long."""
 
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Status codes that all other calls would get as well, such as those for a wrong key, a wrong path or a redirect."""
@@ -51,7 +51,7 @@ WINDOW_EXCEEDED = (
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
 
 BATCH_EXCEEDED = ("batch", "tokens per request", "number of texts")
-"""Texts in the responses of TEI, Mistral and Voyage, OpenAI and Cohere to a batch of too many texts or tokens."""
+"""Texts in responses to a batch of too many texts or tokens: of TEI, Mistral and Voyage; of OpenAI; and of Cohere."""
 
 WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
 """Texts in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
@@ -66,7 +66,7 @@ class HttpRequest(NamedTuple):
 
 
 class Timed(NamedTuple, Generic[Read]):
-    """A value read from a response, and the response time of the service in seconds, unusable replies included."""
+    """A value read from a response, and the service's response time in seconds, including that of unusable replies."""
 
     value: Read
     seconds: float = 0.0
@@ -100,7 +100,7 @@ class Call(Generic[Read]):
     request: HttpRequest
     read: Callable[[Any], Read]
     retry_unread: bool
-    elapsed: float = 0.0  # seconds of attempts and of waits between them, excluding waits for a slot or a rate limit
+    elapsed: float = 0.0  # seconds of attempts and of waits after them, not for a slot, a rate limit or the breaker
     unread: float = 0.0  # seconds of attempts whose replies were unusable: their tokens count, and so does their time
 
     @property

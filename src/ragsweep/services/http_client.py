@@ -114,7 +114,7 @@ class Service:
             CallFailed: The call was refused, its response could not be read, all attempts within ``retries`` and
             ``deadline`` failed, or the budget is spent.
             EndpointFailed: No call to this service can succeed.
-            ConfigError: The key in the environment is missing or invalid.
+            ConfigError: The environment's key is missing or invalid, or its proxy or certificates cannot be used.
         """
         return await Call(self, self.key(), request, read, retry_unread).run()
 

@@ -13,7 +13,7 @@ from ragsweep.core.missing import CIRCUIT_OPEN, FILTERED, REFUSED_BY_SERVICE, TH
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
-"""Upper bound of the wait before the first retry, in seconds, if the service does not request a wait."""
+"""Upper bound, in seconds, of the wait before the first retry, and of the jitter added to a wait that is requested."""
 
 LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A Retry-After header that requests a longer wait is ignored."""
@@ -62,7 +62,7 @@ def parse_retry_after(value: str | None) -> float:
 
 
 def backoff(attempt: int, retry_after: float = 0.0) -> float:
-    """Return the seconds to wait, at most LONGEST_WAIT, after the failed attempt with the index ``attempt``, from 0.
+    """Return the seconds to wait, at most LONGEST_WAIT, after the failed attempt number ``attempt``, counted from 0.
 
     If the service requested the wait ``retry_after``, the result is this wait plus jitter, so that not all calls are
     repeated at the same time. Otherwise, it is a random fraction of a time that doubles with every attempt ("full

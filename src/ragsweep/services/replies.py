@@ -58,7 +58,7 @@ class HttpResponse:
     def json(self) -> Any:
         """Return the content, parsed as JSON or, if its type is text/event-stream, as an EventStream.
 
-        Raises ValueError if the content is of another type, is not JSON, or has an event with an error.
+        Raises ValueError if the content is of any other type, is not JSON, or has an event with an error.
         """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -82,7 +82,7 @@ def read_events(text: str) -> EventStream:
     """Return the server-sent events in a text, except the ``[DONE]`` of OpenAI's protocol.
 
     The blank line after the last event may be missing. Raises ValueError for an event of type ``error``, and for an
-    object with an ``error`` that is not null. Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
+    object with a non-empty ``error``. Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
     """
     events, data, kind = list[Any](), list[str](), ""
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
@@ -110,7 +110,7 @@ class Reply(NamedTuple):
     text: str
     model: str  # the name that the service returned
     usage: Usage
-    seconds: float = 0.0  # of the attempt that succeeded, without earlier attempts and waits
+    seconds: float = 0.0  # of the attempt that succeeded and of earlier unusable replies, not of other failures
     thoughts: str = ""
 
 
@@ -173,9 +173,10 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Return the token counts that a service reports, as a usage of 0 calls; None unless both counts are reported.
+    """Return the token counts that a service reports, as a usage of 0 calls; None if one is missing or out of range.
 
-    ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0.
+    ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0,
+    and the total replaces a missing count of input tokens.
     """
     usage = response.get("usage") if isinstance(response, dict) else None
     if isinstance(usage, dict):

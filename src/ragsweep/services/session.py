@@ -57,7 +57,7 @@ class HostState:
 
 @dataclass
 class Connections:
-    """The HTTP client of an event loop, and the loop's semaphores by (id of a HostState, limit)."""
+    """The HTTP client of an event loop, and the loop's semaphores: (id of a HostState, limit) -> semaphore."""
 
     client: httpx.AsyncClient
     slots: dict[tuple[object, int], asyncio.Semaphore] = field(default_factory=dict)

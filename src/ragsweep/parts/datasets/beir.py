@@ -66,7 +66,7 @@ class Beir:
         return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
-        """Return the path of the label file of the split; raises InputError if the folder or the file is missing.
+        """Return the path of the label file of the split; raise InputError if the folder or the file is missing.
 
         ``split`` is only compared with the names of files, and never used as a path.
         """

@@ -97,7 +97,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
     """Yield (anchor, start) of each piece of evidence: the spans of the answers, with overlapping spans merged.
 
-    An answer that ``context`` does not contain at its start is yielded unchanged, before the others.
+    An answer that is not found at position ``start`` of ``context`` is yielded unchanged, before the others.
     """
     end = 0
     spans: list[list[int]] = []

@@ -19,9 +19,10 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Embed texts with the hashing trick (Weinberger et al., arXiv:0902.2206).
 
-    Each word, and each n-gram of ``ngram`` characters in a word, is hashed to a dimension. The square root of its count
-    in the text is added to that dimension or subtracted from it, depending on one bit of the hash, so that collisions
-    cancel on average. The result is a unit vector, or zero for a text without words. Texts are never truncated.
+    Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is hashed to a dimension. The
+    square root of its count in the text is added to that dimension or subtracted from it, depending on one bit of the
+    hash, so that collisions cancel on average. The result is a unit vector, or zero for a text without words. Texts are
+    never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

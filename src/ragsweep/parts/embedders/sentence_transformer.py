@@ -34,9 +34,9 @@ The first prompt that is not empty is used.
 class SentenceTransformerEmbedder(LocalModel):
     """Embed texts with a local model; the vectors are float32, whatever the dtype of the model.
 
-    If ``query_prompt`` or ``document_prompt`` is None, the prompt for queries or documents in the model's files is used
-    or, if there is none, the model's default prompt, if any. ``max_length`` (in tokens) replaces the maximum length of
-    the model. Static models (model2vec), which average token vectors without a transformer, are also supported.
+    If ``query_prompt`` or ``document_prompt`` is None, the model's files provide the prompt: the one for queries or
+    documents, else the default prompt, else none. ``max_length`` (in tokens) replaces the maximum length of the model.
+    Static models (model2vec), which average token vectors without a transformer, are also supported.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LocalModel.TRAITS, version="2")
@@ -186,7 +186,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The prompts in the model's files by name, and the name of the default prompt (empty if there is none)."""
+        """The prompts in the model's files (name -> prompt), and the name of the default prompt (empty without one)."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 

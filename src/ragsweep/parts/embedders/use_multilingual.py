@@ -20,7 +20,7 @@ DIGESTS = {
     WEIGHTS: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
     TOKENIZER: "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
-"""The path of each model file in the package -> its expected SHA-256; a file with another SHA-256 is rejected."""
+"""The path of each model file in the package -> its expected SHA-256; a file with a different SHA-256 is rejected."""
 
 
 @dataclass(eq=False)

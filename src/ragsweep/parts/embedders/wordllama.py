@@ -21,7 +21,7 @@ DIGESTS = {
     WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
-"""The path of each model file in the package -> its expected SHA-256; a file with another SHA-256 is rejected."""
+"""The path of each model file in the package -> its expected SHA-256; a file with a different SHA-256 is rejected."""
 
 TABLE = "embedding.weight"
 DIMENSIONS = (64, 128, 256)

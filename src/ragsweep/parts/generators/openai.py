@@ -26,7 +26,7 @@ class OpenAI(EndpointSettings):
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
     at ``max_tokens``, the answer counts as failed. If the key is wrong, the model unknown or the endpoint unavailable,
-    the whole config fails. Each of the ``replicates`` answers to a request is generated with different values of
+    the whole config fails. Each of the ``replicates`` answers to a request is generated with its own values of
     ``seed`` and ``extra.random_seed``, if they are set.
     """
 

@@ -42,7 +42,7 @@ class CodeIndex(FaissIndex):
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.oversampling * depth, opened.ntotal)
-        # One query at a time: for several queries, faiss sums in another order, and so rounds differently.
+        # One query at a time: for several queries, faiss sums in a different order, and so rounds differently.
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 

@@ -11,8 +11,8 @@ These rules are not part of SQuAD:
 - If a right answer consists only of articles and punctuation, these are not removed before the comparison. ExactMatch
   and TokenF1 ignore such a right answer unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
-- In texts that are not ASCII, Unicode's punctuation is removed, compatibility forms (NFKC) and case are folded, and
-  digits are converted to ASCII.
+- In texts that are not ASCII, Unicode's punctuation, currency signs and format characters are removed, compatibility
+  forms (NFKC) and case are folded, and digits are converted to ASCII.
 - In scripts without spaces, each character except numerals is a word (as in the evaluation of CMRC 2018). The same
   applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """

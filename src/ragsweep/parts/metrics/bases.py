@@ -209,7 +209,7 @@ def reason_unreferenced(question: Question) -> str:
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return why an answer cannot be compared with a right answer; empty if the question has a right answer."""
+    """Return why an answer cannot be compared with a right answer; empty if an answerable question has one."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 

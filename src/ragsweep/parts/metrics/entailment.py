@@ -26,8 +26,8 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
 
     Each passage is a separate premise, as in Laban et al. 2022, "SummaC", at paragraph granularity. A passage entails
     a sentence if the model's probability of entailment is at least ``threshold``. Pairs of a passage and a sentence
-    that exceed the model's input length are truncated. An answer without passages scores 0. Refusals, and answers to
-    conversational questions, are not scored.
+    that exceed the model's input length are truncated. An answer without passages scores 0. Refusals, answers without
+    sentences, and answers to conversational questions are not scored; without a ``model``, no answer is scored.
     """
 
     TRAITS = replace(LocalModel.TRAITS, version="1", skips_abstained=True)

@@ -63,7 +63,7 @@ class RougeL(_Overlap):
 
     If there are several right answers, the best score counts. Accents are removed first, and words in ASCII are reduced
     to English stems. Words with letters other than ``a`` to ``z`` bypass the tokenizer of rouge_score, which drops such
-    letters. A refusal scores 0; unanswerable questions are not scored.
+    letters. A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
     TRAITS = PartTraits(version="2")
@@ -102,8 +102,8 @@ class Bleu(_Overlap):
     """BLEU of one answer (Papineni et al. 2002), with n-grams of up to 4 tokens, or fewer if the answer is shorter.
 
     If there are several right answers, the best score counts. Tokens are those of sacrebleu's tokenizer ``13a``, but
-    each character is a token in Hangul and in scripts without spaces. A refusal scores 0; unanswerable questions are
-    not scored.
+    each character is a token in Hangul and in scripts without spaces. A refusal scores 0. Unanswerable questions, and
+    questions without a right answer, are not scored.
     """
 
     TRAITS = PartTraits(version="2")

@@ -131,7 +131,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _missing_reference(schema: Any) -> str | None:
-    """Return a reference in a schema, or in a schema that it refers to, whose target is missing; None if all exist.
+    """Return a reference without a target, in a schema or in a schema that it refers to; None if every target exists.
 
     Raises SchemaError if the target of a reference is not a valid schema.
     """

@@ -25,14 +25,14 @@ class HybridRrf:
         self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
 
     def fingerprint(self) -> dict[str, str]:
-        """Return an entry that changes the address of rankings if a weight is 0; else an empty dict.
+        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
 
         The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
         """
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return a fused ranking of length ``depth`` per question; ``rankings`` has the legs' rankings by name."""
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` maps a leg's name to its rankings."""
         weights = [self.weights[name] for name in rankings]
         return reciprocal_rank(list(rankings.values()), self.k, weights, depth)
 
@@ -85,14 +85,14 @@ class HybridConvex:
             self._bounds[name] = bounds
 
     def fingerprint(self) -> dict[str, str]:
-        """Return an entry that changes the address of rankings if a weight is 0; else an empty dict.
+        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
 
         The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
         """
         return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
-        """Return a fused ranking of length ``depth`` per question; ``rankings`` has the legs' rankings by name.
+        """Return a fused ranking of length ``depth`` per question; ``rankings`` maps a leg's name to its rankings.
 
         With normalisation "theoretical", raises ConfigError if a score is outside the bounds that its leg declares.
         """

@@ -33,7 +33,7 @@ class Python:
     If the function has a second positional parameter, it also gets the earlier turns, a list of mappings with ``role``
     and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
     if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. If the
-    function raises an exception or returns another value, the answer counts as failed. The module of the function must
+    function raises an exception or returns anything else, the answer counts as failed. The module of the function must
     be trusted. The address of a result contains a hash of the source of the function's module, and of the modules that
     it imports from its own package.
     """

@@ -109,8 +109,8 @@ class Mlflow:
     def find(self, tags: Mapping[str, str], started: float | None = None, known: str | None = None) -> str | None:
         """Return ``known`` if it is the id of a run, else the id of a run with these tags; None if there is neither.
 
-        Only this tracker's experiment is searched, but ``known`` may be in another, where ``mlflow run`` may have
-        created it. If ``started`` (seconds since 1970) is given, only runs with exactly this start time are searched.
+        Only this tracker's experiment is searched, but ``known`` may be in a different experiment, where ``mlflow run``
+        may have created it. If ``started`` (seconds since 1970) is given, only runs with exactly this start time count.
         """
         conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
         if started is not None:
@@ -188,7 +188,7 @@ class Mlflow:
                 self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
-        """Return the runs of a sweep's jobs by job name: those of ``jobs`` or, if it is None, of all jobs.
+        """Map the name of each job in ``jobs`` (None: of every job of the sweep) to the job's run.
 
         Jobs without a run are omitted. A job has several runs if a process was killed between a request and the
         response; then all runs but one are ended as KILLED, with the reason in the tag ``ragsweep.killed``.

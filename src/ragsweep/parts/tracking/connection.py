@@ -81,9 +81,9 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    It caches data that many runs need. ``parents`` has the parent runs of sweeps by id, ``experiments`` has the ids of
-    experiments by name, and ``prompts`` has the registered versions of prompts by name and text, or is None if prompts
-    cannot be registered.
+    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, ``experiments`` the
+    name of an experiment to its id, and ``prompts`` the name and content of a prompt to its registered version.
+    ``prompts`` is None if prompts cannot be registered.
     """
 
     uri: str

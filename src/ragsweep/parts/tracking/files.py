@@ -29,7 +29,7 @@ UNFINISHED = ".artifact.uploading."
 
 
 def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
-    """Write artifacts (contents by name) below ``location``, the artifact URI of a run tracked at ``uri``.
+    """Write artifacts (name -> content) below ``location``, the artifact URI of a run tracked at ``uri``.
 
     Names may contain slashes. In a local folder, each file is written atomically. Raises ValueError for a name that
     refers to a place outside ``location``.
@@ -99,7 +99,7 @@ def key(name: str) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """Return the numbers of a result that are logged as MLflow metrics, by name; the ledger contains all numbers.
+    """Return the MLflow metrics of a result (name -> number); the ledger contains all of its numbers.
 
     - ``<metric>``: the value of each objective, headline metric and judged metric
     - ``<objective>_low``, ``<objective>_high``: the 95 % interval of each objective

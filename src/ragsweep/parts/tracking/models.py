@@ -64,7 +64,7 @@ class ModelRegistry:
     def find(self, reference: str) -> ModelVersion:
         """Return the version to which ``NAME@ALIAS`` or ``NAME/NUMBER`` refers; the prefix ``models:/`` is optional.
 
-        Raises InputError if this version does not exist, and ConfigError if ``reference`` has another form.
+        Raises InputError if this version does not exist, and ConfigError if ``reference`` has neither form.
         """
         from mlflow.exceptions import MlflowException
 

@@ -65,7 +65,7 @@ def git_commit() -> str:
 
 
 def assign_runs(runs: Iterable[Run]) -> tuple[dict[str, Child], dict[str, str]]:
-    """Choose one run per job; return the chosen runs by job, and why the other runs are superfluous, by run id.
+    """Choose one run per job; return job -> chosen run, and id of every other run -> why this run is superfluous.
 
     Finished runs are preferred, then failed runs, then running runs, then all others; among runs with the same status,
     the oldest is chosen. Runs without a job, and runs with the tag ``ragsweep.killed``, are ignored.

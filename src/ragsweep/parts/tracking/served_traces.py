@@ -49,7 +49,7 @@ class ServedTrace:
 
     ``results`` is the number of chunks in the context, and ``documents`` are the distinct ids of their documents, in
     context order. If no answer was generated, ``answer`` and ``abstained`` are None; in a trace that was read back,
-    ``answer`` is always None. ``failed`` is the reason for a failure or the name of an exception; "" if none.
+    ``answer`` is always None. ``failed`` is the reason for a failure or the name of an exception; "" on success.
     """
 
     model: str

@@ -15,7 +15,7 @@ QUESTION = "ragsweep.question"
 """The trace tag whose value is the id of the question."""
 
 KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
-"""The span type that MLflow displays, by the first word of the span's name."""
+"""First word of a span's name -> the span type that MLflow displays."""
 
 PAGE = 100
 
