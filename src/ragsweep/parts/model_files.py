@@ -108,10 +108,7 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else the tokenizer.json of the model that it names.
-
-    Raises ConfigError if there is no such file.
-    """
+    """Return ``tokenizer`` if it is a file, else this model's tokenizer.json; raise ConfigError if neither exists."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -269,7 +266,7 @@ def _check_code(folder: Path, fact: str) -> None:
 
 
 def _weights(part: Path) -> list[Path]:
-    """List a module's weights files: those of the file or index that config.json names, else WEIGHTS, else those of INDEX."""
+    """List a module's weights files: the file or index that config.json names, else WEIGHTS, else those in INDEX."""
     named = read_mapping(part / "config.json").get("transformers_weights")
     if not (isinstance(named, str) and named):
         named = WEIGHTS if (part / WEIGHTS).is_file() else INDEX

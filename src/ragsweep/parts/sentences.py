@@ -1,4 +1,4 @@
-"""Split texts into sentences with the library sentencex, and with additional rules for French abbreviations."""
+"""Split texts into sentences with the sentencex library and additional rules for French abbreviations."""
 
 import re
 from collections.abc import Iterator

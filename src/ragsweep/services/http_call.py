@@ -100,7 +100,7 @@ class Call(Generic[Read]):
     request: HttpRequest
     read: Callable[[Any], Read]
     retry_unread: bool
-    elapsed: float = 0.0  # seconds of attempts and of waits after them, not for a slot, a rate limit or the breaker
+    elapsed: float = 0.0  # seconds of attempts and waits between them, except waits for a slot, rate limit or breaker
     unread: float = 0.0  # seconds of attempts whose replies were unusable: their tokens count, and so does their time
 
     @property
@@ -117,7 +117,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Repeat the attempt until it succeeds or fails permanently, or until no retries or no time is left."""
+        """Make attempts until one succeeds or fails permanently, or until no retry or no time is left."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0

@@ -24,7 +24,7 @@ CHARACTERS_PER_TOKEN = 4
 
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_TOKENS = 10**9
-"""Maximum number of tokens of one call; a larger number in a response is ignored."""
+"""Maximum number of tokens of one call; a larger number in a response counts as invalid."""
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 

@@ -105,7 +105,7 @@ class Tokens:
         check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the tokenizer file, and the version of the library tokenizers.
+        """Return the hash of the tokenizer file, and the version of the tokenizers library.
 
         Raises ConfigError if the tokenizer file is not found.
         """

@@ -122,7 +122,7 @@ def _question_values(row: Row) -> dict[str, Any]:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return the texts in a cell (several only if ``name`` is in _LISTS); if it is invalid, add a fault, return []."""
+    """Return a cell's texts (several only if ``name`` is in _LISTS); for an invalid cell, add a fault and return []."""
     try:
         return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
     except ValueError as fault:

@@ -224,5 +224,5 @@ class SentenceTransformerEmbedder(LocalModel):
 
 
 def _is_bare(tokenizer: Any) -> bool:
-    """Return whether a tokenizer is a plain object of the library tokenizers, which static models use."""
+    """Return whether a tokenizer is a plain object of the tokenizers library, which static models use."""
     return not callable(tokenizer)

@@ -87,7 +87,7 @@ class Extractive:
         return Answer(" ".join(f"{text} [{number}]" for text, number in chosen), support=support)
 
     def _read(self, passage: str) -> tuple[list[str], Floats]:
-        """Return the sentences of a passage, without those that have no letter or digit, and their vectors."""
+        """Return the sentences of a passage that contain a letter or digit, and their vectors."""
         texts = []
         for piece in sentences(passage, self.language):
             for start, end in split_long(passage, piece, LONGEST):

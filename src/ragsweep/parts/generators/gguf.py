@@ -87,8 +87,8 @@ class Gguf:
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer every request; ``done(index, answer)`` is called in the thread of the caller.
 
-        Raises ConfigError if the model cannot be loaded, and InputError if llama.cpp reports an error other than a
-        prompt that is too long.
+        Raises ConfigError if the model cannot be loaded, and InputError if llama.cpp reports any error except that a
+        prompt is too long.
         """
         self.repeat(requests, done, 0)
 
@@ -190,7 +190,7 @@ _folder = functools.cache(lambda: tempfile.TemporaryDirectory(prefix="ragsweep-"
 
 @functools.cache
 def convert(source: Path, digest: str) -> Path:
-    """Write a copy of a GGUF file with all matrices in the format Q8_0, once per process; return its path.
+    """Write a copy of a GGUF file with all matrices in Q8_0 format, once per process; return its path.
 
     ``digest`` is a hash of the content of ``source``. In Q8_0, each weight takes one byte, and every 32 weights share a
     scale; the rounding error is smaller than with 4-bit formats. Vectors, such as norms, are copied unchanged.

@@ -110,7 +110,7 @@ class Transformers(LocalModel):
     def _width(self, prompt: list[int]) -> int:
         """Return the length, in tokens, to which a prompt is padded.
 
-        If ``batch`` is more than 1, every prompt gets at least one token of padding, because the library transformers
+        If ``batch`` is more than 1, every prompt gets at least one token of padding, because the transformers library
         applies no mask to a batch without padding.
         """
         return len(prompt) if self.batch == 1 else len(prompt) // STEP * STEP + STEP

@@ -54,7 +54,7 @@ class FaissIndex(ABC):
 
 
 def library() -> Any:
-    """Return the module faiss, with type Any because its type hints are incomplete."""
+    """Return the faiss module, with type Any because its type hints are incomplete."""
     import faiss
 
     return faiss

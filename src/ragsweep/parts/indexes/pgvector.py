@@ -1,4 +1,4 @@
-"""Search tables of a PostgreSQL database that has the extension pgvector."""
+"""Search tables of a PostgreSQL database with the pgvector extension."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PgVector(ExternalIndex):
     """Find candidates with a graph (HNSW) in a PostgreSQL database, and score them by the original vectors.
 
     A table is created, filled and indexed in one transaction and under an advisory lock: a killed process leaves no
-    table, and concurrent processes wait. If the database lacks the extension ``vector``, the extension is created; the
+    table, and concurrent processes wait. If the database lacks the ``vector`` extension, the extension is created; the
     database user needs permission to do so.
 
     pgvector draws the layers of its graph without a seed, and builds with several processes; the search of a rebuilt

@@ -192,7 +192,7 @@ def recall(text: str, right: str, language: str) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def normalise(text: str, language: str) -> str:
-    """Return a text in lower case, without punctuation and articles, and with single spaces between words.
+    """Return a text in lower case, without punctuation or articles, and with single spaces between words.
 
     ``language``, "english" or "french", determines which articles are removed.
     """

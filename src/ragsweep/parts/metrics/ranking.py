@@ -174,7 +174,7 @@ def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
 def _count_within(
     question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
 ) -> NDArray[np.float64]:
-    """Return the number of each question's pieces of evidence whose rank is within the cutoff."""
+    """Return, for each question, the number of its pieces of evidence whose rank is within the cutoff."""
     return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
 
 

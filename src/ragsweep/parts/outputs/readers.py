@@ -90,7 +90,7 @@ class JsonObject:
         return {"schema": json.dumps(self._schema, sort_keys=True)}
 
     def read(self, text: str) -> dict[str, Any]:
-        """Return the object. Raises ValueError, with the reason, if no object conforms to the schema."""
+        """Return the object. Raises ValueError, with the reason, if it is missing or does not conform to the schema."""
         from jsonschema.exceptions import best_match
 
         blocks = [block for _, block in code_blocks(text)]

@@ -1,4 +1,4 @@
-"""Record results in MLflow through its client, without changing the process's active run or default tracking URI.
+"""Record results in MLflow through its client, leaving the process's active run and default tracking URI as they were.
 
 A sweep is a parent run, and each of its configs a child run (tag ``mlflow.parentRunId``). The status of every run is
 set explicitly, because MLflow leaves the run of a killed process RUNNING and sets the run of a crashed process to
@@ -70,7 +70,7 @@ class Mlflow:
         self.tables = tables
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and TrackingError if recording cannot work.
+        """Raise ConfigError for invalid settings, and TrackingError if the database or server is clearly unusable.
 
         MLflow is not loaded.
         """
@@ -81,7 +81,7 @@ class Mlflow:
         self._connection.check()
 
     def risk(self) -> str:
-        """Return a warning if credentials would be sent to the tracking URI unencrypted; empty otherwise."""
+        """Return a warning if credentials would be sent to another machine unencrypted; empty otherwise."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:

@@ -87,7 +87,7 @@ def local_folder(location: str) -> Path | None:
 
 
 def mlflow_command() -> str:
-    """Return the command ``mlflow`` for messages.
+    """Return the ``mlflow`` command for messages.
 
     If the command is not on PATH but is in the folder of the Python interpreter, return its path in that folder.
     """

@@ -1,4 +1,4 @@
-"""Prompts in MLflow's registry: one version per text of a prompt, which is linked to the runs that use it."""
+"""Prompts in MLflow's registry: one version per prompt text, linked to the runs that use it."""
 
 import logging
 import re
