@@ -13,7 +13,7 @@ from ragsweep.core.missing import CIRCUIT_OPEN, FILTERED, REFUSED_BY_SERVICE, TH
 from ragsweep.services.errors import CallFailed, EndpointFailed
 
 SHORTEST_WAIT = 0.5
-"""Upper bound, in seconds, of the wait before the first retry, and of the jitter added to a wait that is requested."""
+"""Upper bound, in seconds, of the wait before the first retry, and of the jitter that is added to a requested wait."""
 
 LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds. A Retry-After header that requests a longer wait is ignored."""

@@ -94,7 +94,10 @@ class Rewrite:
         self.llm.generate(requests, take)
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return the model's estimate of the highest cost of one query; 0 if it gives none, as local models do not."""
+        """Return the model's estimate of the highest cost of one query.
+
+        A model that gives no estimate, such as a local one, costs 0.
+        """
         return self.llm.estimate_cost(size) if isinstance(self.llm, CostEstimator) else CostEstimate(0, 0, 0)
 
 
