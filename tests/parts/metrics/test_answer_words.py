@@ -144,6 +144,15 @@ def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -
         assert score(metric, "a trap") == "no reference answer"
 
 
+@pytest.mark.parametrize("said", ["A", "A.", "(A)", "**A**", "A: the larger one", "The answer is A."])
+def test_letter_of_a_choice_is_found_even_if_it_is_an_article(said: str) -> None:
+    for metric in (ExactMatch(), TokenRecall(), ContainsAnswer(), SuccessRate()):
+        for right in ("A", "A)"):
+            other = score(metric, said.replace("A", "B"), right.replace("A", "B"))
+            assert (score(metric, said, right), score(metric, "Bad.", right)) == (other, 0), metric.name
+    assert (score(TokenF1(), "A.", "A"), score(ContainsAnswer(), "!", "?"), score(ExactMatch(), "!", "?")) == (1, 0, 0)
+
+
 WORDS = st.lists(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6), max_size=5)
 
 

@@ -8,8 +8,9 @@ unanswerable question with an empty text, as SQuAD does; the other metrics do no
 These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
-- If a right answer consists only of articles and punctuation, these are not removed before the comparison. ExactMatch
-  and TokenF1 ignore such a right answer unless all right answers are of this kind.
+- If a right answer consists only of articles and punctuation, such as the letter "A" of a choice, articles are not
+  removed before the comparison; if it consists only of punctuation, neither is punctuation (see ``literal``).
+  ExactMatch and TokenF1 ignore such right answers unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation, currency signs and format characters are removed, compatibility
   forms (NFKC) and case are folded, and digits are converted to ASCII.
@@ -87,8 +88,8 @@ class ExactMatch(AnswerMetric):
         language = articles_of(question, self.language)
         texts = question.expected if question.answerable else ()
         text, right_answers = answer_text(answer, texts), [normalise(one, language) for one in texts]
-        if texts and not any(right_answers):  # right answers such as "A" or "?": punctuation and articles are kept
-            return max(self._compare(bare(text), bare(one)) for one in texts)
+        if texts and not any(right_answers):  # right answers such as "A" or "?"
+            return max(self._compare(literal(text, one), literal(one, one)) for one in texts)
         text = normalise(text, language)
         return max(self._compare(text, right) for right in list(filter(None, right_answers)) or [""])
 
@@ -170,24 +171,25 @@ def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text contains all words of a right answer in sequence.
 
     Joined words such as ``1994-1998`` are first compared as one word, then as two. If nothing is left of the right
-    answer after normalisation, the text must contain it with its punctuation and articles.
+    answer after normalisation, the texts are compared as ``literal`` returns them.
     """
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
             return True
-    return not wanted and f" {bare(right)} " in f" {bare(text)} "
+    return not wanted and f" {literal(right, right)} " in f" {literal(text, right)} "
 
 
 def recall(text: str, right: str, language: str) -> float:
     """Return the proportion of a right answer's words that a text contains.
 
     A word that occurs several times counts several times. If nothing is left of the right answer after normalisation,
-    return 1 if the two texts are equal after ``bare``, else 0.
+    the words are those that ``literal`` returns.
     """
     words, wanted = (_with_decimals(one, language).split() for one in (text, right))
-    shared = (Counter(words) & Counter(wanted)).total()
-    return shared / len(wanted) if wanted else float(bare(text) == bare(right))
+    if not wanted:
+        words, wanted = (literal(one, right).split() for one in (text, right))
+    return (Counter(words) & Counter(wanted)).total() / max(len(wanted), 1)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -196,11 +198,10 @@ def normalise(text: str, language: str) -> str:
 
     ``language``, "english" or "french", determines which articles are removed.
     """
-    lowered = text.lower() if text.isascii() else _fold(text)
+    lowered = _lowered(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
-    plain = lowered.translate(PUNCTUATION)
-    return " ".join(ARTICLES[language].sub(" ", plain if plain.isascii() else _separated(plain)).split())
+    return " ".join(ARTICLES[language].sub(" ", _unpunctuated(lowered)).split())
 
 
 def _with_decimals(text: str, language: str) -> str:
@@ -221,9 +222,23 @@ def articles_of(question: Question, language: Language) -> str:
     return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
 
 
-def bare(text: str) -> str:
-    """Return a text with case and compatibility forms folded and white space collapsed; punctuation is kept."""
-    return " ".join(_fold(text).split())
+def literal(text: str, right: str) -> str:
+    """Return a text as it is compared with a right answer that consists only of articles and punctuation.
+
+    Case and compatibility forms are folded and white space is collapsed. Articles are kept, and punctuation is removed
+    unless the right answer has nothing else.
+    """
+    is_word = _unpunctuated(_lowered(right)).strip()
+    return " ".join((_unpunctuated(_lowered(text)) if is_word else _fold(text)).split())
+
+
+def _lowered(text: str) -> str:
+    return text.lower() if text.isascii() else _fold(text)
+
+
+def _unpunctuated(lowered: str) -> str:
+    plain = lowered.translate(PUNCTUATION)
+    return plain if plain.isascii() else _separated(plain)
 
 
 def _fold(text: str) -> str:
