@@ -102,6 +102,32 @@ def test_what_cannot_be_computed_is_refused_with_its_key(made: Any, named: str) 
         made()
 
 
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_least": 1, "at_mots": 2}}), r"\.a\.at_mots.*\"at_most\""),
+        (lambda: TaskSuccess({"a": {"metric": Value("a"), "at_least": 2, "at_most": 1}}), r"criteria\.a: .* 2.* 1"),
+        (lambda: TaskSuccess({}), r"criteria: must have at least one"),
+        (lambda: WeightedSum("s", {"a": {"metric": Value("a"), "weight": 1, "at_most": 2}}), r"terms\.a\.at_most"),
+        (lambda: WeightedSum("s", {}), r"terms: must have at least one"),
+        (lambda: WeightedSum("s", {"a": {"metric": Value("a"), "weight": 1}}, bounds=[1, 0]), r"bounds: .*\[1, 0\]"),
+    ],
+)
+def test_settings_that_would_be_ignored_or_never_met_are_refused(made: Any, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        made()
+
+
+def test_weighted_sum_outside_its_bounds_is_an_error_and_not_a_mean_outside_its_interval(seen: EvaluationView) -> None:
+    def total(constant: float) -> WeightedSum:
+        return WeightedSum("s", {"b": {"metric": Value("b"), "weight": 0.1}}, constant, bounds=[0, 0.3])
+
+    assert 0.1 * 3 > 0.3  # a rounding error
+    assert rows(total(0), seen) == [0.1, 0.3, UNREADABLE, "timed out", "not there"]
+    with pytest.raises(ValueError, match=r"the sum 0\.4 is outside its bounds, \(0, 0\.3\)"):
+        total(0.1).score(seen)
+
+
 class TestOwnMetric(MetricContract):
     metric = Value("a", (None, None))
 

@@ -2,12 +2,12 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NO_ANSWERS, UNREADABLE, score_where
 from ragsweep.core.types import EvaluationView, Metric, PartTraits, Question, Scores
@@ -69,7 +69,7 @@ class UnreadableOutput(TaskMetric):
 
 
 class WeightedSum:
-    """Weighted sum of other metrics, computed for each case.
+    """Weighted sum of other metrics, computed for each case; a sum outside the bounds is an error.
 
     Args:
         name: The metric's name.
@@ -98,20 +98,31 @@ class WeightedSum:
         is_pair = isinstance(bounds, list | tuple) and len(bounds) == 2
         if not is_pair or not all(isinstance(bound, int | float | None) for bound in bounds):
             raise ConfigError(f"bounds: must be [LOWEST, HIGHEST], with null for no limit, got {bounds!r}")
-        self.bounds = (bounds[0], bounds[1])
+        lowest, highest = self.bounds = (bounds[0], bounds[1])
+        if lowest is not None and highest is not None and not lowest < highest:
+            raise ConfigError(f"bounds: the first must be below the second, got {bounds!r}")
+        _check_keys(terms, "terms", {"metric", "weight"})
         self.terms = {
             key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()
         }
         self.needs = tuple(dict.fromkeys(need for metric, _ in self.terms.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per case; NaN and the reason of the first term without a score, if any."""
+        """Return one score per case; NaN and the reason of the first term without a score, if any.
+
+        Raises ValueError if a sum is outside the bounds by more than a rounding error.
+        """
         total, reasons = np.full(len(view.questions), self.constant), np.full(len(view.questions), "")
         for metric, weight in self.terms.values():
             scores = metric.score(view)
             total = total + weight * scores.values
             reasons = np.where(reasons == "", scores.reasons, reasons)
-        return score_where(reasons == "", total, reasons)
+        lowest, highest = self.bounds
+        low, high = -math.inf if lowest is None else lowest, math.inf if highest is None else highest
+        slack = 1e-9 * np.maximum(1, np.abs(total))
+        if (outside := total[(reasons == "") & ((total < low - slack) | (total > high + slack))]).size:
+            raise ValueError(f"the sum {outside[0]:g} is outside its bounds, {self.bounds}; correct bounds or weights")
+        return score_where(reasons == "", np.clip(total, low, high), reasons)
 
 
 class TaskSuccess:
@@ -130,6 +141,7 @@ class TaskSuccess:
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
+        _check_keys(criteria, "criteria", {"metric", "at_least", "at_most"})
         self.criteria = {
             key: (
                 _metric(one, f"criteria.{key}"),
@@ -141,6 +153,10 @@ class TaskSuccess:
         for key, one in criteria.items():
             if not {"at_least", "at_most"} & set(one):
                 raise ConfigError(f"criteria.{key}: needs at_least or at_most")
+            if self.criteria[key][1] > self.criteria[key][2]:
+                raise ConfigError(
+                    f"criteria.{key}: no score is at least {one['at_least']} and at most {one['at_most']}"
+                )
         self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:
@@ -156,6 +172,16 @@ class TaskSuccess:
             reasons = np.where(reasons == "", scores.reasons, reasons)
         reasons = np.where(missed, "", reasons)
         return score_where(reasons == "", np.where(missed, 0.0, 1.0), reasons)
+
+
+def _check_keys(items: Mapping[str, Mapping[str, Any]], where: str, known: Set[str]) -> None:
+    """Raise ConfigError if there are no items, or if one of them has a key that is not in ``known``."""
+    if not items:
+        raise ConfigError(f"{where}: must have at least one entry")
+    for name, item in items.items():
+        for key in item:
+            if key not in known:
+                raise ConfigError(f"{where}.{name}.{key}: unknown key{nearest(str(key), known)}")
 
 
 def _metric(term: Mapping[str, Any], where: str) -> Metric:
