@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.types import Answer, Answers, Metric, Question
-from ragsweep.parts.metrics import AnswerFate, ContainsAnswer, ExactMatch, SuccessRate, TokenF1, TokenRecall
+from ragsweep.parts.metrics import (
+    AnswerFate,
+    ContainsAnswer,
+    ExactMatch,
+    KeywordCoverage,
+    SuccessRate,
+    TokenF1,
+    TokenRecall,
+)
 from ragsweep.parts.metrics.answer_words import contains, normalise, recall
 from ragsweep.parts.prompts import begins_with_refusal
 from ragsweep.testing.metrics import answered
@@ -151,6 +159,13 @@ def test_letter_of_a_choice_is_found_even_if_it_is_an_article(said: str) -> None
             other = score(metric, said.replace("A", "B"), right.replace("A", "B"))
             assert (score(metric, said, right), score(metric, "Bad.", right)) == (other, 0), metric.name
     assert (score(TokenF1(), "A.", "A"), score(ContainsAnswer(), "!", "?"), score(ExactMatch(), "!", "?")) == (1, 0, 0)
+
+
+def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:
+    asked = Question("", "", references=("the third item",), keywords=("x[2]",))
+    assert score_question(KeywordCoverage(), "It is x[2].", asked) == 1
+    assert score_question(SuccessRate(), "It is x[2].", asked) == 1
+    assert score_question(AnswerFate("correct_answer"), "It is x [2].", asked) == 0
 
 
 WORDS = st.lists(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6), max_size=5)

@@ -113,8 +113,8 @@ class SuccessRate(AnswerMetric):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:
             return "hallucinated_answer"
-        text = answer_text(answer, question.expected)
-        has_keywords = bool(question.keywords) and keyword_coverage(question, text, self.match, self.language) == 1.0
+        text, worded = answer_text(answer, question.expected), answer_text(answer, question.keywords)
+        has_keywords = bool(question.keywords) and keyword_coverage(question, worded, self.match, self.language) == 1.0
         language = articles_of(question, self.language)
         is_correct = has_keywords or is_right(text, question.references, language, self.threshold)
         return "correct_answer" if is_correct else "wrong_answer"
