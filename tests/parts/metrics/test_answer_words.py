@@ -152,6 +152,33 @@ def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -
         assert score(metric, "a trap") == "no reference answer"
 
 
+@pytest.mark.parametrize(
+    ("said", "reference", "language", "contained"),
+    [
+        *((f"12{space}500 personnes", "12500", "fr", True) for space in (" ", "\u00a0", "\u202f")),
+        *((f"12{space}500 personnes", "500", "fr", False) for space in (" ", "\u00a0", "\u202f")),
+        ("environ 1 234 567,5", "1.234.567,5", "fr", True),
+        ("en 2020 12 500 personnes", "12 500", "fr", True),
+        ("appelez le 01 234 56 78", "234", "fr", True),  # not only groups of three digits
+        ("in room 12 500 people", "500", "en", True),  # no separator in English
+        ("12\u202f500 people", "500", "en", False),
+        ("12\u2019500 Einwohner", "500", "de", False),
+        ("12'500 Einwohner", "12500", "de", True),
+        ("\u0661\u066b\u0665 \u0645\u063a", "1.5", "ar", True),
+        ("\u0661\u0665 \u0645\u063a", "\u0661\u066b\u0665", "ar", False),
+        ("Rs 12,34,567.50", "1234567.50", "hi", True),
+        ("a dose of .5 mg", "5 mg", "en", False),
+        ("a dose of .5 mg", "0.5 mg", "en", True),
+    ],
+)
+def test_number_is_the_same_in_the_notation_of_every_language(
+    said: str, reference: str, language: str, contained: bool
+) -> None:
+    for metric in (ContainsAnswer(), SuccessRate()):
+        assert score(metric, said, reference, language=language) == float(contained)
+    assert (score(TokenRecall(), said, reference, language=language) == 1) == contained
+
+
 @pytest.mark.parametrize("said", ["A", "A.", "(A)", "**A**", "A: the larger one", "The answer is A."])
 def test_letter_of_a_choice_is_found_even_if_it_is_an_article(said: str) -> None:
     for metric in (ExactMatch(), TokenRecall(), ContainsAnswer(), SuccessRate()):

@@ -22,8 +22,9 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 from ragsweep.core.types import Answer, PartTraits, Passage, Question
@@ -47,12 +48,23 @@ LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u20
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
 
 _DECIMAL = re.compile(
-    r"(?<![\d.,])(\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{3})+(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)(?![.,]?\d)"
+    r"(?<![\d.,])(\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)(?![.,]?\d)"
 )
 """Matches a number with a decimal mark, with or without separators of thousands: ``1.5``, ``1,5`` and ``1,234.50``.
 
-A single mark before exactly three digits may separate thousands and is not matched.
+Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark before exactly three digits may separate
+thousands and is not matched.
 """
+
+_GROUPED = r"(?<![\d.,])\d{1,3}(?:([%s])\d{3})(?:\1\d{3})*(?!\1?\d)"
+_THOUSANDS = {
+    "english": re.compile(_GROUPED % "'\u2019\u00a0\u2009\u202f"),
+    "french": re.compile(_GROUPED % " '\u2019\u00a0\u2009\u202f"),
+}
+"""Matches a number whose thousands are separated by apostrophes or no-break or thin spaces or, in French, by spaces."""
+
+_LEADING_POINT = re.compile(r"(?<![\w.,])\.(?=\d+(?![.,]?\d))")
+_ARABIC_POINT = re.compile(r"(?<=\d)\u066b(?=\d)")
 
 _POINT = "\ue000"  # a private-use character, which no rule removes
 
@@ -174,7 +186,7 @@ def contains(text: str, right: str, language: str) -> bool:
     answer after normalisation, the texts are compared as ``literal`` returns them.
     """
     for links in ({}, LINKS):
-        said, wanted = (_with_decimals(one.translate(links), language) for one in (text, right))
+        said, wanted = (_with_decimals(one, language, links) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
             return True
     return not wanted and f" {literal(right, right)} " in f" {literal(text, right)} "
@@ -204,10 +216,14 @@ def normalise(text: str, language: str) -> str:
     return " ".join(ARTICLES[language].sub(" ", _unpunctuated(lowered)).split())
 
 
-def _with_decimals(text: str, language: str) -> str:
-    """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``."""
-    folded = text if text.isascii() else _fold(text)
-    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", folded), language)
+def _with_decimals(text: str, language: str, links: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``.
+
+    Thousands are joined before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
+    """
+    joined = _THOUSANDS[language].sub(lambda number: "".join(filter(str.isdigit, number[0])), text).translate(links)
+    folded = joined if joined.isascii() else _ARABIC_POINT.sub(_POINT, _fold(joined))
+    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", _LEADING_POINT.sub("0.", folded)), language)
 
 
 def articles_of(question: Question, language: Language) -> str:
