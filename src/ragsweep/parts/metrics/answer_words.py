@@ -31,6 +31,7 @@ from ragsweep.core.types import Answer, PartTraits, Passage, Question
 from ragsweep.core.words import is_syllabic, without_soft_hyphens
 from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
+from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals
 
 Language = Literal["label", "english", "french"]
 
@@ -46,27 +47,6 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
-
-_DECIMAL = re.compile(
-    r"(?<![\d.,])(\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)(?![.,]?\d)"
-)
-"""Matches a number with a decimal mark, with or without separators of thousands: ``1.5``, ``1,5`` and ``1,234.50``.
-
-Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark before exactly three digits may separate
-thousands and is not matched.
-"""
-
-_GROUPED = r"(?<![\d.,])\d{1,3}(?:([%s])\d{3})(?:\1\d{3})*(?!\1?\d)"
-_THOUSANDS = {
-    "english": re.compile(_GROUPED % "'\u2019\u00a0\u2009\u202f"),
-    "french": re.compile(_GROUPED % " '\u2019\u00a0\u2009\u202f"),
-}
-"""Matches a number whose thousands are separated by apostrophes or no-break or thin spaces or, in French, by spaces."""
-
-_LEADING_POINT = re.compile(r"(?<![\w.,])\.(?=\d+(?![.,]?\d))")
-_ARABIC_POINT = re.compile(r"(?<=\d)\u066b(?=\d)")
-
-_POINT = "\ue000"  # a private-use character, which no rule removes
 
 SHORT = 6
 """Maximum number of words of a short right answer.
@@ -221,9 +201,8 @@ def _with_decimals(text: str, language: str, links: Mapping[int, str] = MappingP
 
     Thousands are joined before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
     """
-    joined = _THOUSANDS[language].sub(lambda number: "".join(filter(str.isdigit, number[0])), text).translate(links)
-    folded = joined if joined.isascii() else _ARABIC_POINT.sub(_POINT, _fold(joined))
-    return normalise(_DECIMAL.sub(rf"\1{_POINT}\2", _LEADING_POINT.sub("0.", folded)), language)
+    joined = join_thousands(text, language).translate(links)
+    return normalise(mark_decimals(joined if joined.isascii() else _fold(joined)), language)
 
 
 def articles_of(question: Question, language: Language) -> str:

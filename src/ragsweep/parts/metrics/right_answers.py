@@ -25,6 +25,7 @@ from ragsweep.parts.metrics.bases import (
     reason_incomparable,
     without_citations,
 )
+from ragsweep.parts.metrics.numerals import unbroken
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -123,10 +124,10 @@ class KeywordCoverage(AnswerMetric):
     """Proportion of the question's keywords that the answer contains.
 
     Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
-    ("word"), substrings ("substring") or word stems ("stem") are compared. ``language`` is the language of the stems;
-    "label" stands for the question's label ``language`` or, if this is missing or unknown, the detected language
-    (English if none is detected). A refusal of an answerable question scores 0. Unanswerable questions, and questions
-    without keywords, are not scored.
+    ("word"), substrings ("substring") or word stems ("stem") are compared; a number such as ``12,500`` is one word.
+    ``language`` is the language of stems and numbers; "label" stands for the question's label ``language`` or, if this
+    is missing or unknown, the detected language (English if none is detected). A refusal of an answerable question
+    scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
     TRAITS = PartTraits(version="3")
@@ -156,14 +157,19 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
     """Return the proportion of a question's keywords that a text contains; the question must have a keyword."""
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # keywords that fold to ""
-    if match == "stem":
-        code = language_code(question.labels.get("language", "") if language == "label" else language)
-        code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
-        stems = _stems(text, code)
-        found += sum(_stems(keyword, code) in stems for keyword in keywords)
-    else:
+    if match == "substring":
         folded = fold(text)
-        found += sum(bool(_pattern(keyword, match).search(folded)) for keyword in keywords)
+        return (found + sum(bool(_pattern(one, match).search(folded)) for one in keywords)) / len(question.keywords)
+    code = language_code(question.labels.get("language", "") if language == "label" else language)
+    code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
+    notation = "french" if code == "fr" else "english"
+    said = unbroken(text, notation)
+    for keyword in keywords:
+        forms = {keyword, unbroken(keyword, notation)}  # "3.8" is found in both "3,8" and "3.8.1"
+        if match == "stem":
+            found += any(_stems(one, code) in _stems(said, code) for one in forms)
+        else:
+            found += any(_pattern(one, match).search(fold(said)) for one in forms)
     return found / len(question.keywords)
 
 

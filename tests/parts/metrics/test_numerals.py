@@ -1,0 +1,43 @@
+"""Numbers in keywords: their digits are not found within another number, in the notation of any language."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragsweep.core.types import Answer, Answers, Question
+from ragsweep.parts.metrics import KeywordCoverage
+from ragsweep.testing.metrics import answered
+
+
+def coverage(match: Any, keyword: str, said: str, language: str) -> float:
+    question = Question("", "", keywords=(keyword,), labels={"language": language})
+    given = Answers([Answer(said)], [()], np.zeros(1, dtype=np.int64))
+    return float(KeywordCoverage(match).score(replace(answered([]), questions=(question,), answers=given)).values[0])
+
+
+@pytest.mark.parametrize("match", ["word", "stem"])
+@pytest.mark.parametrize(
+    ("keyword", "said", "found"),
+    [
+        ("500", "12,500 people", 0),
+        ("12500", "12,500 people", 1),
+        ("12.500", "12,500 people", 1),
+        ("5", "a dose of 2.5 mg", 0),
+        ("2", "a dose of 2.5 mg", 0),
+        ("2.5 mg", "a dose of 2,5 mg", 1),
+        ("1234.50", "$1,234.50", 1),
+        ("500", "12\u202f500 people", 0),
+        ("500", "only 500.", 1),
+        ("2", "levels 1,2,3", 1),
+        ("3.8", "Python 3.8.1", 1),
+        ("2024", "am 12.05.2024", 1),
+    ],
+)
+def test_keyword_is_not_found_within_a_number_that_contains_its_digits(
+    match: Any, keyword: str, said: str, found: int
+) -> None:
+    assert coverage(match, keyword, said, "en") == found
+    assert coverage(match, keyword, said.replace("12,500", "12 500"), "fr") == found
+    assert coverage("substring", "500", "12,500 people", "en") == 1
