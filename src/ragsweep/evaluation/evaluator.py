@@ -61,6 +61,9 @@ from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
+_OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
+"""A metric that needs nothing else can be scored by a ranking before reranking."""
+
 
 @dataclass
 class Evaluator:
@@ -185,7 +188,7 @@ class Evaluator:
         _, coverage = self._covered(experiment)
         before = self._ranked(graph.first_stage, table)
         view = view_alone(before, experiment.top_k, coverage, graph.budget)
-        metrics = [one for one in experiment.metrics if "evidence" in one.needs and "exact" not in one.needs]
+        metrics = [one for one in experiment.metrics if "evidence" in one.needs and _OF_RANKINGS.issuperset(one.needs)]
         scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
         collected = collect_scores(metrics, scores, table.weights)
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
