@@ -9,7 +9,7 @@ from ragsweep.core.types import Dataset, EvaluationView, PartTraits, Scores
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.pipeline import Parts, graph
-from ragsweep.parts.metrics import ContextRecall, DistractorRate, Mrr, RagasNonLlmContextRecall
+from ragsweep.parts.metrics import ContextRecall, DistractorRate, EmptyRate, Mrr, RagasNonLlmContextRecall
 from support.parts import Whole, Words, built, corpus, golden
 
 
@@ -46,3 +46,12 @@ def test_metric_that_also_needs_another_result_of_the_config_is_not_scored_befor
     assert result.summaries.metrics["recall_per_second"].n_scored == 2
     assert list(result.summaries.first_stage) == ["mrr"]
     assert not caplog.records
+
+
+def test_reranked_config_without_a_metric_of_evidence_has_no_scores_before_reranking() -> None:
+    texts, questions = corpus(), golden(("cats in the yard", "d1"), ("source code compiler", "d2"))
+    laid = graph(Parts(texts, built(Whole()), built(Words()), built(Last(), candidates=4), 4, 1))
+    result = Evaluator().evaluate(
+        Experiment("n", (), {}, {}, Dataset("t", texts, questions), laid, 1, (EmptyRate(),), 0.5, "s")
+    )
+    assert (result.summaries.first_stage, list(result.summaries.metrics)) == ({}, ["empty_rate"])

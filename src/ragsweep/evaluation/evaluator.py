@@ -190,9 +190,9 @@ class Evaluator:
         view = view_alone(before, experiment.top_k, coverage, graph.budget)
         metrics = [one for one in experiment.metrics if "evidence" in one.needs and _OF_RANKINGS.issuperset(one.needs)]
         scores = {metric.name: failures.drop(score_metric(metric, view)) for metric in metrics}
-        collected = collect_scores(metrics, scores, table.weights)
+        summaries = collect_scores(metrics, scores, table.weights).summarise() if metrics else {}
         candidates = self._ranked(graph.reranked, table).first(graph.candidates)
-        return {"first_stage": collected.summarise(), "reranking": compare(before, after, coverage, candidates)}
+        return {"first_stage": summaries, "reranking": compare(before, after, coverage, candidates)}
 
     def _traced_stages(self, graph: ConfigGraph, table: QuestionTable) -> TracedStages:
         return TracedStages(
