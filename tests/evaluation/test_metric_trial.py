@@ -30,3 +30,19 @@ def test_a_metric_that_fails_is_found_with_its_place() -> None:
     found = find_faults(metrics, experiment().dataset, answered=True, routed=True)
     assert list(found) == ["typo"]
     assert f"({Path(Typo.score.__code__.co_filename).name}:" in found["typo"]
+
+
+class Waited(Own):
+    """Reads the time of a stage that this config has."""
+
+    name = "waited"
+
+    def score(self, view: EvaluationView) -> Scores:
+        assert view.latency["generate"].shape == view.latency["retrieve/bm25"].shape == (1,)
+        return super().score(view)
+
+
+def test_a_metric_that_reads_the_latency_of_a_stage_of_its_config_does_not_fail() -> None:
+    stages = ("retrieve/bm25", "generate")
+    assert find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages) == {}
+    assert list(find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages[:1]))

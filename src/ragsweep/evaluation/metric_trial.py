@@ -29,12 +29,14 @@ EXCERPT = 2000
 """Maximum number of characters of an excerpt that is the beginning of a document."""
 
 
-def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool) -> dict[str, str]:
+def find_faults(
+    metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, routed: bool, stages: Sequence[str] = ("retrieve",)
+) -> dict[str, str]:
     """Score one question with perfect retrieval and a perfect answer; map the names of failing metrics to their errors.
 
     No stage is computed, and no service or judge is called. ``answered`` is whether the config has answers, and
-    ``routed`` whether it has routes. Built-in metrics are not tried. The result is empty if there are no questions.
-    Raises RagsweepError if a metric raises it.
+    ``routed`` whether it has routes; ``stages`` are the stages with latency. Built-in metrics are not tried. The result
+    is empty if there are no questions. Raises RagsweepError if a metric raises it.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
     if not foreign or not dataset.golden.questions:
@@ -42,7 +44,8 @@ def find_faults(metrics: Sequence[Metric], dataset: Dataset, *, answered: bool, 
     judgements = {
         metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics if isinstance(metric, JudgedMetric)
     }
-    example = replace(_example(dataset, answered, routed), judgements=judgements)
+    latency = {stage: np.array([0.01]) for stage in stages}
+    example = replace(_example(dataset, answered, routed), judgements=judgements, latency=latency)
     outcomes = {metric.name: try_metric(metric, example) for metric in foreign}
     return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, str)}
 
@@ -58,7 +61,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
     chunks = Chunks(Corpus(list(texts), [""] * count, list(texts.values())), spans)
     golden = GoldenSet((replace(question, evidence=tuple(replace(one, start=None) for one in question.evidence)),))
     ranking = Rankings(np.arange(count, dtype=np.int32)[None, :], np.linspace(0.9, 0.1, count, dtype=np.float32)[None])
-    example = view(cover(chunks, golden), ranking, count, {"retrieve": np.array([0.01])})
+    example = view(cover(chunks, golden), ranking, count)
     passages = tuple(Passage(name, text) for name, text in texts.items())
     answer = Answer(" ".join(question.expected[:1]) or passages[0].text)
     answers = Answers([answer], [passages], np.zeros(1, dtype=np.int64)) if answered else None

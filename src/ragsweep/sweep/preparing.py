@@ -242,7 +242,8 @@ def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
     faults: dict[str, str] = {}
     for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None
-        faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed)
+        stages = [*one.graph.latency, *(["query"] if one.graph.query else []), *(["generate"] if answered else [])]
+        faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed, stages=stages)
     for name, fault in faults.items():
         terminal.line("warning", f"the metric {name} fails on a trial question: {fault}; failed scores are NaN")
 
