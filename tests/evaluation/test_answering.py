@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.missing import NO_REFERENCE
-from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Turn, Usage
+from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
     QuestionKey,
@@ -41,6 +41,19 @@ def test_answers_and_verdicts_are_read_as_they_were_written(answers: list[Answer
     assert str(unpacked(packed(answers), Answer)) == str(answers)  # as text, since NaN is not NaN
     assert str(unpacked(packed(verdicts), Judgement)) == str(verdicts)
     assert packed(answers).dtype.kind == "S"
+
+
+def test_numbers_of_numpy_are_read_as_the_same_python_numbers() -> None:
+    """As of a user's own generator, router or judge, which computes cosines in single precision."""
+    half: Any = np.float32(0.5)
+    none: Any = np.float32(np.nan)
+    two: Any = np.int64(2)
+    yes: Any = np.bool_(True)
+    given = Answer("a", yes, support=half, seconds=none, usage=Usage(1, two, two))
+    assert packed([given]).tolist() == packed([Answer("a", True, support=0.5, usage=Usage(1, 2, 2))]).tolist()
+    judged = packed([Judgement(half, suspicious=yes, spread=none)])
+    assert judged.tolist() == packed([Judgement(0.5, suspicious=True)]).tolist()
+    assert packed([Route(~yes, half)]).tolist() == packed([Route(False, 0.5)]).tolist()
 
 
 def test_half_of_an_emoji_in_a_row_of_an_older_store_is_replaced() -> None:

@@ -105,7 +105,10 @@ def case_key(case: Case) -> str:
 
 
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
-    """Pack results as JSON, one per row; fields that are NaN, infinite or equal to their default are omitted."""
+    """Pack results as JSON, one per row; fields that are NaN, infinite or equal to their default are omitted.
+
+    Numbers of NumPy become Python numbers.
+    """
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
 
@@ -158,11 +161,15 @@ def _plain(item: Answer | Judgement | Route | Response) -> dict[str, Any]:
     if isinstance(item, Response):
         return {"answer": _plain(item.answer), "contexts": item.contexts, "scores": item.scores}
     plain = {}
-    for name, value in item._asdict().items():
+    for name, value in zip(item._fields, map(_python, item), strict=True):
         is_nan = isinstance(value, float) and not math.isfinite(value)
         if value != type(item)._field_defaults[name] and not is_nan:
-            plain[name] = list(value) if isinstance(value, Usage) else value
+            plain[name] = list(map(_python, value)) if isinstance(value, Usage) else value
     return plain
+
+
+def _python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _item(plain: dict[str, Any], kind: type[Any]) -> Any:
