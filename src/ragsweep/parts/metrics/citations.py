@@ -17,8 +17,8 @@ from ragsweep.parts.metrics.bases import CITATIONS, check_threshold, without_cit
 from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_of
 from ragsweep.parts.sentences import LIBRARY
 
-CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
-"""Matches the punctuation that ends a sentence (group 1) and the citations after it (group 2).
+CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)*_~]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
+"""Matches the punctuation that ends a sentence, with Markdown emphasis (group 1), and the citations after it (group 2).
 
 The citations belong to the sentence that the punctuation ends.
 """
