@@ -188,6 +188,24 @@ def test_letter_of_a_choice_is_found_even_if_it_is_an_article(said: str) -> None
     assert (score(TokenF1(), "A.", "A"), score(ContainsAnswer(), "!", "?"), score(ExactMatch(), "!", "?")) == (1, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("said", "reference", "contained"),
+    [
+        ("They play in Serie B.", "Serie A", False),
+        ("They play in Serie A.", "Serie A", True),
+        ("It is the Serie A club.", "the Serie A", True),
+        ("a vitamin C deficiency", "a Vitamin A", False),
+        ("a vitamin A deficiency", "a Vitamin A", True),
+        ("Vitamin A", "the vitamin A.", True),
+        ("hepatitis", "hepatitis A", False),
+        ("a hepatitis", "the hepatitis", True),
+    ],
+)
+def test_letter_at_the_end_of_a_right_answer_is_not_an_article(said: str, reference: str, contained: bool) -> None:
+    assert score(ContainsAnswer(), said, reference) == score(SuccessRate(), said, reference) == float(contained)
+    assert (score(TokenRecall(), said, reference) == 1) == contained
+
+
 def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:
     asked = Question("", "", references=("the third item",), keywords=("x[2]",))
     assert score_question(KeywordCoverage(), "It is x[2].", asked) == 1

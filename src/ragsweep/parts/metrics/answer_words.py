@@ -41,7 +41,15 @@ PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2044\u2212")
 Unicode classifies the last two as mathematical symbols, not as punctuation.
 """
 
-ARTICLES = {"english": re.compile(r"\b(a|an|the)\b"), "french": re.compile(r"\b(le|la|les|un|une|des)\b")}
+LETTERED = "english, with A as a letter"
+ARTICLES = {
+    "english": re.compile(r"\b(a|an|the)\b"),
+    "french": re.compile(r"\b(le|la|les|un|une|des)\b"),
+    LETTERED: re.compile(r"^\s*a\b|\b(an|the)\b"),
+}
+"""Articles by language. Except at the start of a text, LETTERED keeps ``a``, as in ``Serie A``."""
+
+_LAST_LETTER = re.compile(r"\w\W+a\W*$", re.IGNORECASE)
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
 
@@ -166,7 +174,7 @@ def contains(text: str, right: str, language: str) -> bool:
     answer after normalisation, the texts are compared as ``literal`` returns them.
     """
     for links in ({}, LINKS):
-        said, wanted = (_with_decimals(one, language, links) for one in (text, right))
+        said, wanted = (_with_decimals(one, right, language, links) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
             return True
     return not wanted and f" {literal(right, right)} " in f" {literal(text, right)} "
@@ -178,7 +186,7 @@ def recall(text: str, right: str, language: str) -> float:
     A word that occurs several times counts several times. If nothing is left of the right answer after normalisation,
     the words are those that ``literal`` returns.
     """
-    words, wanted = (_with_decimals(one, language).split() for one in (text, right))
+    words, wanted = (_with_decimals(one, right, language).split() for one in (text, right))
     if not wanted:
         words, wanted = (literal(one, right).split() for one in (text, right))
     return (Counter(words) & Counter(wanted)).total() / max(len(wanted), 1)
@@ -188,7 +196,7 @@ def recall(text: str, right: str, language: str) -> float:
 def normalise(text: str, language: str) -> str:
     """Return a text in lower case, without punctuation or articles, and with single spaces between words.
 
-    ``language``, "english" or "french", determines which articles are removed.
+    ``language``, a key of ARTICLES, determines which articles are removed.
     """
     lowered = _lowered(text)
     if language == "french":
@@ -196,13 +204,15 @@ def normalise(text: str, language: str) -> str:
     return " ".join(ARTICLES[language].sub(" ", _unpunctuated(lowered)).split())
 
 
-def _with_decimals(text: str, language: str, links: Mapping[int, str] = MappingProxyType({})) -> str:
+def _with_decimals(text: str, right: str, language: str, links: Mapping[int, str] = MappingProxyType({})) -> str:
     """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``.
 
     Thousands are joined before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
+    If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
     """
     joined = join_thousands(text, language).translate(links)
-    return normalise(mark_decimals(joined if joined.isascii() else _fold(joined)), language)
+    articles = LETTERED if language == "english" and _LAST_LETTER.search(right) else language
+    return normalise(mark_decimals(joined if joined.isascii() else _fold(joined)), articles)
 
 
 def articles_of(question: Question, language: Language) -> str:
