@@ -114,3 +114,13 @@ def test_case_has_the_context_where_the_judge_reads_it() -> None:
     for metric, same in ((swayed(2), True), (reading, False)):
         first, second = (row["judged"]["judge_swayed"][0][0] for row in rows(score_repetitions([metric], [view])))
         assert (first == second) is same
+
+
+def test_case_of_a_judge_that_reads_no_answer_is_the_same_in_every_repetition() -> None:
+    """Otherwise, one judgement counted as several independent ones, and the judge's part in the variance was halved."""
+    metric = swayed(2)
+    views = [judged(answers(text), Judgement(0.5, spread=0.6)) for text in ("red mat", "stars")]
+    for uses, same in ((("question", "contexts"), True), (("answer",), False)):
+        metric.uses = uses
+        (first, _), (second, _) = rows(score_repetitions([metric], views))[0]["judged"]["judge_swayed"]
+        assert (first == second) is same

@@ -126,7 +126,8 @@ def _judged(metric: Any, views: Sequence[EvaluationView]) -> JudgedCases:
 def _case(metric: Any, view: EvaluationView, question: int) -> str:
     assert view.answers is not None
     contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
-    return content_hash([view.answers.answers[question].text, contexts])[:12]
+    text = view.answers.answers[question].text if "answer" in metric.uses else ""
+    return content_hash([text, contexts])[:12]
 
 
 def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
