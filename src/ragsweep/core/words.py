@@ -34,7 +34,7 @@ STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
 
 _BEHIND, _CLOSING = frozenset("\"'`*_!\uff01"), frozenset({"Pe", "Pf", "Pi", "Cf"})
 
-Kind = Literal["word", "token", "term", "search", "letter", "run", "character", "quoted", "unspaced"]
+Kind = Literal["word", "token", "term", "search", "letter", "run", "character", "quoted", "unspaced", "mark"]
 
 
 @cache
@@ -61,6 +61,7 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     - character: one syllabic character with its marks
     - quoted: the smallest unit of a quote: one unspaced character, or a run of other characters without white space
     - unspaced: one unspaced character with its marks
+    - mark: one mark, as listed by ``_marks``
     """
     letter, character = rf"(?:[^\W{_SYLLABIC}]|[{_marks()}])", f"[{_SYLLABIC}][{_marks()}]*"
     unspaced = f"[{_UNSPACED}][{_marks()}]*"
@@ -78,6 +79,7 @@ def pattern(kind: Kind) -> re.Pattern[str]:
             "character": character,
             "quoted": rf"{unspaced}|[^\s{_UNSPACED}]+",
             "unspaced": unspaced,
+            "mark": f"[{_marks()}]",
         }[kind]
     )
 

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -144,6 +144,19 @@ def test_keyword_is_found_between_characters_of_a_script_without_spaces() -> Non
     assert value(coverage, "可以在三十天内报销", "三十天") == 1
     assert value(coverage, "共30天", "30") == 1
     assert value(coverage, "कीमत", "की") == 0  # a part of a longer word
+
+
+MARKED = [("バッグを買う", "バック"), ("バス", "ハ"), ("กี", "ก"), ("ไม่มี", "ไม"), ("설날", "서"), ("कि", "क")]
+
+
+@pytest.mark.parametrize("match", ["word", "substring", "stem"])
+@pytest.mark.parametrize(("said", "keyword"), MARKED)
+def test_keyword_is_not_found_in_a_letter_with_another_mark(match: Any, said: str, keyword: str) -> None:
+    coverage = metrics.KeywordCoverage(match)
+    for form in FORMS:
+        assert value(coverage, unicodedata.normalize(form, said), keyword) == 0
+        assert value(coverage, unicodedata.normalize(form, f"{said} {keyword}"), keyword) == 1
+    assert value(coverage, "I \u2764\ufe0f you", "\u2764") == 1
 
 
 @settings(max_examples=100)

@@ -187,10 +187,13 @@ def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     """Return the pattern that matches a keyword in a folded text.
 
     Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required at an end
-    of the keyword whose character is a symbol (as in ``-(x+1)``), or belongs to Hangul or a script without spaces.
+    of the keyword whose character is a symbol (as in ``-(x+1)``), or belongs to Hangul or a script without spaces. A
+    letter at the end of the keyword does not match the same letter with a further mark.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))
+    if folded[-1:].isalnum() or pattern("mark").fullmatch(folded[-1:]):
+        expression += rf"(?!{pattern('mark').pattern})"
     if match == "substring":
         return re.compile(expression)
     begin = rf"(?<!{letter.pattern})" if letter.match(folded) else ""
