@@ -40,7 +40,7 @@ class CitationsCorrect(SupportMetric):
     conversational question are not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -69,7 +69,7 @@ class CitationRecall(CitationsCorrect):
     citations count as unsupported.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "citation_recall"
     _unscored = NOTHING_SAID
 

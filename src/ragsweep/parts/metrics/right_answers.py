@@ -130,7 +130,7 @@ class KeywordCoverage(AnswerMetric):
     scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
