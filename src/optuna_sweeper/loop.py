@@ -119,7 +119,7 @@ class SearchLoop:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
-        """Search until the study is complete or stopped; return the jobs' results as `run_search` does.
+        """Search until the study is complete, exhausted or stopped; return the jobs' results as `run_search` does.
 
         Raises HydraException if too many trials failed; its message gives the most frequent reasons.
         """
@@ -194,7 +194,7 @@ class SearchLoop:
             _log.warning("the launcher failed with %s; the running trials will be restarted", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
-        """Race the trials of a batch, and return the last result of each trial.
+        """Race the trials of a batch, and return the last result of each launched trial.
 
         Dropped trials are pruned, and the outcomes of the others are recorded.
         """

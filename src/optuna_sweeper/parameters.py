@@ -40,7 +40,7 @@ class Categorical:
         return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
-        """Return the choice that equals a config's value, or the first choice if there is none."""
+        """Return the choice that equals a config's value, or else the first choice."""
         located = self.locate(value)
         return self.values[0] if located is None else located
 

@@ -69,7 +69,7 @@ def run_race(
     launch: Callable[[Mapping[int, Launched], int | None], Mapping[int, JobOutcome]],
     after_rung: AfterRung | None = None,
 ) -> RaceResult:
-    """Race ``jobs``, a mapping from job numbers to jobs, against each other.
+    """Race ``jobs``, a mapping from job numbers to jobs.
 
     ``launch`` runs jobs up to the end of a rung or, if this end is None, in full. A job that fails on a rung is not
     launched again, and does not count as dropped. Exceptions raised by ``launch`` are not caught.

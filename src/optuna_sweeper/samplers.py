@@ -1,4 +1,7 @@
-"""Samplers by name; each trial has a new sampler, whose seed depends on the study's seed and the trial's position."""
+"""Samplers by name; each trial has a new sampler.
+
+The sampler's seed is derived from the study's seed and the trial's position; for qmc, from the study's seed alone.
+"""
 
 import hashlib
 import warnings
@@ -48,7 +51,8 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
 
     A sampler that lasted for the whole study would lose its state when its process ends, whereas a new sampler reads
     all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
-    Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random.
+    Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random. The
+    sampler ``grid`` always draws at random: the values of its points are enqueued, not drawn.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 

@@ -98,7 +98,7 @@ class SearchSettings:
 
 
 def read_enqueue(setting: Any) -> tuple[tuple[str, ...], ...]:
-    """Read the key ``enqueue``: lists of overrides. Raises HydraException for any other value or a swept override."""
+    """Read the key ``enqueue``: lists of overrides, or None. Raises HydraException for other values and for sweeps."""
     lists = setting or []
     if not isinstance(lists, list) or not all(
         isinstance(lines, list) and all(isinstance(line, str) for line in lines) for lines in lists

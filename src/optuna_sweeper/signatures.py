@@ -32,7 +32,7 @@ class TrialConfig(Protocol):
 
 
 class Signature(NamedTuple):
-    """The hash of a trial's config, the fault that prevents its composition ("" if none), and the composed config."""
+    """The hash of a trial's config, the fault in its composition (or ""), and the composed config (or None)."""
 
     digest: str
     fault: str = ""
@@ -40,7 +40,7 @@ class Signature(NamedTuple):
 
 
 class SearchComposer(NamedTuple):
-    """Composes the configs of the trials of one program."""
+    """Composes the trial configs of one program."""
 
     compose: Callable[[Sequence[str]], TrialConfig]
     loader: ConfigLoader
@@ -69,7 +69,7 @@ class SearchComposer(NamedTuple):
         return Signature(hashlib.sha256(text.encode()).hexdigest(), fault, config)
 
     def values(self, overrides: Sequence[str], parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Return name -> value for the parameters that a config has; the value of a group is its chosen option.
+        """Return name -> value for the parameters that are not null in a config; a group has its option as its value.
 
         Raises one of ``faults`` if the config cannot be composed.
         """

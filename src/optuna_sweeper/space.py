@@ -59,8 +59,8 @@ class Space:
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
         """Split a config's values into those in the space, as typed in an override, and those outside it.
 
-        A parameter that depends on a value outside the space is in neither mapping. A missing value counts as outside
-        the space, with the value None.
+        A parameter that does not exist, or depends on a value outside the space, is in neither mapping. A missing value
+        counts as null.
         """
         point: dict[str, str] = {}
         outside: dict[str, Any] = {}
@@ -182,8 +182,8 @@ def merge_overrides(fixed: Sequence[str], more: Sequence[str]) -> tuple[str, ...
 def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: ConfigLoader | None = None) -> Space:
     """Read the space from ``params`` and the overrides ``typed`` on the command line, which take precedence.
 
-    Raises HydraException for an unreadable sweep, a condition on an unknown parent or an unknown value, and a cycle of
-    conditions.
+    Raises HydraException for malformed ``params`` or sweeps, a condition on an unknown value or on a parent that is
+    unknown, continuous or logarithmic, and a cycle of conditions.
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"{PARAMS}: must be a mapping from keys to sweeps, got {params!r}")
@@ -221,7 +221,7 @@ def _apply_conditions(
     """Evaluate the conditions on fixed keys, and return a space without the parameters that cannot exist.
 
     If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
-    A fixed key whose existence depends on a searched parent is a parameter with one value. The remaining parameters are
+    A fixed key whose existence depends on a searched parent is a parameter with one value. The space's parameters are
     sorted by dependency. Raises HydraException for a cycle of conditions.
     """
     parameters: list[Parameter] = []
@@ -285,7 +285,7 @@ def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> Paren
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException for an unknown parent or value; a ``narrowed`` parent may lack some values."""
+    """Raise HydraException unless the parent exists, lists its values and, if not ``narrowed``, has the condition's."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

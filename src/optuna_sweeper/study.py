@@ -56,10 +56,10 @@ class StudyPlan:
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides and Optuna's values
-    has_zero: bool = False  # whether first[0] is trial 0, which is skipped if a trial has `OVERRIDES`
+    has_zero: bool = False  # whether first[0] is trial 0, skipped once any trial has the attribute `OVERRIDES`
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
-    suffix: str = ""  # end of the name, by which a study is found even if its title has changed; "": full name only
+    suffix: str = ""  # end of the name, by which a study is found even if the beginning has changed; "": full name
     objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
     attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial when the trial ends
 
@@ -109,7 +109,7 @@ class SharedStudy:
     # --- the life of a trial -------------------------------------------------------------------------------------
 
     def batch(self, most: int, sign: Sign) -> list[Evaluation]:
-        """Claim up to ``most`` trials for this process, including those of dead processes; return them by job number.
+        """Claim up to ``most`` trials for this process, including those of dead processes; return them in job order.
 
         The last attempt at a trial is in a batch of its own, so that another crash can be attributed to this trial.
         Return [] if there is no trial to run.
@@ -199,7 +199,7 @@ class SharedStudy:
         return evaluation
 
     def _overrides(self, trial: Any) -> tuple[str, ...]:
-        """Draw the values of a trial from the sampler, unless it was enqueued with values; return its overrides."""
+        """Return the overrides with which a trial was enqueued, or else those of the values that Optuna suggests."""
         enqueued = trial.user_attrs.get(OVERRIDES)
         if enqueued is None:
             values = self.space.suggest(trial)

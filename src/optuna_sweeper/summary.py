@@ -1,4 +1,4 @@
-"""Summarise a study: the trial of each job, the reason for an early stop, and Optuna's plots.
+"""Summarise a study: its trials, the reason for an early stop, and Optuna's plots.
 
 The file ``study.json`` and the folder ``plots`` are exported whenever a process leaves the study, so that a finished
 search can be displayed without its database.
@@ -57,8 +57,8 @@ def summarise(study: SharedStudy, settings: SearchSettings) -> dict[str, Any]:
 
     An evaluated trial has ``overrides`` and ``job``, the trial's index among the evaluated trials. A duplicate has
     ``duplicate_of``, the number of the evaluated trial with the same config. A trial with values has ``feasible``,
-    which is false if a constraint is violated, and ``best``, which is true if the trial is feasible and on the Pareto
-    front.
+    which is false if a constraint is violated, and ``best``, which is true if the trial is feasible, on the Pareto
+    front and no duplicate. A trial that was replaced by another attempt is omitted.
     """
     trials = list(_describe_trials(study))
     states = Counter("REPEATED" if TWIN in trial else trial["state"] for trial in trials)

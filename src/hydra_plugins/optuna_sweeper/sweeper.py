@@ -43,7 +43,7 @@ class OptunaSweeperConf:
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"sampler": "tpe"}, {"race": None}])
     sampler: Any = MISSING  # hydra/sweeper/sampler=tpe, gp, cmaes, nsgaii, nsgaiii, qmc, random, brute_force or grid
     direction: Any = None  # minimize (default) or maximize, or a list with one per objective
-    study_name: str | None = None  # null: the job's name, and a hash of space, directions and subject
+    study_name: str | None = None  # null: the job's name, and a hash of space, directions, subject, custom_search_space
     storage: str | None = "sqlite:///study.db"  # or postgresql://...; null: in memory, lost at the end
     n_trials: int = 20  # total number of distinct configs in the study, including earlier configs
     n_jobs: int = 1  # trials per launch

@@ -53,7 +53,10 @@ _FOLDER = Path("sweeps")
 
 
 def ablate(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep ablate``; return the exit status of the sweep or, with ``--plan``, of the plan."""
+    """Run ``ragsweep ablate``; return the exit status of the sweep or, with ``--plan``, of the plan.
+
+    Raises RagsweepError for bad input, and if no change is left to run.
+    """
     parser = Parser("ragsweep ablate", description=_ABOUT)
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument(
@@ -132,7 +135,8 @@ def prepare(
 
     Raises:
         RagsweepError: The config can no longer be composed or lacks the metric, the metric cannot rank configs, a
-            wanted factor has no other value, an override contains a secret, or no change is left to run.
+            wanted factor has no other value, an unwanted factor has several typed values, an override contains a
+            secret, or no change is left to run.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)

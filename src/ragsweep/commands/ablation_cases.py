@@ -73,7 +73,7 @@ def around(
     """List the cases that differ from a config in one factor: the option of a group, or the value of a parameter.
 
     Cases with other options come first. A parameter takes its neighbouring values. ``base`` are the config's overrides,
-    ``parameters`` the flattened config. ``given`` maps factors to values that replace the neighbours. ``wanted``
+    ``parameters`` the flattened config. ``given`` maps factors to the values that they take instead. ``wanted``
     restricts the factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted
     factor that cannot change, and for given values of a factor that is not wanted.
     """
@@ -107,7 +107,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return a parameter's neighbouring values as strings; [] if it is no number, outside `AREAS`, or in `CHANCE`."""
+    """Return a parameter's neighbouring values; [] if it is not a finite number, outside `AREAS`, or in `CHANCE`."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []

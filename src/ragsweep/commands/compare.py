@@ -149,7 +149,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield statements on slices with a shown difference or a note, and on slices that may be worse despite a gain.
+    """Yield statements on slices that have a shown difference or a note, or that are or may be worse despite a gain.
 
     A gain means that the candidate is shown or likely to be better over all questions.
     """

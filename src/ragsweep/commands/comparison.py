@@ -58,7 +58,7 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
 
 
 def _given(result: Result, given: Sequence[Result]) -> Result:
-    """Return the result in ``given`` with the same config as ``result``; if there is none, return ``result``."""
+    """Return the result in ``given`` with the same config as ``result``, or else ``result`` itself."""
     what = (result.run.signature, result.run.overrides)
     return next((one for one in given if (one.run.signature, one.run.overrides) == what), result)
 

@@ -172,7 +172,7 @@ class PairReport:
     def cases(self) -> Iterator[dict[str, Any]]:
         """Yield one record per question: its labels, and its facts in each config.
 
-        The facts are the answer, the scores, the reasons for missing scores, and the steps.
+        The facts are the answer, its failure, the scores, the reasons for missing scores, and the steps.
         """
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
@@ -185,7 +185,7 @@ class PairReport:
 
 
 def _difference_ends(check: Check, higher_is_better: bool) -> dict[str, float]:
-    """Return the ends of the interval of a difference, each one-sided at 95 %; those of ``check`` are of its slack."""
+    """Return the ends of a difference's interval, each one-sided at 95 %; the interval in ``check`` is of the slack."""
     ends = [
         (end + check.condition.size) * (1 if higher_is_better else -1) for end in (check.found.low, check.found.high)
     ]

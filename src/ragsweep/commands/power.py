@@ -112,7 +112,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _is_repeat(first: Result, second: Result) -> bool:
-    """Return whether two results are repetitions of one config: only replicates or seeds differ."""
+    """Return whether two results are repetitions of one config: they differ, but only in replicates or seeds."""
     differing = factors(first, second)
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 

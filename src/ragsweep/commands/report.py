@@ -29,7 +29,7 @@ effect of each swept parameter, slices, and the individual questions. With --his
 golden sets, the best config of each sweep, and the changes. The file is self-contained."""
 
 Recorded = tuple[PastSweep, Result]
-"""A sweep, and the result of its best config by the first objective."""
+"""A sweep, and the result of its best config by the sweep's deciding metric."""
 
 FORMAT = "ragsweep.history/1"
 SHOWN = 8
@@ -149,7 +149,7 @@ def _group(group: Sequence[Recorded]) -> Iterator[Block]:
     changes = ["", *(_changes(old, new) for (_, old), (_, new) in pairwise(group))]
     rows = []
     for (one, _), changed in zip(group, changes, strict=True):
-        week = time.strftime("%G-W%V", time.localtime(one.created))  # by ISO
+        week = time.strftime("%G-W%V", time.localtime(one.created))  # the ISO week
         named = [one.reference, moment(one.created), week, one.title]
         rows.append([*named, f"{one.configs:,}", one.best, cell(one.summary), changed])
     header = ["sweep", "when", "week", "swept", ">configs", "best", f">{metric}", "changed"]

@@ -22,7 +22,7 @@ _REFUSED = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep run``; return the exit status."""
+    """Run ``ragsweep run``; return the exit status. Raises RagsweepError for bad input or a bad config."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("--config-dir", "-cd")

@@ -91,7 +91,7 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
         role = "the baseline"
     elif found.matrix.configs[found.reference] == summary.chosen:
         role = "the choice"
-    else:  # no config is within the limits, or the finalists led to another choice
+    else:  # no config is within the limits, or the finalists led to a different choice
         role = "the best" if found.choice.row is None else "the choice on tune"
     if row == found.reference:
         yield Statement("", f"{found.metric}: {role} of its sweep.", {"metric": found.metric})

@@ -20,7 +20,7 @@ Existing runs are not changed. Rankings (TREC run files) and traces are not in t
 
 
 def sync(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep sync``; return the exit status 0."""
+    """Run ``ragsweep sync``; return the exit status 0. Raises RagsweepError for bad input or an unusable tracker."""
     parser = Parser("ragsweep sync", description=_ABOUT)
     add_path(parser)
     parser.add_argument("--uri", help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db)")

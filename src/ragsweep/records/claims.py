@@ -15,8 +15,8 @@ CONFIG, FINALIST = "config", "finalist"
 """Kinds of jobs: a config of a sweep, or a finalist of a search, which is evaluated on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of claimed work: running a command on a sweep, uploading a record to the tracker, and opening a sweep
-with a certain key."""
+"""Other kinds of claimed work: running a command on a sweep, uploading a record to the tracker, and opening, ending or
+synchronising a sweep with a certain key."""
 
 
 def job_tag(kind: str, number: int) -> str:
@@ -157,7 +157,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Return the claims on work with a heartbeat after ``since`` (seconds since 1970), ordered by number.
+        """Return the claims on work, ordered by number, whose heartbeat is later than ``since`` (seconds since 1970).
 
         Claims of dead processes are included.
         """

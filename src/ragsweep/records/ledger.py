@@ -42,7 +42,7 @@ UNDECIDED = ("retry", "racing")
 class Ledger:
     """The ledger in a folder, which is opened or created; concurrent processes on one machine can use it safely.
 
-    Writing raises TrackingError if the file cannot be written; reading raises InputError if it is damaged.
+    Methods raise TrackingError if the file cannot be written, and InputError if it is damaged or cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,10 +68,7 @@ class Ledger:
     # --- sweeps ------------------------------------------------------------------------------------------------
 
     def latest(self, key: str) -> Sweep | None:
-        """Return the last round of the sweep with this key; None if there is none.
-
-        Running a sweep again with ``rerun=true`` adds a round, which has the same key.
-        """
+        """Return the last round of the sweep with this key (``rerun=true`` adds a round); None for an unknown key."""
         with self._file.reading() as connection:
             rounds = [row for row in read_whole(connection, "sweeps") if row["key"] == key]
         return read_sweep(max(rounds, key=lambda row: int(row["round"]))) if rounds else None
@@ -141,7 +138,8 @@ class Ledger:
         """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
         An earlier record of the job in its sweep is replaced, but its MLflow run is kept. The claim on the job is
-        removed. If ``fenced`` is true and this process does not hold the claim, raises InputError and writes nothing.
+        removed, and any use of the holdout is recorded. If ``fenced`` is true and this process does not hold the claim,
+        raises InputError and writes nothing.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -185,7 +183,7 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
-        """Return a metric's summaries of finished configs on a partition: sweep -> job -> name, summary, signature."""
+        """Return a metric's summary in finished configs on a partition: sweep -> job -> name, summary, signature."""
         found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"
@@ -239,7 +237,7 @@ class Ledger:
         return {job for job, status in rows if status in statuses}
 
     def record(self, sweep: str, job: int) -> Record:
-        """Return a config's record without checking its sweep's other records; raises InputError if there is none."""
+        """Return a config's record without checking its sweep's other records; raises InputError if it is missing."""
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT {COLUMNS['records']} FROM records WHERE sweep = ? AND kind = ? AND job = ?",
@@ -271,11 +269,11 @@ class Ledger:
         return self._records(None, lambda row: True)
 
     def single(self, number: int) -> list[Record]:
-        """Return a list with the record that has this id; an empty list if there is no such record."""
+        """Return a list with the record that has this id; an empty list if it does not exist or is to be repeated."""
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Return the records whose MLflow run id begins with ``run``, oldest first; empty if there are none."""
+        """Return the records whose MLflow run id begins with ``run``, oldest first, without records to be repeated."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------

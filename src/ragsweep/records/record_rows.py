@@ -24,7 +24,7 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep (a Hydra multirun); ``jobs`` has the overrides of each job, and ``names`` the name of each job."""
+    """A sweep (a Hydra multirun); ``jobs`` has each job's overrides (none in a search), ``names`` each job's name."""
 
     id: str
     name: str

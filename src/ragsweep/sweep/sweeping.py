@@ -100,7 +100,7 @@ def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run a command's only config; return 1 if it failed, is PARTIAL or untracked, or misses an enforced target."""
+    """Run a command's only config; return 1 if it crashed, is PARTIAL or untracked, or misses an enforced target."""
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment

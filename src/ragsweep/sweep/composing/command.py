@@ -302,7 +302,7 @@ def trial_composer(command: Command, title: str, config: Callable[[], DictConfig
 
 
 def _number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:
-    """Return overrides with ``numbered`` in place of a baseline declared by overrides, here or in a named sweep."""
+    """Return ``lines`` with the override ``numbered`` in place of the baseline that they or a named sweep declare."""
     return tuple(dict.fromkeys([*(numbered if re.match(r"\+*baseline=", one) else one for one in lines), numbered]))
 
 

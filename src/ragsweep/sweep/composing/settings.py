@@ -157,11 +157,11 @@ def check_config(plain: Mapping[str, Any]) -> None:
 
 
 def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], dataset: Dataset) -> tuple[Metric, ...]:
-    """Return the metrics of a config, checked against each other, the config's settings and the dataset.
+    """Return a config's metrics, after checking that they are consistent with its other settings and the dataset.
 
-    Raises ConfigError if these do not fit together: for example, if no metric has the objective's name, or if a metric
-    needs evidence and no question has evidence. Raises InputError for a label with the name of a metric or of a fixed
-    column.
+    Raises ConfigError otherwise, for example if two metrics have the same name, if none has the objective's name, or if
+    a metric needs evidence and no question has any. Raises InputError for a label with the name of a metric or of a
+    fixed column.
     """
     metrics: dict[str, Metric] = {}
     for part in built:

@@ -135,7 +135,7 @@ def find_sweep(path: str, run: str) -> list[Result]:
 def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
     """Find a sweep by its given name, its id, the id of its parent run in MLflow, or a prefix of one of these ids.
 
-    If several runs of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
+    If several rounds of the same sweep match (``rerun=true``), the latest is returned. Raises InputError if no sweep
     matches (the message then names the ledger's folder, ``path``), or if several different sweeps match.
     """
     typed, name = name, ledger.names.all().get(name, name)
@@ -150,7 +150,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
             find_run(path, typed)
             why = f"it is the run of one config: ragsweep show {typed} --path {folder}; "
         raise InputError(f'{path}: no sweep "{typed}"; {why}list the sweeps: ragsweep list --path {folder}')
-    return sweeps[-1]  # the latest run of the sweep
+    return sweeps[-1]  # the latest round of the sweep
 
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
@@ -184,7 +184,7 @@ def find_baseline(
     ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
     ``names`` maps job indices to the names of the sweep's configs.
     """
-    if declared is None and results:  # of the latest result: a resumed command may declare another baseline
+    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if declared is None or not results:
         return None

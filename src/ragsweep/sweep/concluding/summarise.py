@@ -168,8 +168,8 @@ MOST_PAST = 50
 def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) -> list[PastSweep]:
     """List the sweeps on a dataset's questions, from the oldest to the latest, each with its best config by a metric.
 
-    Sweeps without a value of the metric, and sweeps after the sweep with the id ``until``, are omitted. At most the
-    latest `MOST_PAST` sweeps are listed.
+    Sweeps without a best config, and sweeps after the sweep with the id ``until``, are omitted. At most the latest
+    `MOST_PAST` sweeps are listed.
     """
     found, past = ledger.summaries(facts.undivided, facts.partition, metric), []
     for sweep in ledger.sweeps():
@@ -206,10 +206,11 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
 
 
 def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record]) -> Iterator[Record]:
-    """Yield the records of the jobs by their means, best first; each record is read when it is needed.
+    """Yield the records of the jobs, best value first; each record is read when it is needed.
 
-    If a question of some config failed, so that the configs' own means are of different questions, the means are those
-    over the questions that every config was scored on, with declined answers as in the verdict.
+    If a config failed on a question, the summaries cover different questions. Then, if the configs are comparable, the
+    order is that of the means over the questions that every config was scored on, with declined answers as in the
+    verdict.
     """
     jobs = sorted(summaries, key=lambda job: goodness(summaries[job]), reverse=True)
     if any(one.n_failed for one in summaries.values()):

@@ -41,8 +41,8 @@ def show_sweep(
     """Print the table of a sweep, the notes on its race or search, and the conclusions.
 
     ``reference`` is the sweep's id in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI,
-    and ``address`` the URL of the sweep's parent run in the tracker, or "". With the label ``by``, a second
-    table has the deciding metric for each of its values.
+    and ``address`` the URL of the sweep's parent run in the tracker, or "". With the label ``by``, a second table has
+    the deciding metric for each value of the label.
     """
     page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []
     commands = [*page, (view, address or f"the runs of {reference}")]

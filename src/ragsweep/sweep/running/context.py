@@ -23,7 +23,7 @@ class RunContext:
     tracker: Tracker
     terminal: Terminal
     secrets: Secrets
-    sweep: Sweep | None = None  # None for a single config, and until the sweep is opened
+    sweep: Sweep | None = None  # None for a single config, before the sweep runs, and in a worker that sends outcomes
     search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
     labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
 

@@ -160,7 +160,7 @@ class Collector:
         return self._returned(job, delivery)
 
     def _record(self, job: Job, delivery: Delivery) -> None:
-        """Record an outcome, unless its job is already recorded as finished, or another process is working on it."""
+        """Record an outcome, unless its job is already finished or dropped, or another process is working on it."""
         search, claims = self.context.search, self.context.ledger.claims
         assigned = search is not None and is_own(search)
         if claims.claim_job(self.sweep.id, job.number, assigned=assigned) is not None:

@@ -129,7 +129,7 @@ def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunConte
 def _join_cluster(launcher: DictConfig) -> None:
     """Connect to the Ray cluster that a Ray launcher or the environment names.
 
-    Otherwise, Hydra's Ray launcher would start a new cluster. Raises ConfigError if the named cluster is unreachable.
+    Hydra's Ray launcher itself would start a new cluster. Raises ConfigError if the named cluster is unreachable.
     """
     if not str(launcher["_target_"]).endswith(".RayLauncher"):
         return

@@ -101,7 +101,8 @@ def check_scored(result: Result) -> None:
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
     """Set a job's ``name``, with secrets masked, and ``searching`` (whether a search runs the job).
 
-    The name is the job's name in the sweep or, in a search or a single run, made from its overrides.
+    The name is the job's name in the sweep or, in a search, made from its overrides. In a single run, it is the name
+    that the job already has or, if this is "", made from its overrides.
     """
     search = context.search
     if sweep and not search:
@@ -197,7 +198,7 @@ def rung_value(result: Result, spent: Mapping[str, float]) -> JobValue:
 
 
 def job_value(context: RunContext, number: int, result: Result, spent: Mapping[str, float]) -> JobValue:
-    """Return the value of the objective, or a tuple for several objectives; None if any is NaN, or if there is none.
+    """Return the value of the objective, or a tuple for several objectives; None if any is NaN or no objective is set.
 
     For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
     values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop

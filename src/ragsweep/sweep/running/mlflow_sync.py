@@ -192,7 +192,7 @@ def _alone(ledger: Ledger, sweep: Sweep) -> Iterator[Holder | None]:
 def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunContents) -> list[Record]:
     """Upload those records of a sweep that the tracker lacks, and end the parent run; return the sent records.
 
-    If the tracker lacks nothing, leave it unchanged and return [].
+    If the tracker lacks nothing and the parent run need not be ended, leave the tracker unchanged and return [].
     """
     here, trials = sweep.tracker == tracker.identity, ledger.records(sweep.id)
     records = [*trials, *ledger.finalists(sweep.id)]
@@ -270,7 +270,7 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
 
 
 def _claim_upload(ledger: Ledger, record: Record) -> bool:
-    """Claim the upload of a record, and return True; return False if the record is already uploaded.
+    """Claim the upload of a record, and return True; return False if the record is already uploaded or was replaced.
 
     Wait while another process has claimed the upload.
     """

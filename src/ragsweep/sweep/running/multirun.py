@@ -54,7 +54,7 @@ DONE = ("finished", "partial", "failed", "dropped")
 
 
 class Ending(NamedTuple):
-    """How a sweep's jobs ended: the status, why a job may lack a record ("" if none does), and any interruption."""
+    """How a sweep's jobs ended: the status, why a job may lack a record (or ""), and any interruption."""
 
     status: str
     why: str
@@ -242,7 +242,7 @@ class Multirun:
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
-        """Return ``ending``; a search adds missing records, evaluates its finalists, and may return another ending."""
+        """Return ``ending``; a search adds missing records, evaluates its finalists, and may change the ending."""
         return ending
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:

@@ -28,9 +28,9 @@ class Retrieved(NamedTuple):
 
 
 def open_recorded(result: Result, path: str, compute: str = LOCAL) -> Session:
-    """Open a session on the store at ``path``, with the object store that a config recorded there has used, if any.
+    """Open a session on the store at ``path``, with the object store that ``result`` was computed with, if any.
 
-    If the object store cannot be opened, or if its URL is masked in the ledger, the session has only the local half.
+    If the object store cannot be opened, or if its URL is masked in the ledger, the session has only the local store.
     """
     remote, store = (result.run.config.get("store") or {}).get("remote"), {"path": path, "stages": True}
     shared = {} if MASK in str(remote) else {"remote": remote}

@@ -185,7 +185,7 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return the chunks, prompts and evidence for a report page; none if the first result's dataset has changed."""
+        """Return a report page's chunks, prompts and evidence; none unless the first result's dataset is unchanged."""
         dataset = self.recorded_dataset(results[0]) if results else None
         if dataset is None:
             return PageTexts(secrets)

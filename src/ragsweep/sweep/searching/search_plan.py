@@ -126,7 +126,7 @@ class _Parts:
         configs = {one.overrides: list(_nodes(one)) for one in experiments}
         parts = cls(trials, finalists, configs)
         alone = [plan([one.wanted], _Unknown(executor)) for one in experiments]
-        rows: dict[str, Rows] = {}  # the largest number of rows that one config computes
+        rows: dict[str, Rows] = {}  # by address: the most rows that one config computes
         for address, found in (pair for one in alone for pair in one.missing.items()):
             rows[address] = max(rows.get(address, found), found, key=len)
         missing = plan([one.wanted for one in experiments], executor).missing

@@ -70,7 +70,8 @@ def search_key(command: Command, signature: str, tracker: str) -> str:
     key.
     """
     settings = command.search or {}
-    given = [name for name in ("race", "custom_search_space") if settings.get(name)]  # keys of others stay as they are
+    # Searches without these settings keep the keys of earlier releases.
+    given = [name for name in ("race", "custom_search_space") if settings.get(name)]
     searched = {name: settings.get(name) for name in (*_SEARCHED, *given)}
     if is_on_server(settings):
         searched["storage"] = str(searched["storage"]).rpartition("@")[2]
@@ -222,7 +223,7 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return one failure if ``why`` is not empty, or if no trial ran or a trial's result was lost; else [].
+        """Return one failure if ``why`` is not empty, a stop rule prevented every trial, or a result was lost; else [].
 
         A result was lost if the study has its value, but the ledger has no record. Other trials without a record are
         not failures, because a search may end early.
