@@ -36,7 +36,7 @@ class Categorical:
         return str(trial.suggest_categorical(name, list(self.values)))
 
     def locate(self, value: Any) -> str | None:
-        """Return Optuna's value for a value of a config, or None if it is outside the domain."""
+        """Convert a config's value to Optuna's; None for a value outside the domain."""
         return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
@@ -75,7 +75,7 @@ class Numeric:
         return repr(value) if self.step is None else self._step_text(round((value - self.low) / self.step))
 
     def locate(self, value: Any) -> float | int | None:
-        """Return Optuna's value for a value of a config, or None if it is outside the domain."""
+        """Convert a config's value to Optuna's; None for a value outside the domain."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
@@ -135,7 +135,7 @@ def parse_override(line: str, where: str, loader: ConfigLoader | None = None) ->
 
 
 def value_text(override: Override) -> str:
-    """Return the value of an override without a sweep, spelled like the values of a sweep's domain."""
+    """Return the value of a single-valued override, spelled like the values of a sweep's domain."""
     text = override.get_value_element_as_str()
     return _BOOLEANS.get(text, text)
 

@@ -285,7 +285,7 @@ def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> Paren
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException unless the parent exists, lists its values and, if not ``narrowed``, has the condition's."""
+    """Raise HydraException if the parent is unknown or has no list of values or, unless ``narrowed``, lacks a value."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

@@ -128,7 +128,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a value as a finite number, else None."""
+    """Return a finite number as a float; None for anything else, including Booleans and texts."""
     if value is None or isinstance(value, bool | str):
         return None
     try:
@@ -184,7 +184,7 @@ def superseded(trials: Iterable[Any]) -> set[int]:
 
 
 def is_charged(trial: Any) -> bool:
-    """Return whether a trial counts toward the study's number of trials."""
+    """Return whether a trial counts towards the study's number of trials."""
     return bool(trial.user_attrs.get(CHARGED, True))
 
 

@@ -31,8 +31,10 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "brute_force": {},  # every config once, in random order
     "grid": {},  # every config once, the last parameter changing fastest
 }
-"""Name of a sampler -> default arguments of its Optuna class. Every sampler also has the setting ``seed``, the seed of
-the study, from which the seeds of the trials are derived."""
+"""Name of a sampler -> default arguments of its Optuna class.
+
+Every sampler also has the setting ``seed``, the seed of the study, from which the seeds of the trials are derived.
+"""
 
 
 @dataclass

@@ -110,7 +110,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
     The exit status is 0 on success; 1 if a config failed or lacks scores, an enforced target was missed, or MLflow
-    lacks a result; 2 for bad input or a bad config; and 129, 130 or 143 after an interruption.
+    lacks a result; 2 for bad input, a bad config, or an unusable ledger or tracker; and 129, 130 or 143 after an
+    interruption.
     """
     # Imports and composition allocate many long-lived objects; at the default threshold of 700 objects,
     # garbage collection takes an eighth of the time.

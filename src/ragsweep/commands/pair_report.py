@@ -27,7 +27,8 @@ GENERATE = "generate"
 def pair_metrics(first: Result, second: Result) -> list[str]:
     """Return the metrics to report: success metric, objectives, headline metrics, target metrics, ``answer_*`` metrics.
 
-    A metric is included only if it is a mean, sets ``higher_is_better``, and has scores in both configs.
+    The success metric is that of ``first``, and the targets are those of ``second``. A metric is included only if it is
+    a mean, sets ``higher_is_better``, and has scores in both configs.
     """
     directed = [
         name for name, one in first.summaries.metrics.items() if one.higher_is_better is not None and one.n_scored
