@@ -240,7 +240,7 @@ class SearchLoop:
             raise _LauncherDied(f"{type(fault).__name__}: {fault}") from fault
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
-        """Record the outcome of a trial; ``spent`` is its cost on earlier rungs, by name."""
+        """Record the outcome of a trial; ``spent`` is its cost on earlier rungs (name -> amount)."""
         outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number

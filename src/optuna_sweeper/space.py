@@ -36,7 +36,7 @@ class Space:
     order: tuple[str, ...] = ()  # all keys as first written, by which overrides are sorted
 
     def suggest(self, trial: Any) -> dict[str, str]:
-        """Suggest a value for each parameter that exists; return the values by key, as typed in an override."""
+        """Suggest a value for each parameter that exists; return key -> value, as typed in an override."""
         values: dict[str, str] = {}
         for parameter in self.parameters:
             if parameter.exists(values):

@@ -118,6 +118,6 @@ def optimization_results(study: Any, fixed: Sequence[str] = ()) -> dict[str, Any
 
 
 def _values(trial: Any, fixed: Sequence[str]) -> dict[str, Any]:
-    """Return a trial's values by key; those of an enqueued config may be outside the space, and unknown to Optuna."""
+    """Return key -> value of a trial; an enqueued config's values may be outside the space, and unknown to Optuna."""
     lines = [parse_override(line, "") for line in trial.user_attrs.get(OVERRIDES, ()) if line not in fixed]
     return {**{one.get_key_element(): one.value() for one in lines}, **trial.params}

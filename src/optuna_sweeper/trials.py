@@ -40,7 +40,7 @@ class TrialOutcome:
     reason: str = ""
     violations: Mapping[str, float] = field(default_factory=dict)  # violation of each constraint; met if 0 or less
     charged: bool = True  # whether it counts as a trial of the study
-    cost: Mapping[str, float] = field(default_factory=dict)  # by name; "" for a single number
+    cost: Mapping[str, float] = field(default_factory=dict)  # name -> amount; the name "" for a single number
     differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
     pruned: bool = False  # dropped by a race before its full evaluation
 
@@ -173,7 +173,7 @@ class Evaluation:
 
 
 def evaluations(trials: Iterable[Any]) -> dict[int, Any]:
-    """Return the last trial of each job, by job number; trials without a job are omitted."""
+    """Return job number -> the last trial of the job; trials without a job are omitted."""
     last = {trial.user_attrs[EVALUATION]["job"]: trial for trial in trials if EVALUATION in trial.user_attrs}
     return dict(sorted(last.items()))
 

@@ -136,7 +136,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition (`MARGIN`: or ``X%``; `LEAST`: or a gain, ``+X``); raises ConfigError if bad."""
+    """Read ``METRIC=X`` as a condition (`MARGIN`: or ``X%``; `LEAST`: ``+X``, a gain). Raises ConfigError otherwise."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:

@@ -31,7 +31,7 @@ def read_since(text: str, now: float) -> float:
 def read_traces(
     registry: ModelRegistry, version: ModelVersion, since: float, experiment: str | None
 ) -> tuple[list[ServedTrace], Counter[str]]:
-    """Return the traces of a version since a time, and the number of skipped traces by reason.
+    """Return the traces of a version since a time, and how many traces were skipped for each reason.
 
     ``since`` is in seconds since the epoch. Raises InputError for a version without the tag that its traces share.
     """

@@ -112,7 +112,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
-    """Return the columns of a golden set, by name. Raises InputError if ``data`` does not have the hash ``digest``."""
+    """Return name -> column of a golden set. Raises InputError if ``data`` does not have the hash ``digest``."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise InputError(f"a record cannot be decoded: the golden set's columns do not match the digest {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
@@ -224,7 +224,7 @@ def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]
 def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, own: Mapping[str, Any], shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Return all columns of a record by name, in the order of ``layout``.
+    """Return name -> column for all columns of a record, in the order of ``layout``.
 
     Raises ValueError if the blocks of numbers are shorter or longer than the columns.
     """

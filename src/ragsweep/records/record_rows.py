@@ -73,7 +73,7 @@ def read_sweep(row: sqlite3.Row) -> Sweep:
 def read_record(connection: sqlite3.Connection, row: sqlite3.Row, shared: dict[str, dict[str, list[Any]]]) -> Record:
     """Return the record in a row of the table ``records``, with its outcome.
 
-    ``shared`` is a cache of golden sets' columns by digest, to which this function adds the columns that it reads.
+    ``shared`` is a cache, digest -> columns of a golden set, to which this function adds the columns that it reads.
     Raises sqlite3.DatabaseError if the record or the golden set's columns do not match their digest, or cannot be
     decoded, and InputError if another version of ragsweep wrote the record.
     """

@@ -256,7 +256,7 @@ def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes of each choice and of the ends of ranges, and enqueued trials.
 
-    For a sweeper other than ours, set only one job, with the overrides as typed.
+    For a sweeper other than ours, set one job, as typed. A baseline of overrides becomes 1, or null if not trial 0.
     """
     from optuna_sweeper.settings import read_enqueue
     from optuna_sweeper.space import merge_overrides, read_space

@@ -121,7 +121,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
 
 
 def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
-    """Return tables of questions by job, for all configs or only for the two that are compared first.
+    """Return job -> table of questions, for all configs or only for the two that are compared first.
 
     All configs get a table if ``tables`` is ALL or there is only one config.
     """

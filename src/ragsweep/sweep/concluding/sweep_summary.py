@@ -128,7 +128,7 @@ class SweepSummary:
     conclusion: SweepConclusion = field(default_factory=SweepConclusion)
     excluded: Sequence[ExcludedConfig] = ()  # configs that violate a constraint of the search, or are only references
     study: StudySummary | None = None  # None if the sweep is not a search, or its summary is unreadable
-    jobs: Mapping[int, Result] = field(default_factory=dict)  # results by job index
+    jobs: Mapping[int, Result] = field(default_factory=dict)  # job index -> result
     finalists: Finalists = field(default_factory=Finalists)
     past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by dataset and metric
     gap: Gap | None = None  # between the holdout and tune results of the same configs

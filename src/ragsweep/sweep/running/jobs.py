@@ -202,7 +202,7 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
 
     For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
     values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop
-    rule), and the amounts ``spent`` by name. The differences are [] for job 0, if the stop rule does not need them, or
+    rule), and the amounts ``spent``. The differences are [] for job 0, if the stop rule does not need them, or
     if job 0 is not finished.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
@@ -263,7 +263,7 @@ If the body is None, Hydra's sweeper runs the jobs.
 def launch_batches(
     launch: Launch, jobs: Mapping[int, Job], rung: int | None, longest: int | None = None
 ) -> dict[int, JobReturn | Exception]:
-    """Launch jobs in batches; return, by job number, each job's outcome, or the exception that its launch raised.
+    """Launch jobs in batches; return job number -> the job's outcome, or the exception that its launch raised.
 
     A batch has consecutive numbers, at most ``longest`` (None: no limit). A batch that cannot be launched does not stop
     the others. ``rung`` is the number of questions to evaluate in a race; None: all.

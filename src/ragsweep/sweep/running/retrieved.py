@@ -21,7 +21,7 @@ from ragsweep.sweep.running.session import Session, open_session
 
 
 class Retrieved(NamedTuple):
-    """The names of the retrieved chunks by question id, the best first; ``whole`` is false if chunks may be missing."""
+    """Question id -> the names of its retrieved chunks, best first; ``whole`` is false if chunks may be missing."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True
@@ -69,7 +69,7 @@ def read_retrieved(session: Session, result: Result, depth: int) -> Retrieved:
 
 
 def places_of(chunks: Mapping[str, Sequence[str]], corpus: Corpus) -> dict[str, list[DocumentSpan]]:
-    """Return the spans of each question's named chunks, by question id, without chunks that are not in the corpus."""
+    """Return question id -> the spans of the question's chunks, without chunks that are not in the corpus."""
     return {
         question: [
             DocumentSpan(corpus.ids[place[0]], *place[1:]) for one in names if (place := chunk_place(corpus, one))

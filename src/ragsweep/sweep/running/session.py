@@ -250,7 +250,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Build, by key, the parts of a group that may contain several, such as ``metrics``; null parts are omitted."""
+        """Build key -> part for a group that may contain several, such as ``metrics``; null parts are omitted."""
         return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:

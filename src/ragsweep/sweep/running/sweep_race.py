@@ -88,7 +88,7 @@ class SweepRace:
             self.context.terminal.line("race", text)
 
     def _results(self) -> dict[int, Result]:
-        """Read the latest result of each config that has one, by job number."""
+        """Read job number -> the latest result, for each config that has one."""
         assert self.context.sweep
         records = self.context.ledger.raced(self.context.sweep.id)
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}

@@ -114,11 +114,11 @@ class _Parts:
     finalists: int  # number of configs to evaluate on the holdout
     configs: Mapping[tuple[str, ...], Sequence[Node]]  # the nodes of each config, by its overrides
     nodes: dict[Part, dict[str, Node]] = field(default_factory=lambda: defaultdict(dict))
-    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # by stage, leg
+    slots: dict[tuple[str, str], set[Part]] = field(default_factory=lambda: defaultdict(set))  # (stage, leg) -> parts
     stored: set[str] = field(default_factory=set)  # addresses of the stored nodes
     seconds: dict[Part, float | None] = field(default_factory=dict)  # of the slowest node; None: unknown
     weights: dict[Part, float] = field(default_factory=dict)  # number of a range's values that a part represents
-    most: dict[str, StageCount] = field(default_factory=dict)  # the largest counts of any config, by stage
+    most: dict[str, StageCount] = field(default_factory=dict)  # stage -> the largest counts of any config
     growing: set[str] = field(default_factory=set)  # stages whose rows depend on the retrieved chunks
 
     @classmethod
@@ -126,7 +126,7 @@ class _Parts:
         configs = {one.overrides: list(_nodes(one)) for one in experiments}
         parts = cls(trials, finalists, configs)
         alone = [plan([one.wanted], _Unknown(executor)) for one in experiments]
-        rows: dict[str, Rows] = {}  # by address: the most rows that one config computes
+        rows: dict[str, Rows] = {}  # address -> the most rows that one config computes
         for address, found in (pair for one in alone for pair in one.missing.items()):
             rows[address] = max(rows.get(address, found), found, key=len)
         missing = plan([one.wanted for one in experiments], executor).missing
@@ -203,7 +203,7 @@ def _part(node: Node) -> Part:
 
 
 def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
-    """Return, by stage, the highest charge and the highest number of rows of any config.
+    """Return stage -> the highest charge and the highest number of rows of any config.
 
     Stages with neither calls nor rows are omitted, and so are configs without paid stages.
     """

@@ -15,12 +15,12 @@ class StudySummary:
 
     study: str = ""
     sampler: str = ""
-    states: Mapping[str, int] = field(default_factory=dict)  # number of trials by state
+    states: Mapping[str, int] = field(default_factory=dict)  # state -> number of trials
     n_trials: int = 0
     stopped: str = ""  # why the search ended early; "" if it did not end early
     stop: Any = None  # the configured stop rule
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # job number -> trial, as JSON
-    pictures: Mapping[str, bytes] = field(default_factory=dict)  # plots by path, ``plots/NAME``
+    pictures: Mapping[str, bytes] = field(default_factory=dict)  # path, ``plots/NAME`` -> plot
 
     @property
     def ended(self) -> bool:
@@ -28,7 +28,7 @@ class StudySummary:
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
     def broken(self) -> dict[int, str]:
-        """Return, by job number, the constraints that each infeasible trial violates, as text separated by commas."""
+        """Return job number -> the constraints that an infeasible trial violates, as text separated by commas."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
 
     def tags(self) -> dict[str, str]:
@@ -39,7 +39,7 @@ class StudySummary:
         return {f"ragsweep.{name}": value for name, value in tags.items() if value}
 
     def trial_tags(self) -> dict[int, dict[str, str]]:
-        """Return, by job number, tags for each job's run: its trial's number, state and, if known, seconds."""
+        """Return job number -> tags for the job's run: its trial's number, state and, if known, seconds."""
         tags = {}
         for job, trial in self.trials.items():
             tags[job] = {"ragsweep.trial": str(trial["trial"]), "ragsweep.trial_state": str(trial["state"])}
