@@ -211,6 +211,11 @@ def test_nothing_asked_drops_nobody() -> None:
     assert Betting().decide({"a": [0.1, 0.2]}).dropped == ()
 
 
+def test_a_race_in_which_every_config_failed_drops_nobody() -> None:
+    assert Betting().decide({}, groups=["x", "x", "y"]).dropped == ()
+    assert Betting().decide({"a": []}, groups=["x", "x", "y"]).leaders == ("a",)
+
+
 def test_scores_beyond_the_bounds_are_refused() -> None:
     with pytest.raises(
         InputError, match=r"1.5 apart, but spread, the width of the metric's bounds, is 1; correct the bounds"

@@ -137,5 +137,5 @@ def _number_clusters(groups: Sequence[Hashable] | None, questions: int) -> tuple
     if groups is None:
         return np.arange(questions), np.arange(questions)
     seen: dict[Hashable, int] = {}
-    begins = np.array([seen.setdefault(group, place) for place, group in enumerate(groups[:questions])])
+    begins = np.array([seen.setdefault(each, place) for place, each in enumerate(groups[:questions])], np.int64)
     return np.unique(begins, return_inverse=True)[1].reshape(-1), begins
