@@ -135,6 +135,14 @@ def test_budget_counts_what_was_spent_before_a_stop(tmp_path: Path) -> None:
         assert len(program.jobs) == jobs
 
 
+def test_a_search_goes_on_while_the_share_of_failures_is_the_allowed_one() -> None:
+    params = {"x": "range(0,100)"}
+    study = search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 29)), rate=0.29)
+    assert sum(bool(outcome.reason) for outcome in study.outcomes()) == 29
+    with pytest.raises(HydraException, match="30 of 100 trials failed, more than"):
+        search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 30)), rate=0.29)
+
+
 def settings(**changes: Any) -> SearchSettings:
     defaults = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
     return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
