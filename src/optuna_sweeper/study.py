@@ -1,6 +1,6 @@
 """A study that several processes may share, with the claims on its trials and the choice of the next trial."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -76,6 +76,7 @@ class SharedStudy:
     storage: Storage
     optuna: Any  # Optuna's study
     _points: list[dict[str, str]] | None = field(default=None, repr=False)
+    _unlisted: Iterator[dict[str, str]] = field(default_factory=lambda: iter(()), repr=False)  # points of a grid
 
     def __post_init__(self) -> None:
         self.claims = TrialClaims(self.optuna, self.plan.lapse, self.storage.is_shared)
@@ -158,12 +159,10 @@ class SharedStudy:
                 overrides, located = list(first[0]), dict(first[1])
                 self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
             elif self.plan.sampler.get("name") == GRID:
-                if self._points is None:
-                    self._points = list(self.space.points())
                 number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
-                if number >= len(self._points):
+                if (point := self._grid_point(number)) is None:
                     return None
-                located = self.space.optuna_values(self._points[number])
+                located = self.space.optuna_values(point)
                 self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
             elif count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points():
                 return None
@@ -241,12 +240,32 @@ class SharedStudy:
 
     # --- finite spaces -------------------------------------------------------------------------------------------
 
+    def _grid_point(self, number: int) -> dict[str, str] | None:
+        """Return a point by its number in the order of the grid, or None if the space has fewer points."""
+        if self._points is None:
+            self._points, self._unlisted = [], self.space.points()
+        self._points += islice(self._unlisted, max(number + 1 - len(self._points), 0))
+        return self._points[number] if number < len(self._points) else None
+
     def _has_all_points(self) -> bool:
-        """Return whether every point of a small space (see `SMALL`) has a trial; False for any other space."""
+        """Return whether the config of every point of a small space (see `SMALL`) has been tried.
+
+        Return False for any other space, and for a ``custom_search_space``, whose points are unknown.
+        """
         if self._points is None:
             finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
-            self._points = list(islice(self.space.points(), SMALL + 1)) if finite else []
+            self._points = list(islice(self.space.points(), SMALL + 1)) if finite and not self.plan.extend else []
         if not 0 < len(self._points) <= SMALL:
             return False
-        drawn = {frozenset(trial.params.items()) for trial in self.trials()}
-        return all(frozenset(self.space.optuna_values(point).items()) in drawn for point in self._points)
+        # The values of an enqueued trial, whose config may differ from their point in other keys, do not suffice.
+        trials = self.trials()
+        tried = {frozenset(trial.user_attrs[EVALUATION]["overrides"]) for trial in evaluations(trials).values()}
+        repeated = (trial for trial in trials if TWIN in trial.user_attrs and OVERRIDES not in trial.user_attrs)
+        drawn = {frozenset(trial.params.items()) for trial in repeated}
+        if self.plan.has_zero and frozenset(self.plan.first[0][0]) in tried:
+            drawn.add(frozenset(self.plan.first[0][1].items()))
+        return all(
+            frozenset(self.space.overrides(point)) in tried
+            or frozenset(self.space.optuna_values(point).items()) in drawn
+            for point in self._points
+        )
