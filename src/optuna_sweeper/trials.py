@@ -88,17 +88,17 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
     ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
     counted as a trial), ``cost`` (a number, or name -> number) and ``differences`` (the smallest detectable
-    differences, one per value).
+    differences, one per value). An exception that a job raises may have the attribute ``cost``.
     """
     if job.status != JobStatus.COMPLETED:
-        return TrialOutcome(reason=_failure(job))
+        fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None
+        return TrialOutcome(reason=_failure(fault), cost=_read_cost(getattr(fault, "cost", None)))
     returned = job.return_value
     plain = returned if isinstance(returned, Mapping) else {"values": returned}
-    cost, differences = plain.get("cost"), plain.get("differences")
-    costs = cost if isinstance(cost, Mapping) else {"": cost}
+    differences = plain.get("differences")
     outcome = TrialOutcome(
         charged=plain.get("charged", True) is not False,
-        cost={str(name): number for name, value in costs.items() if (number := _number(value))},
+        cost=_read_cost(plain.get("cost")),
         differences=tuple(
             math.nan if (number := _number(value)) is None else number
             for value in ([] if differences is None else _to_list(differences))
@@ -138,8 +138,12 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _failure(job: JobReturn) -> str:
-    fault = exception_of(job) if job.status != JobStatus.UNKNOWN else None
+def _read_cost(cost: Any) -> dict[str, float]:
+    costs = cost if isinstance(cost, Mapping) else {"": cost}
+    return {str(name): number for name, value in costs.items() if (number := _number(value))}
+
+
+def _failure(fault: Exception | None) -> str:
     if fault is None:
         return "the job did not complete"
     lines = str(fault).splitlines()

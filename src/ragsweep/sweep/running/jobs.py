@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
-from ragsweep.core.results import DROPPED, PARTIAL, Evaluation, Failure, Result, Summary, objectives
+from ragsweep.core.results import DROPPED, PARTIAL, Artifacts, Evaluation, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
@@ -77,19 +77,29 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
     name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
-    before = context.session.services.meter.totals
-    result, artifacts = attempt(context, job, writer.keep_failure)
-    if job.rung is not None:
-        writer.record(result)  # neither tracked nor shown
-        return rung_value(result, context.session.services.meter.since(before))
+    meter = context.session.services.meter
+    before = meter.totals
+    try:
+        result, artifacts = attempt(context, job, writer.keep_failure)
+        if job.rung is not None:
+            writer.record(result)  # neither tracked nor shown
+            return rung_value(result, meter.since(before))
+        _keep(context, sweep, writer, result, artifacts)
+        check_scored(result)
+    except Exception as fault:
+        with suppress(AttributeError):  # an immutable exception
+            fault.cost = meter.since(before)  # type: ignore[attr-defined]  # for the stop rule of a search
+        raise
+    return job_value(context, job.number, result, meter.since(before))
+
+
+def _keep(context: RunContext, sweep: Sweep, writer: OutcomeWriter, result: Result, artifacts: Artifacts) -> None:
     try:
         writer.keep(result, artifacts)
     except BaseException:
         # The result could not be recorded, for example on a full disk.
-        ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))
+        context.ledger.claims.release(ClaimKey(CONFIG, sweep.id, writer.number))
         raise
-    check_scored(result)
-    return job_value(context, job.number, result, context.session.services.meter.since(before))
 
 
 def check_scored(result: Result) -> None:

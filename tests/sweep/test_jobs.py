@@ -1,0 +1,41 @@
+"""A job of a sweep: what it costs is known even if it fails."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from optuna_sweeper.trials import read_outcome
+from ragsweep.core.results import PARTIAL
+from ragsweep.services.usage import UsageMeter
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.running import jobs
+from support.results import a_result
+from test_study import completed
+
+
+@pytest.mark.parametrize("end", [ConnectionError("refused"), PARTIAL])
+def test_what_a_failed_trial_has_spent_counts_towards_the_budget(end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = UsageMeter()
+
+    def attempt(*_: Any) -> Any:
+        meter.totals = replace(meter.totals, calls=7)
+        if isinstance(end, Exception):
+            raise end
+        result = a_result()
+        return replace(result, run=replace(result.run, state=end)), None
+
+    monkeypatch.setattr(jobs, "attempt", attempt)
+    writer = SimpleNamespace(keep=lambda *_: None, keep_failure=None)
+    monkeypatch.setattr(jobs, "OutcomeWriter", lambda *_, **__: writer)
+    monkeypatch.setattr(jobs, "name_job", lambda *_: None)
+    claims = SimpleNamespace(claim_job=lambda *_, **__: None)
+    ledger = SimpleNamespace(claims=claims, jobs=lambda *_: set())
+    session = SimpleNamespace(services=SimpleNamespace(meter=meter))
+    sweep = SimpleNamespace(id="s")
+    context: Any = SimpleNamespace(ledger=ledger, sweep=sweep, search={"n_trials": 2}, session=session)
+    config: Any = SimpleNamespace(values={"max_failures": None})
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        jobs.run_job(context, Job(config, "", ()))
+    assert read_outcome(completed(raised.value), 1).cost == {"calls": 7.0}
