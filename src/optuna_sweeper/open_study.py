@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hydra.errors import HydraException
@@ -10,7 +11,7 @@ from optuna_sweeper.samplers import seeded_sampler
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import Storage
 from optuna_sweeper.study import SharedStudy, StudyPlan
-from optuna_sweeper.trials import EVALUATION, count_final_duplicates, draw_number
+from optuna_sweeper.trials import EVALUATION, OVERRIDES, TWIN, count_final_duplicates, draw_number
 
 FORMAT = 2
 _IDENTITY, _FORMAT = "identity", "format"
@@ -36,7 +37,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
         study = optuna.create_study(
             study_name=plan.name,
             storage=storage.optuna,
-            sampler=seeded_sampler(plan.sampler, _draw),
+            sampler=seeded_sampler(plan.sampler, _draw, partial(_is_point, plan)),
             directions=directions,
             load_if_exists=True,
         )
@@ -71,3 +72,12 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     trials = study.get_trials(deepcopy=False)
     is_retry = EVALUATION in trial.user_attrs
     return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED
+
+
+def _is_point(plan: StudyPlan, trial: Any) -> bool:
+    """Return whether a trial was drawn completely, or is trial 0; an enqueued config may lack values."""
+    attributes = trial.user_attrs
+    if OVERRIDES not in attributes:
+        return EVALUATION in attributes or TWIN in attributes
+    is_zero = plan.has_zero and tuple(attributes[OVERRIDES]) == plan.first[0][0]
+    return is_zero and plan.extend is None and EVALUATION in attributes

@@ -46,13 +46,16 @@ def seed_of(study: int, draw: int) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]]) -> Any:
+def seeded_sampler(
+    settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple[int, bool]], is_point: Callable[[Any], bool]
+) -> Any:
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
     A sampler that lasted for the whole study would lose its state when its process ends, whereas a new sampler reads
     all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
     Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random. The
-    sampler ``grid`` always draws at random: the values of its points are enqueued, not drawn.
+    sampler ``grid`` always draws at random: the values of its points are enqueued, not drawn. ``is_point`` returns
+    whether a trial's values are all values of a point of the space.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 
@@ -67,7 +70,7 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
                 number, random = draw(study, trial)
                 seed = seed_of(study_seed, number)
                 new = RandomSampler(seed) if random or name == GRID else create_sampler(settings, seed)
-                self._samplers[trial.number] = new
+                self._samplers[trial.number] = _among_points(new, is_point) if name == BRUTE_FORCE else new
             return self._samplers[trial.number]
 
         def before_trial(self, study: Any, trial: Any) -> None:
@@ -89,6 +92,43 @@ def seeded_sampler(settings: Mapping[str, Any], draw: Callable[[Any, Any], tuple
                 sampler.after_trial(study, trial, state, values)
 
     return Seeded()
+
+
+def _among_points(sampler: Any, is_point: Callable[[Any], bool]) -> Any:
+    """Return a sampler for one trial that draws as the given sampler does in a study with only the points tried so far.
+
+    The given sampler samples values independently. Optuna's brute-force sampler fails on a trial that lacks a value,
+    such as an enqueued config outside the space.
+    """
+    from optuna import create_study
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.trial import create_trial
+
+    class AmongPoints(BaseSampler):
+        def __init__(self) -> None:
+            self._trial: Any = None  # of the study in memory
+
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return {}
+
+        def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+            return {}
+
+        def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+            if self._trial is None:
+                tried, points = create_study(sampler=sampler), filter(is_point, study.get_trials(deepcopy=False))
+                for point in points:
+                    tried.add_trial(create_trial(value=0.0, params=point.params, distributions=point.distributions))
+                self._trial = tried.ask()
+            one = param_distribution
+            if isinstance(one, CategoricalDistribution):
+                return self._trial.suggest_categorical(param_name, one.choices)
+            is_whole = isinstance(one, IntDistribution)
+            suggest = self._trial.suggest_int if is_whole else self._trial.suggest_float
+            return suggest(param_name, one.low, one.high, step=one.step, log=one.log)
+
+    return AmongPoints()
 
 
 def create_sampler(settings: Mapping[str, Any], seed: int) -> Any:

@@ -46,3 +46,27 @@ def test_a_grid_lists_only_the_points_that_it_runs(monkeypatch: pytest.MonkeyPat
     program = Program(lambda values: 1.0)
     search(open_in(None, {"x": "range(0,100000)", "y": "range(0,100000)"}, "grid", 5), program)
     assert [lines for _, lines in program.jobs] == [("x=0", f"y={y}") for y in range(5)]
+
+
+PAIRS = {"kind": "a,b", "x": "1,2"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "located"),
+    [(("kind=z", "x=1"), {"x": "1"}), (("kind=a", "x=9"), {"kind": "a"}), (("kind=z", "x=9"), {})],
+)
+def test_brute_force_runs_every_point_beside_an_enqueued_config_outside_the_space(
+    lines: tuple[str, ...], located: dict[str, str]
+) -> None:
+    program = Program(lambda values: float(values["x"]))
+    search(open_in(None, PAIRS, "brute_force", 9, ((lines, located),)), program)
+    assert program.jobs[0] == (0, lines)
+    assert sorted(job for _, job in program.jobs[1:]) == [(f"kind={kind}", f"x={x}") for kind in "ab" for x in "12"]
+
+
+def test_brute_force_draws_the_same_after_a_process_died_while_it_was_drawing(tmp_path: Path) -> None:
+    whole, resumed = Program(lambda values: 1.0), Program(lambda values: 1.0)
+    search(open_in(None, PAIRS, "brute_force", 9), whole)
+    open_in(tmp_path, PAIRS, "brute_force", 9).optuna.ask().suggest_categorical("kind", ["a", "b"])
+    search(open_in(tmp_path, PAIRS, "brute_force", 9), resumed)
+    assert resumed.jobs == whole.jobs
