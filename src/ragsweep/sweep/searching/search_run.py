@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from optuna_sweeper.loop import run_search
@@ -192,7 +193,12 @@ class Search(Multirun):
         settings = SearchSettings.read({**self.settings, **own, "folder": str(self._folder(sweep))})
         composed = trial_composer(command, study_title(sweep), lambda: OmegaConf.create(dict(self.values)))
 
+        limit = self.values["max_failures"]
+
         def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
+            if limit is not None and len(self.ledger.jobs(sweep.id, "failed")) >= limit:  # else the trials would fail
+                fact = f"the search ended, because the limit max_failures={limit} is reached"
+                raise HydraException(f"{fact}; raise this limit to run the rest")
             jobs = []
             for trial in trials:  # the config of a retry is composed here, as the trial does not contain it
                 config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
