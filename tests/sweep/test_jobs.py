@@ -1,4 +1,4 @@
-"""A job of a sweep: what it costs is known even if it fails."""
+"""A job of a sweep: its cost is known even if it fails, and its number stands for one config."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from optuna_sweeper.trials import read_outcome
+from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import PARTIAL
 from ragsweep.services.usage import UsageMeter
 from ragsweep.sweep.composing.job import Job
@@ -30,7 +31,7 @@ def test_what_a_failed_trial_has_spent_counts_towards_the_budget(end: Any, monke
     writer = SimpleNamespace(keep=lambda *_: None, keep_failure=None)
     monkeypatch.setattr(jobs, "OutcomeWriter", lambda *_, **__: writer)
     monkeypatch.setattr(jobs, "name_job", lambda *_: None)
-    claims = SimpleNamespace(claim_job=lambda *_, **__: None)
+    claims = SimpleNamespace(claim_job=lambda *_, **__: None, release=lambda _: None)
     ledger = SimpleNamespace(claims=claims, jobs=lambda *_: set())
     session = SimpleNamespace(services=SimpleNamespace(meter=meter))
     sweep = SimpleNamespace(id="s")
@@ -39,3 +40,20 @@ def test_what_a_failed_trial_has_spent_counts_towards_the_budget(end: Any, monke
     with pytest.raises(Exception) as raised:  # noqa: PT011
         jobs.run_job(context, Job(config, "", ()))
     assert read_outcome(completed(raised.value), 1).cost == {"calls": 7.0}
+
+
+def test_the_result_of_a_lost_study_is_not_that_of_another_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With storage=null, a resumed search reads the results of its first trials from the ledger, by their numbers."""
+    stored = a_result()
+    monkeypatch.setattr(jobs, "name_job", lambda *_: None)
+    monkeypatch.setattr(jobs, "job_value", lambda context, number, result, spent: (number, result.run.name))
+    claims = SimpleNamespace(claim_job=lambda *_, **__: "finished")
+    ledger = SimpleNamespace(claims=claims, jobs=lambda *_: set(), record=lambda *_: SimpleNamespace(outcome=stored))
+    session = SimpleNamespace(experiment=lambda job: SimpleNamespace(signature=job.name))
+    search = {"n_trials": 2, "_target_": "hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper"}
+    sweep = SimpleNamespace(id="s")
+    context: Any = SimpleNamespace(ledger=ledger, sweep=sweep, search=search, session=session)
+    config: Any = SimpleNamespace(values={"max_failures": None})
+    assert jobs.run_job(context, Job(config, stored.run.signature, (), 1)) == (1, "top_k=3")
+    with pytest.raises(RagsweepError, match="another config, top_k=3, as trial 1, but the study that drew it was lost"):
+        jobs.run_job(context, Job(config, "another signature", (), 1))

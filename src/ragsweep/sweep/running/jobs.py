@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
-from ragsweep.core.results import DROPPED, PARTIAL, Artifacts, Evaluation, Failure, Result, Summary, objectives
+from ragsweep.core.results import DROPPED, PARTIAL, Evaluation, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
@@ -68,14 +68,16 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
             return rung_value(reached, {})
     claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
+    name_job(context, sweep, job)
     if claimed == "finished":
         stored = _stored(ledger, sweep, job.number)
         if stored.run.state == DROPPED:
             raise RagsweepError(f"{stored.name} was dropped by the race")
+        if assigned:
+            _check_same(context, job, stored)
         return job_value(context, job.number, stored, {})
     if claimed:
         raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
-    name_job(context, sweep, job)
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     meter = context.session.services.meter
     before = meter.totals
@@ -84,22 +86,14 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         if job.rung is not None:
             writer.record(result)  # neither tracked nor shown
             return rung_value(result, meter.since(before))
-        _keep(context, sweep, writer, result, artifacts)
+        writer.keep(result, artifacts)
         check_scored(result)
-    except Exception as fault:
+    except BaseException as fault:
+        ledger.claims.release(ClaimKey(CONFIG, sweep.id, job.number))  # if it was not recorded, as on a full disk
         with suppress(AttributeError):  # an immutable exception
             fault.cost = meter.since(before)  # type: ignore[attr-defined]  # for the stop rule of a search
         raise
     return job_value(context, job.number, result, meter.since(before))
-
-
-def _keep(context: RunContext, sweep: Sweep, writer: OutcomeWriter, result: Result, artifacts: Artifacts) -> None:
-    try:
-        writer.keep(result, artifacts)
-    except BaseException:
-        # The result could not be recorded, for example on a full disk.
-        context.ledger.claims.release(ClaimKey(CONFIG, sweep.id, writer.number))
-        raise
 
 
 def check_scored(result: Result) -> None:
@@ -193,6 +187,14 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
     outcome = ledger.record(sweep.id, number).outcome
     assert isinstance(outcome, Result)
     return outcome
+
+
+def _check_same(context: RunContext, job: Job, stored: Result) -> None:
+    """Raise RagsweepError if a search, whose first study was lost, gave a recorded job's number to another config."""
+    with command_folder():
+        if context.session.experiment(job).signature != stored.run.signature:
+            fact = f"the ledger has another config, {stored.name}, as trial {job.number}"
+            raise RagsweepError(f"{fact}, but the study that drew it was lost; run the search again with rerun=true")
 
 
 # --- values for the sweeper ---------------------------------------------------------------------------------------
