@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optuna_sweeper.trials import read_outcome
-from ragsweep.core.errors import RagsweepError
+from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.results import PARTIAL
 from ragsweep.services.usage import UsageMeter
 from ragsweep.sweep.composing.job import Job
@@ -57,3 +57,25 @@ def test_the_result_of_a_lost_study_is_not_that_of_another_config(monkeypatch: p
     assert jobs.run_job(context, Job(config, stored.run.signature, (), 1)) == (1, "top_k=3")
     with pytest.raises(RagsweepError, match="another config, top_k=3, as trial 1, but the study that drew it was lost"):
         jobs.run_job(context, Job(config, "another signature", (), 1))
+
+
+@pytest.mark.parametrize(
+    ("stop", "refused"), [({"budget": {"money": 2}}, True), ({"budget": {"calls": 2}}, False), (None, False)]
+)
+def test_a_search_with_a_limit_on_money_needs_a_price_for_every_model(
+    stop: Any, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = UsageMeter()
+    monkeypatch.setattr(jobs, "attempt", lambda *_: meter.check_price("mine"))
+    monkeypatch.setattr(jobs, "name_job", lambda *_: None)
+    monkeypatch.setattr(jobs, "OutcomeWriter", lambda *_, **__: SimpleNamespace(keep_failure=None))
+    claims = SimpleNamespace(claim_job=lambda *_, **__: None, release=lambda _: None)
+    ledger = SimpleNamespace(claims=claims, jobs=lambda *_: set())
+    session = SimpleNamespace(services=SimpleNamespace(meter=meter))
+    search = {"stop": stop, "_target_": "hydra_plugins.optuna_sweeper.sweeper.OptunaSweeper"}
+    context: Any = SimpleNamespace(ledger=ledger, sweep=SimpleNamespace(id="s"), search=search, session=session)
+    config: Any = SimpleNamespace(values={"max_failures": None})
+    with pytest.raises(ConfigError if refused else TypeError) as raised:  # TypeError: nothing was evaluated
+        jobs.run_job(context, Job(config, "", ()))
+    told = 'hydra.sweeper.stop.budget.money cannot be enforced: the model "mine" has no price'
+    assert str(raised.value).startswith(told) == refused

@@ -63,6 +63,7 @@ class UsageMeter:
     budget: Budget = Budget()
     price: Pricing = no_prices
     currency: str = ""
+    money_key: str = ""  # another key that limits money, if any
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> failed calls, last message
     _before: UsageTotals = UsageTotals()  # the totals when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
@@ -76,12 +77,14 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str) -> None:
-        """Raise ConfigError if the budget limits money and a model has no price: the limit could not be enforced."""
-        if self.budget.money is not None and math.isnan(self.price(model, Usage(1, 1, 1))):
+        """Raise ConfigError if a key limits money and a model has no price: the limit could not be enforced."""
+        key = "budget.money" if self.budget.money is not None else self.money_key
+        if key and math.isnan(self.price(model, Usage(1, 1, 1))):
             pattern = re.sub(r"[^\w.-].*", "*", model)
             raise ConfigError(
-                f'budget.money cannot be enforced: the model "{model}" has no price; add its prices per million tokens'
-                f" with 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace budget.money with budget.tokens"
+                f'{key} cannot be enforced: the model "{model}" has no price; add its prices per million tokens'
+                f" with 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace {key} with"
+                f" {key.removesuffix('money')}tokens"
             )
 
     def admit(self) -> None:

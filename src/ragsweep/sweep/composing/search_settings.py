@@ -24,6 +24,13 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
     return is_own(settings) and is_postgresql(settings.get("storage"))
 
 
+def money_key(settings: Mapping[str, Any] | None) -> str:
+    """Return the key by which the stop rule of a search limits money; "" if it does not."""
+    stop = (settings or {}).get("stop")
+    budget = stop.get("budget") if isinstance(stop, Mapping) else None
+    return "hydra.sweeper.stop.budget.money" if isinstance(budget, Mapping) and budget.get("money") is not None else ""
+
+
 def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]:
     """Return placeholder names for the trials of a search: ``n_trials`` names, but at least ``fewest``."""
     return tuple(f"trial {number}" for number in range(max(int(settings.get("n_trials") or 1), fewest)))

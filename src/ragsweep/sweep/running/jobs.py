@@ -25,7 +25,7 @@ from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.search_settings import is_own, trial_name, trial_names
+from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_name, trial_names
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
 
@@ -80,7 +80,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
     meter = context.session.services.meter
-    before = meter.totals
+    before, meter.money_key = meter.totals, money_key(search)
     try:
         result, artifacts = attempt(context, job, writer.keep_failure)
         if job.rung is not None:
