@@ -18,7 +18,7 @@ from optuna_sweeper import plots
 from optuna_sweeper.parameters import parse_override
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.study import SharedStudy
-from optuna_sweeper.trials import EVALUATION, OVERRIDES, REASON, TWIN, evaluations, superseded
+from optuna_sweeper.trials import EVALUATION, OVERRIDES, REASON, TWIN, evaluations, is_abandoned, superseded
 
 FILE = "study.json"
 FORMAT = "optuna-sweeper.study/1"
@@ -82,7 +82,7 @@ def _describe_trials(study: SharedStudy) -> Iterator[dict[str, Any]]:
     jobs = {trial.number: trial.user_attrs[EVALUATION] for trial in evaluations(trials).values()}
     best, retried = {trial.number for trial in best_trials(study.optuna)}, superseded(trials)
     for trial in trials:
-        if trial.number in retried:
+        if trial.number in retried or is_abandoned(trial):
             continue
         facts: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
         if job := jobs.get(trial.number):

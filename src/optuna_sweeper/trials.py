@@ -187,6 +187,13 @@ def superseded(trials: Iterable[Any]) -> set[int]:
     return {trial.user_attrs.get(EVALUATION, {}).get("retry_of") for trial in trials} - {None}
 
 
+def is_abandoned(trial: Any) -> bool:
+    """Return whether a trial's process died before it claimed the trial, which was then drawn or enqueued again."""
+    from optuna.trial import TrialState
+
+    return trial.state == TrialState.FAIL and EVALUATION not in trial.user_attrs and TWIN not in trial.user_attrs
+
+
 def is_charged(trial: Any) -> bool:
     """Return whether a trial counts towards the study's number of trials."""
     return bool(trial.user_attrs.get(CHARGED, True))
@@ -245,11 +252,9 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
 
 def draw_number(trials: Sequence[Any], number: int) -> int:
     """Return the number of trials drawn before the trial ``number``; retries and abandoned trials do not count."""
-    from optuna.trial import TrialState
 
-    def is_drawn(trial: Any) -> Any:
-        if EVALUATION in trial.user_attrs:
-            return trial.user_attrs[EVALUATION]["retry_of"] is None
-        return trial.state != TrialState.FAIL or TWIN in trial.user_attrs
+    def is_drawn(trial: Any) -> bool:
+        is_retry = trial.user_attrs.get(EVALUATION, {}).get("retry_of") is not None
+        return not is_retry and not is_abandoned(trial)
 
     return number - sum(1 for trial in trials if trial.number < number and not is_drawn(trial))

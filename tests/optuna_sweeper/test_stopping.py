@@ -203,6 +203,14 @@ def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
     assert (summary.states, summary.ended) == (plain["states"], True)
 
 
+def test_summary_does_not_count_a_trial_whose_process_died_before_it_began(tmp_path: Path) -> None:
+    open_in(tmp_path, TWELVE, "random", 2).optuna.ask()
+    study = search(open_in(tmp_path, TWELVE, "random", 2), Program(lambda values: float(values["x"])))
+    plain = summarise(study, settings())
+    assert plain["states"] == {"COMPLETE": 2}
+    assert [trial["job"] for trial in plain["trials"]] == [0, 1]
+
+
 @pytest.mark.nightly
 def test_plots_are_the_same_each_time_and_undefined_ones_are_left_out(tmp_path: Path) -> None:
     program = Program(lambda values: [float(values["x"]) % 3, float(values["x"])])
