@@ -69,6 +69,20 @@ def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed
     assert all_trials.rows > 3 * one.rows
 
 
+def test_stored_answers_of_the_ends_of_a_range_are_not_those_of_its_other_values(typed: list[str]) -> None:
+    one = [*typed, "retriever=bm25", "llm=extractive", "~metrics.semantic_similarity", "hydra.sweeper.n_trials=9"]
+    space = [*one, "top_k=range(1,9)"]
+    command = read(space, multirun=True)
+    jobs = compose_jobs(command)
+    session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
+    before = prepare(command, session, jobs, []).planned.stages["generate"].rows
+    for job in jobs:
+        assert job.experiment
+        session.evaluator.evaluate(job.experiment)
+    assert bound(*space).stages["generate"].rows == before > 0
+    assert bound(*one, "top_k=1,8").stages["generate"].rows == 0  # whose answers are all stored
+
+
 def test_seconds_of_reranking_are_those_of_all_pairs_of_every_trial(
     typed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

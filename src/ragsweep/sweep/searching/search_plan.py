@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from optuna_sweeper.parameters import Categorical
@@ -16,7 +17,7 @@ from ragsweep.core.identity import Node, Rows
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.golden.partition import TUNE
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.graph import SOURCE, Charge, Plan, StageCount, plan, walk
+from ragsweep.stages.graph import SOURCE, Charge, KnownResults, Plan, StageCount, plan, walk
 from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own
@@ -61,7 +62,8 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     bound = Plan(configs=trials, upper=True, currency=found[0].currency)
     for stage in dict.fromkeys(stage for stage, _ in parts.nodes):
         bound.stages[stage] = parts.bound(stage)
-    for stage, (charge, rows) in _dearest(found, executor).items():
+    are_all = not finalists and _are_all(space, experiments)  # else the replies to other configs may not be stored
+    for stage, (charge, rows) in _dearest(found, executor, executor if are_all else _Unknown(executor)).items():
         count = bound.stages[stage]
         runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new requests
         tokens, money = runs * charge.most_tokens, runs * charge.most_money
@@ -202,15 +204,25 @@ def _part(node: Node) -> Part:
     return node.stage, node.spec.digest
 
 
-def _dearest(experiments: Sequence[Experiment], executor: Executor) -> dict[str, tuple[Charge, int]]:
-    """Return stage -> the highest charge and the highest number of rows of any config.
+def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
+    """Return whether the experiments are those of all points of a finite space."""
+    if any(parameter.domain.listed() is None for parameter in space.parameters):
+        return False
+    known = {one.overrides for one in experiments}
+    return {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
+
+
+def _dearest(
+    experiments: Sequence[Experiment], executor: Executor, results: KnownResults
+) -> dict[str, tuple[Charge, int]]:
+    """Return, by stage, the highest charge and the highest number of rows of any config, without existing ``results``.
 
     Stages with neither calls nor rows are omitted, and so are configs without paid stages.
     """
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:
         if one.graph.paid_stages:
-            planned = plan([one.wanted], executor)
+            planned = plan([one.wanted], results)
             estimate_costs(planned, [one], executor)
             for stage, count in planned.stages.items():
                 charge, rows = found.get(stage, (Charge(), 0))
