@@ -1,6 +1,9 @@
 """The Pareto front in words and as a table."""
 
-from ragsweep.core.results import Result
+import math
+from dataclasses import replace
+
+from ragsweep.core.results import PARTIAL, Result
 from ragsweep.report.front import MOST, front_csv, front_lines
 from ragsweep.stats.comparison import ExcludedConfig
 from ragsweep.sweep.concluding.sweep_content import sweep_content
@@ -39,3 +42,15 @@ def test_the_front_is_counted_among_the_configs_that_are_not_excluded() -> None:
     assert line.text.startswith("of 3 configs (without 1 excluded by latency_mean_ms <= 60), 2 are beaten by no other")
     (line, *_) = sweep_content(SweepSummary(results, ())).notes
     assert line.text.startswith("of 4 configs, 3 are beaten by no other")
+
+
+def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -> None:
+    """Config "partly" has a score for one question of two, probably the easier one."""
+    partly = scored({"ndcg": [0.9, math.nan], "latency_mean_ms": [10, 10]}, name="partly", state=PARTIAL)
+    half = {name: replace(one, coverage=0.5) for name, one in partly.summaries.metrics.items() if name == "ndcg"}
+    partly = changed(partly, metrics={**partly.summaries.metrics, **half})
+    whole = scored({"ndcg": [0.8, 0.6], "latency_mean_ms": [20, 20]}, name="whole")
+    results = [changed(one, config={**one.run.config, "objective": list(METRICS)}) for one in (partly, whole)]
+    summary = SweepSummary(results, ())
+    assert [one.name for one in summary.front] == ["whole"]
+    assert sweep_content(summary).notes[0].text.startswith("of 1 config (without 1 PARTIAL), 1 is beaten by no other")

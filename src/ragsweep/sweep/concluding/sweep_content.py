@@ -72,7 +72,8 @@ def sweep_content(
 def _notes(summary: SweepSummary) -> Iterator[Statement]:
     """Yield notes on a sweep: its race, Pareto front, finalists and holdout gap, and why a search stopped."""
     yield from race_lines(summary.results)
-    yield from front_lines(summary.front, summary.objectives, len(summary.allowed), summary.excluded)
+    counted = len(summary.allowed) - len(summary.unscored)
+    yield from front_lines(summary.front, summary.objectives, counted, [*summary.unscored, *summary.excluded])
     yield from failure_lines(summary.finalists.failures).items
     yield from starmap(Statement, finalist_lines(summary.finalists))
     yield from gap_line(summary.gap)

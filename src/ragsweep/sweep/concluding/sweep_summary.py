@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragsweep.core.results import DatasetFacts, Failure, Result, Run, objectives, pareto_front
+from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, Run, objectives, pareto_front
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
 from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import short
+from ragsweep.stats.comparable import is_complete
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.sweep.composing.job import SUFFIX
@@ -152,10 +153,22 @@ class SweepSummary:
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that are not excluded; empty unless there are several objectives."""
+        """The Pareto front of the configs that are not excluded; empty unless there are several objectives.
+
+        Configs with too few scores of an objective, which are `unscored`, are left out.
+        """
         if len(self.objectives) < 2:
             return []
-        return pareto_front(self.allowed, self.objectives)
+        return pareto_front(without_excluded(self.allowed, self.unscored), self.objectives)
+
+    @property
+    def unscored(self) -> list[ExcludedConfig]:
+        """The configs that are not excluded, but in which too few questions have a score of some objective."""
+        return [
+            ExcludedConfig(result.name, PARTIAL)
+            for result in self.allowed
+            if not all(is_complete(result, name) for name in self.objectives)
+        ]
 
     @property
     def allowed(self) -> list[Result]:
