@@ -1,12 +1,14 @@
 """Outcomes of workers with separate folders reach the command's ledger exactly once, even if processes die."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 
+from optuna_sweeper.trials import read_outcome
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import Secrets
@@ -93,6 +95,16 @@ def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machin
     assert not (machines.worker.session.folder / "ledger.db").exists()
     assert not [path for path in (machines.objects / "outcomes").rglob("*") if path.is_file()]
     assert machines.command.ledger.claims.jobs(machines.sweep.id) == []
+
+
+def test_what_a_failed_job_has_spent_reaches_the_command(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(session: Session, *_: Any) -> Any:
+        session.services.meter.totals = replace(session.services.meter.totals, calls=7)
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(Session, "evaluate", evaluate)
+    (returned,) = machines.collect(jobs=JOBS[:1])
+    assert read_outcome(returned, 1).cost == {"calls": 7.0}
 
 
 def test_launcher_that_dies_loses_no_job_that_has_ended(machines: Machines) -> None:

@@ -34,7 +34,7 @@ from ragsweep.report.tables import partial_note
 from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import PAUSE, Remote
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.search_settings import is_own, trial_names
+from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_names
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import JobValue, Launch, Partial, attempt, job_value, name_job, rung_value
 from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces, masked
@@ -111,14 +111,14 @@ def deliver_job(context: RunContext, sweep: Sweep, job: Job) -> str:
     remote, meter, secrets = context.session.remote, context.session.services.meter, context.secrets
     assert remote is not None
     outbox = Outbox(remote, sweep)
+    before, meter.money_key = meter.totals, money_key(context.search)
 
     def send_failure(failure: Failure) -> None:
-        outbox.send(job, Delivery(masked(failure, secrets), {}))
+        outbox.send(job, Delivery(masked(failure, secrets), meter.since(before)))
 
     with outbox.alone(job) as missing:
         if missing:
             name_job(context, sweep, job)
-            before = meter.totals
             result, artifacts = attempt(context, job, send_failure)
             spent = meter.since(before)
             outbox.send(job, Delivery(masked(result, secrets), spent, mask_traces(artifacts, secrets)))
@@ -180,18 +180,21 @@ class Collector:
     def _returned(self, job: Job, delivery: Delivery) -> JobReturn:
         outcome = delivery.outcome
         if isinstance(outcome, Failure):
-            return _job_return(RuntimeError(outcome.error))
+            return _job_return(RuntimeError(outcome.error), delivery.spent)
         if job.rung is not None:
             return _job_return(rung_value(outcome, delivery.spent))
         if outcome.run.state == PARTIAL:
-            return _job_return(Partial(f"{outcome.name}: {partial_note(outcome)}"))
+            return _job_return(Partial(f"{outcome.name}: {partial_note(outcome)}"), delivery.spent)
         return _job_return(job_value(self.context, job.number, outcome, delivery.spent))
 
 
-def _job_return(value: JobValue | Exception) -> JobReturn:
+def _job_return(value: JobValue | Exception, spent: Mapping[str, float] = {}) -> JobReturn:
+    """Return a job's result; the amounts ``spent`` are added to an exception (see jobs.run_job)."""
     from hydra.core.utils import JobReturn, JobStatus
 
     result = JobReturn()
+    if isinstance(value, Exception) and spent:
+        value.cost = dict(spent)  # type: ignore[attr-defined]
     result.return_value = value
     result.status = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
     return result
