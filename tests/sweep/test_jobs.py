@@ -57,6 +57,10 @@ def test_the_result_of_a_lost_study_is_not_that_of_another_config(monkeypatch: p
     assert jobs.run_job(context, Job(config, stored.run.signature, (), 1)) == (1, "top_k=3")
     with pytest.raises(RagsweepError, match="another config, top_k=3, as trial 1, but the study that drew it was lost"):
         jobs.run_job(context, Job(config, "another signature", (), 1))
+    raced = replace(stored, run=replace(stored.run, race={"asked": 16}))
+    ledger.record, ledger.jobs = lambda *_: SimpleNamespace(outcome=raced), lambda *_: {1}
+    with pytest.raises(RagsweepError, match="another config, top_k=3, as trial 1, but the study that drew it was lost"):
+        jobs.run_job(context, Job(config, "another signature", (), 1, rung=16))
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,14 @@ def run_job(context: RunContext, job: Job) -> JobValue:
         raise RagsweepError(
             f"not run, because the limit max_failures={limit} is reached; raise this limit to run the rest"
         )
+    name_job(context, sweep, job)
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
         if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
+            if assigned:
+                _check_same(context, job, reached)
             return rung_value(reached, {})
     claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
-    name_job(context, sweep, job)
     if claimed == "finished":
         stored = _stored(ledger, sweep, job.number)
         if stored.run.state == DROPPED:
