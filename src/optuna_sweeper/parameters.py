@@ -37,7 +37,7 @@ class Categorical:
 
     def locate(self, value: Any) -> str | None:
         """Convert a config's value to Optuna's; None for a value outside the domain."""
-        return next((text for text in self.values if text == value or _equal(_parse_value(text), value)), None)
+        return next((text for text in self.values if text == value or _equal(parse_value(text), value)), None)
 
     def nearest(self, value: Any) -> str:
         """Return the choice that equals a config's value, or else the first choice."""
@@ -204,11 +204,12 @@ def find_text(text: str, domain: Categorical | Numeric) -> str | None:
     """Return how a domain without continuous values spells a value (``1`` for ``1.0``); None if it is outside."""
     if text in (domain.listed() or ()):
         return text
-    value = _parse_value(text)
+    value = parse_value(text)
     return None if domain.locate(value) is None else domain.nearest(value)
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
+    """Return the value of a config that an override with this text sets."""
     try:
         return OverridesParser.create().parse_override(f"key={text}").value()
     except HydraException:

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from optuna_sweeper import plots
-from optuna_sweeper.parameters import parse_override
+from optuna_sweeper.parameters import parse_override, parse_value
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.study import SharedStudy
 from optuna_sweeper.trials import EVALUATION, OVERRIDES, REASON, TWIN, evaluations, is_abandoned, superseded
@@ -120,4 +120,5 @@ def optimization_results(study: Any, fixed: Sequence[str] = ()) -> dict[str, Any
 def _values(trial: Any, fixed: Sequence[str]) -> dict[str, Any]:
     """Return key -> value of a trial; an enqueued config's values may be outside the space, and unknown to Optuna."""
     lines = [parse_override(line, "") for line in trial.user_attrs.get(OVERRIDES, ()) if line not in fixed]
-    return {**{one.get_key_element(): one.value() for one in lines}, **trial.params}
+    drawn = {name: parse_value(value) if isinstance(value, str) else value for name, value in trial.params.items()}
+    return {**{one.get_key_element(): one.value() for one in lines}, **drawn}

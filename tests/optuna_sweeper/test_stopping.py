@@ -190,6 +190,13 @@ def test_best_config_has_its_values_outside_of_the_space_too(tmp_path: Path) -> 
     assert written == {"name": "optuna", "best_params": {"x": -3, "note": "a b"}, "best_value": -3.0}
 
 
+def test_best_config_has_the_values_of_its_choices_and_not_their_text() -> None:
+    params = {"size": "choice(400)", "note": "choice('a b')", "exact": "choice(true)", "limit": "null,5"}
+    study = search(open_in(None, params, "grid", 1), Program(lambda values: 1.0))
+    best = {"size": 400, "note": "a b", "exact": True, "limit": None}
+    assert optimization_results(study.optuna) == {"name": "optuna", "best_params": best, "best_value": 1.0}
+
+
 def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
     study = search(open_in(None, {"x": "1,2,3"}, "random", 3), Program(lambda values: float(values["x"])))
     given = settings(stop={"patience": 9}, folder=str(tmp_path / "search"), plots=False)
