@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ragsweep.core.types import Answer, Question
 from ragsweep.parts.languages import STOP_WORDS, content_words, detect_language, fold, language_code
+from ragsweep.parts.metrics import ExactMatch
 
 
 @pytest.mark.parametrize("codes", [0x3000, pytest.param(sys.maxunicode + 1, marks=pytest.mark.nightly)])
@@ -23,6 +25,15 @@ def test_stop_words_are_folded_and_decide_the_language() -> None:
         assert content_words(" ".join(words), code) == frozenset()
     labels = ("fr", "FR-ca", "French", "français", "klingon", "")
     assert [language_code(label) for label in labels] == ["fr", "fr", "fr", "fr", "", ""]
+
+
+def test_label_may_be_a_code_of_three_letters() -> None:
+    """As in ISO 639-2 and 639-3, and in collections such as Belebele (``fra_Latn``)."""
+    labels = ("eng", "fra_Latn", "FRE", "deu", "ger", "spa_Latn", "ita", "nld", "dut", "por-BR", "pol", "fr")
+    codes = ["en", "fr", "fr", "de", "de", "es", "it", "nl", "nl", "pt", "", "fr"]
+    assert [language_code(label) for label in labels] == codes
+    question = Question("", "", references=("chat noir",), labels={"language": "fra_Latn"})
+    assert ExactMatch().score_answer(question, Answer("le chat noir"), ()) == 1
 
 
 def test_language_of_real_questions_is_detected(collections: Path) -> None:

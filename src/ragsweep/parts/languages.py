@@ -47,7 +47,10 @@ _CODES = {name: code for code, name in NAMES.items()} | {
     "italiano": "it",
     "nederlands": "nl",
     "portugues": "pt",
+    **{"eng": "en", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de", "spa": "es", "ita": "it", "nld": "nl"},
+    **{"dut": "nl", "por": "pt"},
 }
+"""Names of languages, in English and their own, and codes of three letters (ISO 639-2) -> two-letter code."""
 
 _SCRIPTS = {
     "ja": re.compile("[\u3041-\u30ff]"),
@@ -100,7 +103,7 @@ def fold(text: str) -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the key in STOP_WORDS for a language label (``fr``, ``fr-CA``, ``French``); empty if there is none."""
+    """Return the key in STOP_WORDS for a label (``fr``, ``fr-CA``, ``fra``, ``French``); empty if there is none."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
