@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from ragsweep.core import interruption
+from ragsweep.core.errors import RagsweepError
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import TRUNCATED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, OutputReader
@@ -27,7 +29,8 @@ def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
     """Return one output per answer, in order.
 
-    If ``reader`` raises ValueError, the error's message becomes the output's ``unreadable``. A failed answer is not
+    If ``reader`` raises ValueError, the error's message becomes the output's ``unreadable``; of any other error, its
+    type and message. A RagsweepError and, after the deadline, any other error is not caught. A failed answer is not
     parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
     return [_read(answer, reader) for answer in answers.answers]
@@ -40,3 +43,9 @@ def _read(answer: Answer, reader: OutputReader) -> Output:
         return Output(reader.read(answer.text))
     except ValueError as fault:
         return Output(unreadable=str(fault) or "not readable")
+    except RagsweepError:
+        raise
+    except Exception as fault:  # of a reader of another package, such as a KeyError for a missing key
+        if interruption.is_overdue():
+            raise
+        return Output(unreadable=f"{type(fault).__name__}: {fault}")

@@ -1,5 +1,6 @@
 """A user's own metrics of a task, their weighted sums and criteria, by numbers that can be added up by hand."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TRUNCATED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
-from ragsweep.parts.answer_outputs import mark_cut
+from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
 from ragsweep.testing.metrics import MetricContract, answered
@@ -126,6 +127,21 @@ def test_weighted_sum_outside_its_bounds_is_an_error_and_not_a_mean_outside_its_
     assert rows(total(0), seen) == [0.1, 0.3, UNREADABLE, "timed out", "not there"]
     with pytest.raises(ValueError, match=r"the sum 0\.4 is outside its bounds, \(0, 0\.3\)"):
         total(0.1).score(seen)
+
+
+class Strict:
+    """A reader of another package that does not foresee an object without the key."""
+
+    def read(self, text: str) -> Any:
+        return {"a": json.loads(text)["b"]}
+
+
+def test_answer_for_which_a_reader_raises_another_error_than_value_error_is_unreadable(seen: EvaluationView) -> None:
+    view = replace(seen, output=Strict())
+    assert rows(Value("a"), view) == [1, 3, UNREADABLE, "timed out", UNREADABLE]
+    assert view.answers is not None
+    faults = [one.unreadable for one in read_outputs(view.answers, Strict())]
+    assert (faults[:2], faults[3:]) == (["", ""], ["", "KeyError: 'b'"])
 
 
 class TestOwnMetric(MetricContract):
