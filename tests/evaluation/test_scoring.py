@@ -17,6 +17,7 @@ from ragsweep.core.trust import TRUSTED
 from ragsweep.core.types import Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
+from ragsweep.stats.summaries import collect_scores
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
 from support.commands import prepare
@@ -115,6 +116,15 @@ def test_what_are_no_scores_is_a_failure_at_the_method(found: Any, said: str) ->
 def test_score_that_is_missing_without_a_reason_gets_one() -> None:
     scores = score_metric(Odd(Scores(np.full(10, np.nan), np.full(10, ""))), example())
     assert set(scores.reasons) == {"the metric states no reason"}
+
+
+@pytest.mark.parametrize("reasons", [np.full(10, "right"), np.full(10, None)])
+def test_score_with_a_reason_is_a_failure_and_not_both_scored_and_missing(reasons: Any) -> None:
+    scores = score_metric(Odd(Scores(np.full(10, 0.5), reasons)), example())
+    (reason,) = set(scores.reasons)
+    assert f"the score 0.5 has the reason '{reasons[0]}'" in reason
+    summary = collect_scores([Own()], {"own": scores}).summarise()["own"]
+    assert (summary.n_scored, summary.n_failed) == (0, 10)
 
 
 def test_what_would_fail_for_every_config_is_raised() -> None:

@@ -186,6 +186,10 @@ def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | No
     if ((values < low) | (values > high)).any():
         worst = values[(values < low) | (values > high)][0]
         raise ValueError(f"the score {worst:g} is outside the metric's bounds, {bounds}; correct the score or bounds")
+    if (both := ~np.isnan(values) & (reasons != "")).any():
+        raise ValueError(
+            f"the score {values[both][0]:g} has the reason '{reasons[both][0]}'; only a missing score (NaN) has one"
+        )
     return Scores(values, np.where(np.isnan(values) & (reasons == ""), UNEXPLAINED, reasons))
 
 
