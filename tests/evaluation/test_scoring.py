@@ -151,6 +151,30 @@ def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
     assert found[0].reason.startswith(f"KeyError: 'verdict' ({HERE}:")
 
 
+@pytest.mark.parametrize(
+    ("reported", "said"),
+    [
+        ([(0, 0.5)], "judge reported float; report a Judgement"),
+        ([(0, Judgement(0.5)), (0, Judgement(0.5))], "judge reported case 0 twice"),
+        ([(3, Judgement(0.5))], "there is no case 3"),
+        ([(0, Judgement(0.5))], "judge reported 1 of 3 cases"),
+    ],
+)
+def test_judge_that_does_not_report_a_judgement_of_every_case_leaves_verdicts_that_say_so(
+    reported: list[tuple[int, Any]], said: str
+) -> None:
+    class Judge(Own):
+        def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+            for number, verdict in reported:
+                done(number, verdict)
+
+    found: dict[int, Judgement] = {}
+    catch_judge_errors(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
+    assert sorted(found) == [0, 1, 2]
+    assert all(isinstance(one, Judgement) for one in found.values())
+    assert said in found[2].reason
+
+
 def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,18 +149,27 @@ def is_ours(metric: object) -> bool:
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
     """Return a function that calls ``judge``; if ``judge`` fails, each remaining case gets a verdict with the reason.
 
-    A RagsweepError, and any exception after the deadline, is not caught.
+    It also fails if it does not report exactly one Judgement for each case. A RagsweepError, and any exception after
+    the deadline, is not caught.
     """
 
     def ask(cases: Sequence[Case], done: Done) -> None:
         judged: set[int] = set()
 
         def take(number: int, verdict: Judgement) -> None:
+            if not isinstance(verdict, Judgement):
+                raise TypeError(f"judge reported {type(verdict).__name__}; report a Judgement")
+            if not 0 <= number < len(cases):
+                raise ValueError(f"there is no case {number}")
+            if number in judged:
+                raise ValueError(f"judge reported case {number} twice")
             judged.add(number)
             done(number, verdict)
 
         try:
             judge(cases, take)
+            if len(judged) < len(cases):
+                raise ValueError(f"judge reported {len(judged)} of {len(cases)} cases; call done once for each case")
         except Exception as fault:
             reason = _reason(fault, metric, "judge")
             for number in sorted(set(range(len(cases))) - judged):
