@@ -206,6 +206,15 @@ def test_letter_at_the_end_of_a_right_answer_is_not_an_article(said: str, refere
     assert (score(TokenRecall(), said, reference) == 1) == contained
 
 
+@pytest.mark.parametrize(
+    ("said", "reference"), [("L'\u0152uvre au noir", "Oeuvre au noir"), ("oeuvre", "l'\u0153uvre")]
+)
+def test_ligature_and_its_letters_are_the_same_word(said: str, reference: str) -> None:
+    """As in ``keyword_coverage`` and the grounding metrics; most keyboards lack the ligature."""
+    for metric in (ExactMatch(), TokenF1(), TokenRecall(), ContainsAnswer(), SuccessRate()):
+        assert score(metric, said, reference, language="fr") == 1, metric.name
+
+
 def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:
     asked = Question("", "", references=("the third item",), keywords=("x[2]",))
     assert score_question(KeywordCoverage(), "It is x[2].", asked) == 1

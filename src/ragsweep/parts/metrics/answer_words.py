@@ -13,7 +13,7 @@ These rules are not part of SQuAD:
   ExactMatch and TokenF1 ignore such right answers unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation, currency signs and format characters are removed, compatibility
-  forms (NFKC) and case are folded, and digits are converted to ASCII.
+  forms (NFKC), case and the ligatures oe and ae are folded, and digits are converted to ASCII.
 - In scripts without spaces, each character except numerals is a word (as in the evaluation of CMRC 2018). The same
   applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """
@@ -52,6 +52,9 @@ ARTICLES = {
 _LAST_LETTER = re.compile(r"\w\W+a\W*$", re.IGNORECASE)
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
+
+LIGATURES = str.maketrans({"\u0153": "oe", "\u00e6": "ae"})
+"""Translation table of letters that Unicode does not decompose, but that are often typed as two letters."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
@@ -247,11 +250,12 @@ def _unpunctuated(lowered: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Fold case and compatibility forms, and remove soft hyphens.
+    """Fold case, compatibility forms and the ligatures oe and ae, and remove soft hyphens.
 
     NFKC is applied again after case folding, which may split a letter and its mark.
     """
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold())
+    folded = unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold()
+    return unicodedata.normalize("NFKC", folded.translate(LIGATURES))
 
 
 def _separated(text: str) -> str:
