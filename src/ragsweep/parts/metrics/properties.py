@@ -153,7 +153,8 @@ class Latency:
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None
-    stands for all stages. Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
+    stands for all stages. A stage of a hybrid's legs, such as "retrieve", is summed over them ("retrieve/bm25" is that
+    of one leg). Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -177,4 +178,6 @@ class Latency:
         return score_where(~np.isnan(total), total, NOT_PROBED)
 
     def _includes(self, stage: str) -> bool:
-        return stage != "generate" if self.stage == "retrieval" else self.stage in (None, stage)
+        if self.stage == "retrieval":
+            return stage != "generate"
+        return self.stage is None or f"{stage}/".startswith(f"{self.stage}/")
