@@ -69,17 +69,17 @@ class UnreadableOutput(TaskMetric):
 
 
 class WeightedSum:
-    """Weighted sum of other metrics, computed for each case; a sum outside the bounds is an error.
+    """Weighted sum of other metrics, computed for each case.
 
     Args:
         name: The metric's name.
         terms: Name of each term -> a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
         constant: A number that is added to the sum.
         unit: The unit of the score.
-        bounds: The lowest and highest possible score, each a number or None for no limit.
+        bounds: The lowest and highest possible score, each a number or None for no limit; a score outside is an error.
         higher_is_better: Whether a higher score is better; if false, a lower score is better.
 
-    Raises ConfigError if the bounds or a term are invalid.
+    Raises ConfigError if the bounds or a term are invalid, or if there is no term.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -133,7 +133,7 @@ class TaskSuccess:
             metric's score: ``at_least``, ``at_most`` or both.
         name: The metric's name.
 
-    Raises ConfigError if a criterion is invalid.
+    Raises ConfigError if a criterion is invalid, or if there is none.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
