@@ -1,6 +1,7 @@
 """Metrics that need no reference: latency, and the length, tokens, speed, cost, confidence and language of answers."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,6 +14,8 @@ from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.tokens import count
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 class AnswerLength(AnswerMetric):
@@ -130,9 +133,9 @@ class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
     The question's language is given by its label ``language`` or, if it has none, detected; the answer's language
-    is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese. A
-    question is not scored if the answer is a refusal or if one of the languages is unknown, for instance because the
-    answer is a name or a number.
+    is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese outside
+    code. A question is not scored if the answer is a refusal or if one of the languages is unknown, for instance
+    because the answer is a name, a number or code.
     """
 
     TRAITS = PartTraits(version="2")
@@ -143,8 +146,8 @@ class AnswerLanguage(AnswerMetric):
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")
-        expected = language_code(label) if label else detect_language(question.text)
-        detected = detect_language(without_citations(answer.text))
+        expected = language_code(label) if label else detect_language(_CODE.sub(" ", question.text))
+        detected = detect_language(_CODE.sub(" ", without_citations(answer.text)))
         return float(expected == detected) if expected and detected else UNKNOWN_LANGUAGE
 
 
