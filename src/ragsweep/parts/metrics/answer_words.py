@@ -29,8 +29,14 @@ from typing import Literal
 
 from ragsweep.core.types import Answer, PartTraits, Passage, Question
 from ragsweep.core.words import is_syllabic, without_soft_hyphens
-from ragsweep.parts.languages import detect_language, language_code
-from ragsweep.parts.metrics.bases import AnswerMetric, answer_text, reason_incomparable, reason_unreferenced
+from ragsweep.parts.languages import language_code
+from ragsweep.parts.metrics.bases import (
+    AnswerMetric,
+    answer_text,
+    reason_incomparable,
+    reason_unreferenced,
+    spoken_language,
+)
 from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals
 
 Language = Literal["label", "english", "french"]
@@ -227,7 +233,7 @@ def articles_of(question: Question, language: Language) -> str:
     if language != "label":
         return language
     label = question.labels.get("language", "")
-    return "french" if (language_code(label) if label else detect_language(question.text)) == "fr" else "english"
+    return "french" if (language_code(label) if label else spoken_language(question.text)) == "fr" else "english"
 
 
 def literal(text: str, right: str) -> str:

@@ -27,6 +27,7 @@ from ragsweep.core.missing import (
     score_with_retrieval,
 )
 from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTraits, Passage, Question, Scores
+from ragsweep.parts.languages import detect_language
 
 
 class Proportion:
@@ -199,6 +200,14 @@ def without_citations(text: str, expected: Sequence[str] = ()) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
 
     return CITATIONS.sub(kept, text).strip()
+
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+
+
+def spoken_language(text: str) -> str:
+    """Return the code of the language of a text, detected outside code, whose keywords are English stop words."""
+    return detect_language(_CODE.sub(" ", text))
 
 
 def reason_unreferenced(question: Question) -> str:

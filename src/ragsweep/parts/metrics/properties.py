@@ -1,7 +1,6 @@
 """Metrics that need no reference: latency, and the length, tokens, speed, cost, confidence and language of answers."""
 
 import math
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,12 +9,10 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_PROBED, NOT_TOLD, UNKNOWN_LANGUAGE, score_where
 from ragsweep.core.types import Answer, EvaluationView, PartTraits, Passage, Question, Scores
-from ragsweep.parts.languages import detect_language, language_code
-from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, without_citations
+from ragsweep.parts.languages import language_code
+from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, spoken_language, without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.tokens import count
-
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 class AnswerLength(AnswerMetric):
@@ -146,8 +143,8 @@ class AnswerLanguage(AnswerMetric):
         if is_refusal(answer):
             return ABSTAINED
         label = question.labels.get("language", "")
-        expected = language_code(label) if label else detect_language(_CODE.sub(" ", question.text))
-        detected = detect_language(_CODE.sub(" ", without_citations(answer.text)))
+        expected = language_code(label) if label else spoken_language(question.text)
+        detected = spoken_language(without_citations(answer.text))
         return float(expected == detected) if expected and detected else UNKNOWN_LANGUAGE
 
 

@@ -14,7 +14,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
-from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, language_code
+from ragsweep.parts.languages import NAMES, STOP_WORDS, fold, language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -23,6 +23,7 @@ from ragsweep.parts.metrics.bases import (
     clamp,
     is_refusal,
     reason_incomparable,
+    spoken_language,
     without_citations,
 )
 from ragsweep.parts.metrics.numerals import unbroken
@@ -161,7 +162,7 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
         folded = fold(text)
         return (found + sum(bool(_pattern(one, match).search(folded)) for one in keywords)) / len(question.keywords)
     code = language_code(question.labels.get("language", "") if language == "label" else language)
-    code = code or detect_language(" ".join([question.text, *question.expected])) or "en"
+    code = code or spoken_language(" ".join([question.text, *question.expected])) or "en"
     notation = "french" if code == "fr" else "english"
     said = unbroken(text, notation)
     for keyword in keywords:
