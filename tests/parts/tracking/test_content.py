@@ -3,11 +3,14 @@
 import io
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 
+from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import TargetResult
+from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.files import key, metrics, parquet
 from support.results import a_result, summary
 
@@ -68,3 +71,21 @@ def test_a_run_has_at_most_forty_metrics_and_those_that_were_paid_for_are_among_
 def test_what_arithmetic_leaves_of_nothing_is_nothing() -> None:
     sent = metrics(a_result(metrics={"a": summary("a", -3.8e-17), "b": summary("b", 0.1 + 0.2)}))
     assert (sent["a"], sent["b"]) == (0.0, 0.3)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://host:50OO",
+        "https://host:70000",
+        "http://[::1",
+        "postgresql://me:geheim@[host/db",
+        "http://me:geheim@host:50OO",
+    ],
+)
+def test_address_with_an_invalid_port_or_host_is_one_sentence_without_its_password(uri: str) -> None:
+    tracker = Mlflow(uri)
+    assert "geheim" not in tracker.risk()
+    with pytest.raises(TrackingError, match=r"invalid port or host; correct tracking\.uri") as told:
+        tracker.check()
+    assert "geheim" not in str(told.value)

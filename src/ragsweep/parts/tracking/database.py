@@ -56,7 +56,10 @@ def is_server(uri: str) -> bool:
 
 def check_uri(uri: str) -> None:
     """Raise TrackingError for a URI that MLflow rejects, and for the URI of a database in memory."""
-    scheme = urlsplit(uri).scheme
+    try:
+        scheme, _ = urlsplit(uri).scheme, urlsplit(uri).port if is_server(uri) else None
+    except ValueError:  # whose text may quote a part of a password
+        raise TrackingError(f"{mask_uri(uri)}: invalid port or host; correct {ADDRESS}") from None
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         folder, way_out = local_folder(uri), f"set {ADDRESS} to sqlite:///mlflow.db"
         if folder and folder.is_dir():
@@ -178,7 +181,10 @@ def _has_tables(uri: str, path: Path) -> bool:
 
 def describe_risk(uri: str) -> str:
     """Return a warning if credentials would be sent to another machine unencrypted; empty otherwise."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # `check_uri` refuses it
+        return ""
     is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
     if parts.scheme != "http" or is_local or not (parts.username or any(map(os.environ.get, variables))):
