@@ -9,7 +9,8 @@ import math
 import re
 import tempfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,7 +46,8 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
             for name, data in artifacts.items():
                 Path(copies, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(copies, name).write_bytes(data)
-            cast(Any, _repository(location, uri)).log_artifacts(copies)
+            with _reported(location):
+                cast(Any, _repository(location, uri)).log_artifacts(copies)
 
 
 def missing(location: str, names: Collection[str], uri: str) -> list[str]:
@@ -53,7 +55,8 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
     if folder := local_folder(location):
         return [name for name in names if not (folder / name).exists()]
     folders = {str(PurePosixPath(name).parent) for name in names}
-    existing = {info.path for name in folders for info in _repository(location, uri).list_artifacts(name)}
+    with _reported(location):
+        existing = {info.path for name in folders for info in _repository(location, uri).list_artifacts(name)}
     return [name for name in names if name not in existing]
 
 
@@ -62,6 +65,21 @@ def remove_unfinished(location: str) -> None:
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reported(location: str) -> Iterator[None]:
+    """Raise errors of an object store's library, such as boto3, as OSError, which `Connection.opened` translates."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (OSError, MlflowException):
+        raise
+    except Exception as fault:
+        fact = f"{type(fault).__name__}: {(str(fault).splitlines() or [''])[0]}"
+        way = "install the store's library, or set its credentials"
+        raise OSError(f"artifacts in {location}: {fact}; {way}") from None
 
 
 def _repository(location: str, uri: str) -> ArtifactRepository:
