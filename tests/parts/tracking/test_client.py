@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.results import PARTIAL, Artifacts, Failure
+from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
 from support.results import RANKED, a_result, summary
@@ -168,6 +168,19 @@ def test_partial_result_is_a_failed_run_until_it_is_completed(tracker: Mlflow) -
     found = client(tracker).get_run(run)
     assert found.info.status == "FINISHED"
     assert "ragsweep.state" not in found.data.tags
+
+
+def test_no_failed_measurement_of_an_earlier_attempt_is_left(tracker: Mlflow) -> None:
+    metrics = {"mrr": replace(summary("mrr"), coverage=0.75), "map": summary("map", scored=3)}
+    config = {**a_result().run.config, "objective": "mrr"}
+    target = TargetResult("mrr", "pass", 0.5, 0.4)
+    run = tracker.log_result(a_result(state=PARTIAL, metrics=metrics, config=config, targets=(target,)))
+    before = client(tracker).get_run(run).data
+    assert (before.metrics["mrr_n_failed"], before.tags["ragsweep.targets"]) == (1, "1 of 1 met")
+    tracker.log_failure(Failure("a", (), {}, "boom"), RunPlacement(adopt=run))
+    assert "ragsweep.targets" not in client(tracker).get_run(run).data.tags
+    tracker.log_result(a_result(metrics={"mrr": summary("mrr", scored=3)}, config=config), RunPlacement(adopt=run))
+    assert client(tracker).get_run(run).data.metrics["mrr_n_failed"] == 0
 
 
 def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experiment(tracker: Mlflow) -> None:

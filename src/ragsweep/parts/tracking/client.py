@@ -246,7 +246,8 @@ class Mlflow:
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:
             written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
-            contents.log_values(self._connection, run, result.run.parameters, files.metrics(result), written)
+            numbers = {**contents.cleared_failures(run), **files.metrics(result)}
+            contents.log_values(self._connection, run, result.run.parameters, numbers, written)
             contents.log_dataset(self._connection, run.id, result.run.dataset)
             home = self._connection.parent(at.parent) if at.parent else run
             contents.log_rankings(self._connection, home, artifacts)

@@ -53,13 +53,19 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
     client = connection.client
     before = client.get_run(run_id)
     client.update_run(run_id, status="RUNNING", name=name)
-    outdated = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE} & before.data.tags.keys() - tags.keys()
-    for key in outdated:
+    earlier = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE, runs.TARGETS}
+    for key in earlier & before.data.tags.keys() - tags.keys():
         client.delete_tag(run_id, key)
     client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
     run = OpenRun.of(before, before)
     files.remove_unfinished(run.artifacts)
     return run
+
+
+def cleared_failures(run: OpenRun) -> dict[str, float]:
+    """Return 0 for each count of failed measurements of an earlier attempt; MLflow cannot delete a metric."""
+    known = run.before.data.metrics if run.before else {}
+    return {name: 0.0 for name in known if name.endswith(files.FAILED)}
 
 
 def log_values(

@@ -96,6 +96,9 @@ LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
 """Maximum bytes of the parameters in one request; MLflow allows 1 MB, of which metrics take up to 350 kB."""
 
+FAILED = "_n_failed"
+"""Suffix of the metrics that count the questions for which a metric failed."""
+
 MOST_METRICS = 40
 """Number of metrics up to which optional metrics are added to a run: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
@@ -137,7 +140,7 @@ def metrics(result: Result) -> dict[str, float]:
     for one in (summaries[name] for name in decides if name in summaries):
         numbers |= {f"{one.name}_low": one.low, f"{one.name}_high": one.high}
     numbers |= {
-        f"{name}_n_failed": summaries[name].n_failed for name in first if name in shown and summaries[name].n_failed
+        f"{name}{FAILED}": summaries[name].n_failed for name in first if name in shown and summaries[name].n_failed
     }
     for row, used in result.summaries.usage.items():
         numbers |= {f"usage_{row}_{name}": float(value) for name, value in used.items() if name != "estimated"}
