@@ -1,14 +1,29 @@
 """Traces of served requests come back from MLflow as they were sent, and only those that were looked for."""
 
 import math
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlflow
 import pytest
+from mlflow.store.entities.paged_list import PagedList
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.interruption import deadline
 from ragsweep.parts.tracking import Mlflow
-from ragsweep.parts.tracking.served_traces import BUNDLE, ServedStep, ServedTrace, ServedTraces, is_traced, send_served
+from ragsweep.parts.tracking import connection as tracking_connection
+from ragsweep.parts.tracking.connection import Connection
+from ragsweep.parts.tracking.served_traces import (
+    BUNDLE,
+    ServedStep,
+    ServedTrace,
+    ServedTraces,
+    is_traced,
+    read_root_inputs,
+    send_served,
+)
 from support.commands import add_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first used
@@ -58,3 +73,30 @@ def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.Monke
         mlflow.delete_experiment(one.experiment_id)
     with pytest.raises(InputError, match="no experiments; correct the address"):
         read("one", 0.0)
+
+
+class SlowClient:
+    """A client of a server that takes a tenth of a second for each page of one trace."""
+
+    def search_experiments(self, **_: object) -> PagedList[Any]:
+        return PagedList([SimpleNamespace(experiment_id="1", name="assistant")], None)
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        return SimpleNamespace(experiment_id="1", name=name)
+
+    def search_traces(self, page_token: str | None = None, **_: object) -> PagedList[Any]:
+        time.sleep(0.1)
+        number = int(page_token or 0) + 1
+        span = SimpleNamespace(parent_id=None, inputs={"question": str(number)}, attributes={})
+        trace = SimpleNamespace(data=SimpleNamespace(spans=[span]))
+        return PagedList([trace], str(number) if number < 6 else None)
+
+
+def test_many_pages_of_traces_may_take_longer_than_one_answer_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Connection.to("http://127.0.0.1:9")
+    monkeypatch.setattr(place, "client", SlowClient())
+    monkeypatch.setattr(tracking_connection, "deadline", lambda _: deadline(0.5))
+    skipped: list[str] = []
+    assert list(ServedTraces(place).read({}, 0.0, skipped.append)) == []
+    assert len(skipped) == 6
+    assert read_root_inputs(place.uri, "assistant") == [{"question": str(n)} for n in range(1, 7)]

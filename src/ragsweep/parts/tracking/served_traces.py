@@ -145,14 +145,16 @@ class ServedTraces:
         with self.connection.opened():
             client, token = self.connection.client, None
             places = self._places(experiment)
-            while True:
+        while True:
+            with self.connection.opened():  # for each page, because it limits the total time
                 page = client.search_traces(
                     locations=places, filter_string=" AND ".join(conditions), max_results=PAGE, page_token=token
                 )
-                yield from (found for one in page if (found := read_served(one, skip)))
-                token = page.token
-                if not token:
-                    return
+                served = [found for one in page if (found := read_served(one, skip))]
+            yield from served
+            token = page.token
+            if not token:
+                return
 
     def _places(self, experiment: str | None) -> list[str]:
         client = self.connection.client
@@ -269,9 +271,6 @@ def _items(values: Any, name: str) -> list[Any]:
     return value
 
 
-INPUTS_PAGE = 200
-
-
 def read_root_inputs(uri: str, experiment: str) -> list[Any]:
     """Return the inputs of the root span of every trace in an experiment.
 
@@ -290,11 +289,12 @@ def read_root_inputs(uri: str, experiment: str) -> list[Any]:
         if found is None:
             known = nearest(experiment, [one.name for one in client.search_experiments()])
             raise InputError(f'{mask_uri(uri)}: no experiment "{experiment}"{known or "; correct the address"}')
-        inputs: list[Any] = []
-        token: str | None = None
-        while True:
-            traces = client.search_traces(locations=[found.experiment_id], max_results=INPUTS_PAGE, page_token=token)
+    inputs: list[Any] = []
+    token: str | None = None
+    while True:
+        with connection.opened():  # for each page
+            traces = client.search_traces(locations=[found.experiment_id], max_results=PAGE, page_token=token)
             inputs += [span.inputs for trace in traces for span in trace.data.spans if span.parent_id is None]
-            token = traces.token
-            if not token:
-                return inputs
+        token = traces.token
+        if not token:
+            return inputs
