@@ -10,8 +10,9 @@ import mlflow
 import pytest
 from mlflow.store.entities.paged_list import PagedList
 
-from ragsweep.core.errors import InputError
+from ragsweep.core.errors import InputError, TrackingError
 from ragsweep.core.interruption import deadline
+from ragsweep.core.results import Artifacts
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking import connection as tracking_connection
 from ragsweep.parts.tracking.connection import Connection
@@ -25,6 +26,7 @@ from ragsweep.parts.tracking.served_traces import (
     send_served,
 )
 from support.commands import add_tables
+from support.results import a_result
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first used
 
@@ -100,3 +102,18 @@ def test_many_pages_of_traces_may_take_longer_than_one_answer_of_a_server(monkey
     assert list(ServedTraces(place).read({}, 0.0, skipped.append)) == []
     assert len(skipped) == 6
     assert read_root_inputs(place.uri, "assistant") == [{"question": str(n)} for n in range(1, 7)]
+
+
+def test_traces_of_many_questions_have_the_time_that_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def opened(_: Connection, seconds: float = tracking_connection.ANSWER_SECONDS) -> None:
+        limits.append(seconds)
+        raise TrackingError("only the limit is needed")
+
+    monkeypatch.setattr(Connection, "opened", opened)
+    for count in (0, 5000):
+        with pytest.raises(TrackingError):
+            Mlflow("http://127.0.0.1:9").log_result(a_result(), artifacts=Artifacts(traces=[{}] * count))
+    assert limits[0] == tracking_connection.ANSWER_SECONDS
+    assert limits[1] - limits[0] >= 5000 * 0.3  # seconds, the upper value in conf/tracking/mlflow.yaml

@@ -20,7 +20,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, PARTIAL, TRACES, Artifacts, DatasetFacts, Failure, Result
 from ragsweep.core.results import Run as ConfigRun
 from ragsweep.parts.tracking import contents, files, prompts, runs, traces
-from ragsweep.parts.tracking.connection import Connection, OpenRun, find_outage
+from ragsweep.parts.tracking.connection import ANSWER_SECONDS, TRACE_SECONDS, Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import (
     absolute_uri,
     database_path,
@@ -244,7 +244,8 @@ class Mlflow:
         parent; rankings that exist there are not written again. A PARTIAL result is recorded as a FAILED run.
         """
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
-        with self._connection.opened(), self._run(result.run, at, files.tags(result), status) as run:
+        seconds = ANSWER_SECONDS + TRACE_SECONDS * len(artifacts.traces)
+        with self._connection.opened(seconds), self._run(result.run, at, files.tags(result), status) as run:
             written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
             numbers = {**contents.cleared_failures(run), **files.metrics(result)}
             contents.log_values(self._connection, run, result.run.parameters, numbers, written)

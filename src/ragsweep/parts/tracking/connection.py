@@ -43,6 +43,8 @@ succeeds."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
 """Seconds after which a message reports that the server is slow, and maximum seconds for all calls in one ``opened``
 block. MLflow's own limit applies only to the time between two bytes."""
+TRACE_SECONDS = 1.0
+"""Further seconds for each trace that is sent; a trace takes several calls."""
 
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
