@@ -163,3 +163,17 @@ def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(
     assert (ledger.sweep(sweep.id).parent, [one.run for one in ledger.singles()]) == (parent, [alone])
     client(tracker).delete_run(alone)
     assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 1
+
+
+def test_single_config_whose_upload_to_another_tracker_was_cut_off_is_completed(
+    tmp_path: Path, tracker: Mlflow
+) -> None:
+    add_tables(tmp_path)
+    ledger, printed, result = Ledger(tmp_path), Terminal(io.StringIO(), bars=False), pair()[0][0]
+    ledger.write(None, 0, result)  # with tracking=none
+    run = tracker.log_result(result)
+    client(tracker).update_run(run, "RUNNING")  # as after an outage
+    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 1
+    assert client(tracker).get_run(run).info.status == FINISHED
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0

@@ -284,7 +284,7 @@ def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: Run
     here, outcome = record.tracker == tracker.identity, record.outcome
     started = outcome.started if isinstance(outcome, Failure) else outcome.run.started
     run_before = tracker.find({"ragsweep.kind": "config"}, started, record.run if here else None)
-    if run_before and (record.tracked or not here):
+    if run_before and (record.tracked if here else tracker.has_ended(run_before)):
         return False
     at = RunPlacement(adopt=run_before)
     if isinstance(outcome, Result):
