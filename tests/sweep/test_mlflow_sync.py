@@ -177,3 +177,15 @@ def test_single_config_whose_upload_to_another_tracker_was_cut_off_is_completed(
     assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 1
     assert client(tracker).get_run(run).info.status == FINISHED
     assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+
+
+def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: Path) -> None:
+    ledger, (first, second), found = Ledger(tmp_path), pair()[0], {}
+    for tables in ("chosen", "all"):
+        sweep = ledger.open_sweep(tables, Sweep("", "s", "", (("m=a",), ("m=b",), ("m=c",)), ("a", "b", "c")))
+        for job, result in enumerate((first, second, changed(first, name="c", signature="c"))):
+            config = {**result.run.config, "tracking": {"tables": tables}}
+            ledger.write(sweep.id, job, changed(result, config=config))
+        contents = RecordedContents(ledger, Session().page_texts)
+        found[tables] = len(contents.of_sweep(sweep, ledger.records(sweep.id))[0].tables)
+    assert found == {"chosen": 2, "all": 3}

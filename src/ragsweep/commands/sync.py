@@ -32,7 +32,7 @@ def sync(arguments: Sequence[str]) -> int:
     if risk := tracker.risk():
         print_blocks(lines(Statement("warning", risk)))
     tracker.check()
-    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
+    contents = RecordedContents(ledger, Session().page_texts)
     sent = mlflow_sync.sync(ledger, tracker, Terminal.current(), contents, options.all)
     done = f"{counted(sent, 'result')} sent" if sent else "nothing was missing"
     view = Statement("look", tracker.view_command())

@@ -41,7 +41,7 @@ class RecordedContents:
 
     ledger: Ledger
     texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the texts that a report page adds to the records
-    tables: str  # which configs of a sweep get a table of questions: ALL or CHOSEN
+    tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as their configs say
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.
@@ -52,12 +52,18 @@ class RecordedContents:
         whole = [result for result in summary.results if result.run.state != PARTIAL]
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
         status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
-        return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), self.tables), status
+        tables = self.tables or _recorded_tables(summary.results)
+        return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), tables), status
 
     def of_config(self, result: Result) -> TrackedContent:
         """Return the content of the run of a single config."""
         views = self.ledger.holdout_views(result.run.dataset.undivided)
         return single_run(result, views, self.texts([result], Secrets()))
+
+
+def _recorded_tables(results: Sequence[Result]) -> str:
+    settings = [result.run.config.get("tracking") or {} for result in results]
+    return ALL if any(one.get("tables") == ALL for one in settings) else CHOSEN
 
 
 def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
