@@ -89,6 +89,18 @@ def test_a_sweep_with_another_decision_is_another_one_and_computes_nothing(
     assert run(*typed, *SWEEP).sweep == first
 
 
+@pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
+def test_a_decision_that_is_edited_in_the_file_of_a_sweep_is_another_sweep(swept: list[str], typed: list[str]) -> None:
+    """Otherwise a finished sweep would keep its earlier choice, and a search would compare values of two metrics."""
+    file, found = Path("sweeps", "mine.yaml"), []
+    file.parent.mkdir()
+    for text in ("objective: context_ndcg", "objective: mrr", "constraints: {context_tokens: 50}", "") * 2:
+        file.write_text(f"# @package _global_\n{text}\n", "utf-8")
+        found.append(run(*typed, *swept, "sweeps=mine").sweep)
+    assert len(set(found)) == 3  # context_ndcg is the default
+    assert found[:4] == found[4:]
+
+
 def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed: list[str]) -> None:
     first = run(*typed, *SWEEP)
     corpus = Path("corpus.jsonl")

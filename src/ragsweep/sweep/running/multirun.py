@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
@@ -16,7 +17,8 @@ from optuna_sweeper.race_loop import exception_of, run_race
 from ragsweep.core import interruption
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.identity import content_hash
-from ragsweep.core.results import Failure
+from ragsweep.core.results import Failure, Result
+from ragsweep.core.secrets import mask as mask_values
 from ragsweep.records.claims import COMMAND, CONFIG, Claim, ClaimKey
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.report.naming import number_configs
@@ -45,6 +47,9 @@ DECIDING = [
     "prices",
 ]
 """Settings that can change the conclusion drawn from the same scores; different values start a new sweep."""
+
+EDITED = ("objective", "recommend", "constraints", "targets", "coverage")
+"""Settings whose different values start a new sweep also if they are in a file."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
@@ -91,7 +96,24 @@ class Multirun:
         key = content_hash([signatures, self.tracker.identity, *further])
         jobs = tuple(tuple(map(mask, job.overrides)) for job in self.jobs)
         name = mask(" ".join(command.overrides) or "sweep")
-        return key, Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
+        new = Sweep("", name, "", jobs, tuple(job.name for job in self.jobs), self.tracker.identity)
+        return self.distinguished(key), new
+
+    def distinguished(self, key: str) -> str:
+        """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
+
+        Values in files are not part of ``key``; those with which a sweep ran are in its records.
+        """
+        sweep = self.ledger.latest(key)
+        known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()
+        number = min(known, default=0)
+        job = self.jobs[0 if self.command.searching else number]
+        outcome = self.ledger.record(sweep.id, number).outcome if sweep and known else None
+        before: Mapping[str, Any] = outcome.run.config if isinstance(outcome, Result) else {}
+        names = [name for name in EDITED if name in before]  # versions without a setting did not record it
+        if _known(before, names) == _known(job.config.values, names):
+            return key
+        return content_hash([key, _known(job.config.values, EDITED)])
 
     @property
     def again(self) -> str:
@@ -249,6 +271,15 @@ class Multirun:
         """Return a failure, whose error contains ``why``, for each job whose number is not in ``recorded``."""
         missed = sorted(set(range(len(sweep.jobs))) - recorded)
         return [lost_job(sweep, job, f"did not complete: {why}", numbered=True) for job in missed]
+
+
+def _known(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return settings as JSON values, without null and empty ones."""
+    plain = json.loads(json.dumps(mask_values({name: values.get(name) for name in names}), default=str))
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            plain[name] = {key: one for key, one in value.items() if one is not None}
+    return {name: value for name, value in plain.items() if value not in (None, {})}
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:

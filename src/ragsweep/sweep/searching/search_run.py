@@ -118,7 +118,7 @@ class Search(Multirun):
         names = trial_names(self.settings)
         name = self.secrets.mask_text(" ".join(_own_overrides(self.command)) or "search")
         sweep = Sweep("", name, "", ((),) * len(names), names, self.tracker.identity)
-        return search_key(self.command, signatures[0], self.tracker.identity), sweep
+        return self.distinguished(search_key(self.command, signatures[0], self.tracker.identity)), sweep
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
