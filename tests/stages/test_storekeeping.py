@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -224,6 +225,25 @@ def test_what_a_result_was_made_from_is_reachable(place: StorePlace) -> None:
     assert results == SweepResults({"s" * 64: ("s",)}, None)
     chosen = choose(contents(place), Conditions(unreachable=True), results, time.time())
     assert {item.stage for item in chosen} == {"index", "retrieve", "rerank", ""}
+
+
+def test_results_of_a_read_only_folder_are_read(place: StorePlace) -> None:
+    Ledger(place.path).write(None, 0, result("a"))
+    code = (
+        "import sys; from pathlib import Path; from ragsweep.stages.storekeeping import StorePlace, read_results\n"
+        "print(list(read_results(StorePlace(Path(sys.argv[1]))).names.values()))"
+    )
+    command = [sys.executable, "-c", code, str(place.path)]
+    if os.geteuid() == 0:  # root writes in spite of the permissions, unless it gives up that right
+        command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *command]
+    with closing(sqlite3.connect(place.path / "ledger.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for name in ("-wal", "-shm"):
+        (place.path / f"ledger.db{name}").unlink(missing_ok=True)
+    place.path.chmod(0o500)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    place.path.chmod(0o700)
+    assert done.stdout == "[('single runs',)]\n", done.stderr
 
 
 def test_what_a_running_sweep_made_is_reachable(place: StorePlace) -> None:

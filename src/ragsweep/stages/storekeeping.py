@@ -94,20 +94,24 @@ class StorePlace:
             connection = sqlite3.connect(":memory:", isolation_level=None)
             connection.executescript(SCHEMA)
             return connection
-        where = f"{self.database.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
-        try:
-            connection.execute("PRAGMA schema_version")
-        except BaseException as fault:
-            connection.close()
-            # SQLite creates companion files even to read a database. If this fails, and there is no log to read, open
-            # the database as immutable, which needs no such files.
-            log = self.folder / DATABASE[1]
-            waiting = log.exists() and log.stat().st_size
-            if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
-                raise
-            connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
-        return connection
+        return _open(self.database, mode)
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    where = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
+    try:
+        connection.execute("PRAGMA schema_version")
+    except BaseException as fault:
+        connection.close()
+        # SQLite creates companion files even to read a database. If this fails, and there is no log to read, open the
+        # database as immutable, which needs no such files.
+        log = path.with_name(f"{path.name}-wal")
+        waiting = log.exists() and log.stat().st_size
+        if not isinstance(fault, sqlite3.OperationalError) or mode != "ro" or waiting:
+            raise
+        connection = sqlite3.connect(f"{where}&immutable=1", uri=True, isolation_level=None)
+    return connection
 
 
 Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
@@ -243,7 +247,7 @@ def read_results(place: StorePlace) -> SweepResults | None:
     if not path.exists():
         return None
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+        with closing(_open(path, "ro")) as connection:
             rows = connection.execute(
                 "SELECT signature, coalesce(name, 'single runs') FROM records"
                 " LEFT JOIN sweeps ON sweeps.id = records.sweep WHERE signature IS NOT NULL ORDER BY records.id"
