@@ -1,5 +1,6 @@
 """Several commands at one search: they share its trials, its parent run and its ledger, and it is closed once."""
 
+import io
 import json
 import os
 import signal
@@ -16,8 +17,14 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.locks import LAPSE, Holder, myself
 from ragsweep.core.results import Failure
+from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching.search_run import leave
 from support import wait_until
 from support.commands import ROOT, RUN, artifacts, runs, write_dataset
@@ -209,3 +216,15 @@ def test_a_job_that_was_given_to_another_process_takes_no_late_result(opened: tu
     assert len(ledger.records(sweep.id)) == 1
     assert ledger.sweep(sweep.id).status == RUNNING
     assert myself().process == os.getpid()
+
+
+def test_abandoned_sweep_in_a_read_only_ledger_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a finished sweep could not be shown beside it."""
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", ((),), ("a",)))
+    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    context = RunContext(Session(folder=tmp_path), NoTracking(), Terminal(io.StringIO(), bars=False), Secrets())
+    assert not context.ledger.is_writable
+    mlflow_sync.end_abandoned(context)
+    assert [one.id for one in ledger.abandoned()] == [sweep.id]

@@ -111,10 +111,11 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 def end_abandoned(context: RunContext) -> None:
     """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever.
 
-    An unreachable tracker only causes a warning; the sweep is then marked by a later command.
+    An unreachable tracker only causes a warning; the sweep is then marked by a later command. Nothing is marked in a
+    read-only ledger.
     """
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
-    for sweep in ledger.abandoned():
+    for sweep in ledger.abandoned() if ledger.is_writable else ():
         if sweep.tracker != tracker.identity:
             continue
         with _alone(ledger, sweep) as other:
