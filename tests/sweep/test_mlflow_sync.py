@@ -189,3 +189,19 @@ def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: 
         contents = RecordedContents(ledger, Session().page_texts)
         found[tables] = len(contents.of_sweep(sweep, ledger.records(sweep.id))[0].tables)
     assert found == {"chosen": 2, "all": 3}
+
+
+def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tracker: Mlflow) -> None:
+    add_tables(tmp_path)
+    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
+    for job, result in enumerate(pair()[0]):
+        ledger.write(sweep.id, job, result)
+    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
+    contents = RecordedContents(ledger, Session().page_texts)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 2
+    parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
+    assert parent
+    runs = [client(tracker).get_run(child.run_id) for child in tracker.children(parent).values()]
+    assert ["mlflow.loggedArtifacts" in run.data.tags for run in runs] == [True, True]
+    assert [record.run for record in ledger.records(sweep.id)] == [None, None]

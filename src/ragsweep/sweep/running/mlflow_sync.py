@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -100,7 +100,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
             tracker.end_abandoned(sweep.parent)  # a process may have died while it created a run
     try:
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
-        _complete_children(ledger, tracker, sweep, parent)
+        _complete_children(tracker, partial(_tracked_run, ledger, sweep), parent)
     except TrackingError as fault:
         text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
         context.terminal.line("warning", text)
@@ -111,8 +111,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 def end_abandoned(context: RunContext) -> None:
     """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever.
 
-    An unreachable tracker only causes a warning; the sweep is then marked by a later command. Nothing is marked in a
-    read-only ledger.
+    An unreachable tracker only causes a warning; a later command marks the sweep. A read-only ledger stays as it is.
     """
     ledger, tracker, terminal = context.ledger, context.tracker, context.terminal
     for sweep in ledger.abandoned() if ledger.is_writable else ():
@@ -211,8 +210,9 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
     content, status = contents.of_sweep(sweep, trials)
     tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     _tag_names(ledger, tracker, parent, sweep.id)
+    runs = {} if here else {job: child.run_id for job, child in tracker.children(parent).items()}
+    _complete_children(tracker, lambda job: _tracked_run(ledger, sweep, job) if here else runs.get(str(job)), content)
     if here:
-        _complete_children(ledger, tracker, sweep, content)
         ledger.set_status(sweep.id, status)
     return missing
 
@@ -228,18 +228,20 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     return recorded >= len(sweep.jobs)
 
 
-def _complete_children(ledger: Ledger, tracker: Tracker, sweep: Sweep, parent: TrackedContent) -> None:
-    """Add tags and tables of questions, which are derived from the whole sweep, to the runs of its configs."""
+def _complete_children(tracker: Tracker, run_of: Callable[[int], str | None], parent: TrackedContent) -> None:
+    """Add tags and tables of questions, which are derived from the whole sweep, to the runs of its jobs."""
     for job in sorted({*parent.children, *parent.tables}):
-        if not ledger.job_run(sweep.id, job):  # a trial of a shared study that another machine has recorded
-            continue
-        record = ledger.record(sweep.id, job)
-        if not record.run or not record.tracked:
-            continue
-        if tags := parent.children.get(job):
-            tracker.tag(record.run, tags)
-        if table := parent.tables.get(job):
-            tracker.log_table(record.run, table)
+        run = run_of(job)
+        if run and (tags := parent.children.get(job)):
+            tracker.tag(run, tags)
+        if run and (table := parent.tables.get(job)):
+            tracker.log_table(run, table)
+
+
+def _tracked_run(ledger: Ledger, sweep: Sweep, job: int) -> str | None:
+    if not ledger.job_run(sweep.id, job):  # a trial of a shared study that another machine has recorded
+        return None
+    return record.run if (record := ledger.record(sweep.id, job)).tracked else None
 
 
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
