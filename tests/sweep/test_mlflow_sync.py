@@ -5,17 +5,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from ragsweep.parts.tracking import Mlflow, RunPlacement
+from ragsweep.core.secrets import Secrets
+from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
-from ragsweep.records.ledger import FINISHED, Ledger, Sweep
+from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
+from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import add_tables
@@ -205,3 +207,32 @@ def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tr
     runs = [client(tracker).get_run(child.run_id) for child in tracker.children(parent).values()]
     assert ["mlflow.loggedArtifacts" in run.data.tags for run in runs] == [True, True]
     assert [record.run for record in ledger.records(sweep.id)] == [None, None]
+    client(tracker).update_run(parent, "RUNNING")  # as after an outage
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+    assert client(tracker).get_run(parent).info.status == FINISHED
+
+
+@pytest.mark.parametrize("fails", ["the report", "a table"])
+def test_what_could_not_be_written_at_the_end_of_a_sweep_is_sent_later(
+    fails: str, tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, printed, write = Ledger(tmp_path), Terminal(io.StringIO(), bars=False), files.write
+    sweep, contents = finished_sweep(ledger, tracker, None)
+    context = RunContext(Session(folder=tmp_path), tracker, printed, Secrets(), sweep)
+    content, status = contents.of_sweep(sweep, ledger.records(sweep.id))
+    tracker.reopen_sweep(sweep.parent)
+
+    def refuse(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
+        if ("questions.json" in artifacts) == (fails == "a table"):
+            raise OSError("No space left on device")
+        write(location, artifacts, uri)
+
+    monkeypatch.setattr(files, "write", refuse)
+    assert not mlflow_sync.close(context, sweep, status, content, elsewhere=False)
+    ledger.set_status(sweep.id, FAILED)
+    monkeypatch.setattr(files, "write", write)
+    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0  # all records are there
+    assert client(tracker).get_run(sweep.parent).info.status == FINISHED
+    assert {"report.html", "results.json"} & {one.path for one in client(tracker).list_artifacts(sweep.parent)}
+    runs = [client(tracker).get_run(record.run or "") for record in ledger.records(sweep.id)]
+    assert ["mlflow.loggedArtifacts" in run.data.tags for run in runs] == [True, True]

@@ -169,23 +169,22 @@ class Mlflow:
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
     ) -> None:
-        """Write a sweep's results to the parent run, and end the run with ``status``, even if writing fails.
+        """Write a sweep's results to the parent run, and then end the run with ``status``.
 
-        ``status`` is FINISHED, FAILED or KILLED. If a sweep is closed again, only changed metrics get a second value.
+        If writing fails, the run is not ended, so that `ragsweep sync` completes it. ``status`` is FINISHED, FAILED or
+        KILLED. If a sweep is closed again, only changed metrics get a second value.
         """
         with self._connection.opened():
-            try:
-                for name, value in (tags or {}).items():
-                    self._client.set_tag(run_id, files.key(name), files.short_tag(value))
-                if metrics:
-                    run = self._client.get_run(run_id)
-                    contents.log_values(self._connection, OpenRun.of(run, run), {}, metrics, {})
-                if dataset:
-                    contents.log_dataset(self._connection, run_id, dataset)
-                written = {**artifacts, **files.long_tags(tags or {})}
-                files.write(self._connection.parent(run_id).artifacts, written, self.uri)
-            finally:
-                self._client.set_terminated(run_id, status)
+            for name, value in (tags or {}).items():
+                self._client.set_tag(run_id, files.key(name), files.short_tag(value))
+            if metrics:
+                run = self._client.get_run(run_id)
+                contents.log_values(self._connection, OpenRun.of(run, run), {}, metrics, {})
+            if dataset:
+                contents.log_dataset(self._connection, run_id, dataset)
+            written = {**artifacts, **files.long_tags(tags or {})}
+            files.write(self._connection.parent(run_id).artifacts, written, self.uri)
+            self._client.set_terminated(run_id, status)
 
     def children(self, parent: str, jobs: Collection[str] | None = None) -> dict[str, Child]:
         """Map the name of each job in ``jobs`` (None: of every job of the sweep) to the job's run.

@@ -86,7 +86,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """Write a sweep's content, ``parent``, to the sweep's runs, and end its parent run and its abandoned runs.
+    """Write a sweep's content, ``parent``, to the sweep's runs, end its abandoned runs, and at last its parent run.
 
     Return whether the tracker was reachable; if it was not, print a warning: `ragsweep sync` or the same command can
     send the content later. ``elsewhere``: whether other machines may be working on the sweep. If so, abandoned runs are
@@ -99,8 +99,8 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
         else:
             tracker.end_abandoned(sweep.parent)  # a process may have died while it created a run
     try:
-        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
         _complete_children(tracker, partial(_tracked_run, ledger, sweep), parent)
+        tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
     except TrackingError as fault:
         text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
         context.terminal.line("warning", text)
@@ -201,17 +201,17 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
     children = tracker.children(parent) if parent else {}
     shown = {job for job, child in children.items() if child.status in (FINISHED, FAILED)}
     missing = [record for record in records if record.tag not in shown or (here and not record.tracked)]
-    if parent and not missing and not (here and _is_left_open(tracker, sweep, parent, len(trials))):
+    if parent and not missing and not _is_left_open(tracker, sweep, parent, len(trials)):
         return []
     if here and not parent:
         ledger.forget_runs(sweep.id)
     parent = open_parent(ledger, tracker, sweep, parent)
     _upload(ledger, tracker, missing, parent, here)
     content, status = contents.of_sweep(sweep, trials)
-    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
-    _tag_names(ledger, tracker, parent, sweep.id)
     runs = {} if here else {job: child.run_id for job, child in tracker.children(parent).items()}
     _complete_children(tracker, lambda job: _tracked_run(ledger, sweep, job) if here else runs.get(str(job)), content)
+    _tag_names(ledger, tracker, parent, sweep.id)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
     if here:
         ledger.set_status(sweep.id, status)
     return missing
@@ -223,7 +223,7 @@ def _is_left_open(tracker: Tracker, sweep: Sweep, parent: str, recorded: int) ->
     ``recorded`` is the number of the sweep's records. The parent run of an interrupted sweep is ended only if each of
     the sweep's jobs has a record.
     """
-    if sweep.status in (FINISHED, FAILED):
+    if sweep.status in (FINISHED, FAILED) or sweep.tracker != tracker.identity:
         return not tracker.has_ended(parent)
     return recorded >= len(sweep.jobs)
 
