@@ -87,6 +87,15 @@ def is_overdue() -> bool:
     return isinstance(handler, _Deadline) and handler.over
 
 
+def raise_overdue(fault: BaseException) -> None:
+    """Raise ``fault`` again if the deadline of the enclosing `deadline` block has passed; do nothing in other threads.
+
+    Code that survives an OSError, such as a failed write to a cache, would otherwise survive the deadline, too.
+    """
+    if threading.current_thread() is threading.main_thread() and is_overdue():
+        raise fault
+
+
 def warn(text: str) -> None:
     """Print a warning to standard error."""
     print(f"{'warning':<10}{text}", file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.interruption import waiting_for
+from ragsweep.core.interruption import raise_overdue, waiting_for
 from ragsweep.stages.remote_url import KEY, check_remote
 
 PAUSE = 60.0
@@ -242,6 +242,7 @@ class Remote:
                 self._fail(fault)
             return None
         except (obstore.exceptions.BaseError, OSError, NotImplementedError) as fault:
+            raise_overdue(fault)
             self._fail(fault)
             return None
         finally:

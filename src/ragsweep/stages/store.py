@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragsweep.core.identity import Node, Rows, content_hash
+from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.locks import Locks, locks
 from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, StoredPiece, pack, size, unpack
@@ -30,10 +31,7 @@ EXTRAPOLATED = 50
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""The maximum number of rows in a segment, and its maximum size, estimated from the mean size of the rows.
-
-SQLite's limit is a billion bytes per value.
-"""
+"""The maximum number of rows in a segment, and its maximum size, estimated from the rows' mean (SQLite's: 1 GB)."""
 
 
 class Segment(NamedTuple):
@@ -230,6 +228,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as fault:  # the file may be intact, but unreadable by this user or at this moment
+            raise_overdue(fault)
             self._warn(f"cannot read {path}: {fault}; it will be recomputed")
         except (Damaged, OtherFormat) as fault:
             self._put_aside(path, fault)
@@ -274,6 +273,7 @@ class Store:
 
     def _complain(self, fault: Exception, what: str = "cannot read") -> None:
         """Warn about a failed read or write, but only once until a write succeeds; later attempts are still made."""
+        raise_overdue(fault)
         if self._works:
             free = f" ({shutil.disk_usage(self.folder).free / 1e6:,.0f} MB free)" if self.folder.exists() else ""
             self._warn(f"{what} {self.folder}: {fault}{free}; continuing without it: results are not stored")

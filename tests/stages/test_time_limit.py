@@ -1,0 +1,62 @@
+"""The time limit of a config ends it also while it waits for a store, whose failures are only warnings."""
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from obstore.store import S3Store
+
+from ragsweep.core.identity import Node, Spec
+from ragsweep.core.interruption import deadline
+from ragsweep.stages import store as store_module
+from ragsweep.stages.blobs import StoredPiece
+from ragsweep.stages.database import Cost, Database
+from ragsweep.stages.remote import Remote
+from ragsweep.stages.store import Store
+from ragsweep.stages.store_files import StoreFiles
+
+WHOLE = Node("chunk", Spec("parts.Chunk", "1"), (), lambda work, rows: None)
+ROWS = Node("rerank", Spec("parts.Rerank", "1"), (), lambda work, rows: None, "rows", result=np.ndarray)
+VALUE = np.arange(4.0)
+
+
+def slow(*_: Any) -> Any:
+    time.sleep(2)
+
+
+def write(store: Store) -> None:
+    store.keep_whole(WHOLE, {"a": VALUE}, 1.0)
+
+
+def read(store: Store) -> None:
+    store.whole(WHOLE)
+
+
+def read_rows(store: Store) -> None:
+    store.segments(ROWS)
+
+
+@pytest.mark.parametrize("act", [write, read, read_rows])
+def test_store(act: Callable[[Store], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path, pytest.fail)
+    store.keep_whole(WHOLE, {"a": VALUE}, 1.0)
+    store.keep_rows(ROWS, StoredPiece(("a", "b", "c", "d"), VALUE), Cost(4, 1.0))
+    monkeypatch.setattr(StoreFiles, "write", slow)
+    monkeypatch.setattr(store_module, "map_file", slow)
+    monkeypatch.setattr(Database, "open", slow)
+    with pytest.raises(TimeoutError, match="raise timeout"), deadline(0.1):
+        act(store)
+
+
+def test_object_store() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = {"aws_endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "region": "x"}
+        keys = {"access_key_id": "a", "secret_access_key": "b", "client_options": {"allow_http": True}}
+        remote = Remote(S3Store("bucket", **options, **keys), "s3://bucket", pytest.fail, answer=2)
+        with pytest.raises(TimeoutError, match="raise timeout"), deadline(0.1):
+            remote.get("a")
+        assert remote.reachable
