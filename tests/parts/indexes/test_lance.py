@@ -11,6 +11,7 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.interruption import deadline
 from ragsweep.core.types import Floats
 from ragsweep.parts.indexes import Flat, LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.lance import LanceTable
@@ -310,3 +311,12 @@ def test_of_processes_that_fill_a_table_at_once_one_does_it(tmp_path: Path) -> N
             assert process.wait(timeout=300) == 0
     assert version_of(tmp_path) == 2
     assert_whole(tmp_path)
+
+
+def test_time_limit_of_the_config_is_no_failure_of_the_index(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TimeoutError, match="raise timeout"),
+        deadline(0.1),
+        LanceHnsw(str(tmp_path))._readable_faults(),
+    ):
+        time.sleep(2)

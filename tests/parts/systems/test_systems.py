@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.interruption import deadline
 from ragsweep.core.missing import BUDGET_SPENT, MALFORMED, SYSTEM_RAISED, THINKING
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prices import Prices
@@ -182,6 +184,12 @@ class TestPython(SystemContract):
         assert found[0].answer.failed == SYSTEM_RAISED
         assert found[1].answer.text == "about go on"
         assert collect(Python("owned_system.odd").ask, [Request("?")])[0].answer.failed == SYSTEM_RAISED
+
+    def test_time_limit_of_the_config_is_no_error_of_the_function(self) -> None:
+        part = Python("owned_system.plain")
+        part.__dict__["_function"] = lambda question: time.sleep(2)
+        with pytest.raises(TimeoutError, match="raise timeout"), deadline(0.1):
+            collect(part.ask, [Request("a"), Request("b")])
 
     def test_a_text_and_unknown_counts_of_tokens_are_an_answer_of_one_call(self) -> None:
         found = collect(Python("owned_system.uncounted").ask, [Request("mapping"), Request("text")])

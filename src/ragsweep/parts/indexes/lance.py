@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.locks import locks, private_folder
 from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
@@ -171,6 +172,7 @@ class LanceTable(ExternalIndex):
         try:
             yield
         except (OSError, RuntimeError, ValueError) as fault:
+            raise_overdue(fault)
             folder = "check the folder, or delete it to build the index again"
             way = folder if self._local() else "check the index's uri, and the keys in the environment"
             raise CallFailed(f"{self.uri} failed: {quote(str(fault))}; {way}") from None

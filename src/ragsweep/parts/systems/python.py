@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
+from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.missing import SYSTEM_RAISED
 from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import is_trusted, trusting
@@ -121,7 +122,8 @@ class Python:
         try:
             response = self._parse(self._function(*arguments))
             return response._replace(answer=response.answer._replace(seconds=time.perf_counter() - begin))
-        except Exception:  # a user's function may raise anything
+        except Exception as fault:  # a user's function may raise anything
+            raise_overdue(fault)
             _log.exception("%s raised an error for the question %r", self.function, request.question)
             return Response(Answer(failed=SYSTEM_RAISED))
 
