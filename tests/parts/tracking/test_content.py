@@ -89,3 +89,14 @@ def test_address_with_an_invalid_port_or_host_is_one_sentence_without_its_passwo
     with pytest.raises(TrackingError, match=r"invalid port or host; correct tracking\.uri") as told:
         tracker.check()
     assert "geheim" not in str(told.value)
+
+
+def test_server_behind_a_proxy_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name may be unknown here; MLflow sends its requests to the proxy."""
+    tracker = Mlflow("http://mlflow.invalid:5000")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    tracker.check()
+    monkeypatch.setenv("no_proxy", ".invalid")
+    with pytest.raises(TrackingError, match="no MLflow server answers"):
+        tracker.check()

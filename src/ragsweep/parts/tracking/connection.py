@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.interruption import deadline, waiting_for
@@ -166,7 +167,8 @@ class Connection:
     def check(self) -> None:
         """Raise TrackingError if the database or server is clearly unusable.
 
-        MLflow is not loaded. The folders of a database file are created.
+        MLflow is not loaded. The folders of a database file are created. A server that is reached through a proxy is
+        not checked.
         """
         check_uri(self.uri)
         with self._translated():
@@ -174,6 +176,9 @@ class Connection:
                 check_database(self.uri, path)
         if is_server(self.uri):
             parts = urlsplit(self.uri)
+            proxies = getproxies()
+            if (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or ""):
+                return
             port = parts.port or (443 if parts.scheme == "https" else 80)
             try:
                 socket.create_connection((parts.hostname or "", port), timeout=CHECK_SECONDS).close()
