@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -100,3 +101,20 @@ def test_server_behind_a_proxy_is_not_called_absent(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("no_proxy", ".invalid")
     with pytest.raises(TrackingError, match="no MLflow server answers"):
         tracker.check()
+
+
+@pytest.mark.parametrize(
+    ("uri", "fact"),
+    [
+        ("mysql://me:geheim@host/db", "MySQLdb"),
+        ("postgresql+odd://me:geheim@host/db", "Can't load plugin"),
+        ("mysql://me:geheim@host:port/db", ""),
+    ],
+)
+def test_database_without_its_driver_is_refused_before_a_run(
+    uri: str, fact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    with pytest.raises(TrackingError, match=rf"{fact}.*install the database's driver, .*tracking\.uri") as told:
+        Mlflow(uri).check()
+    assert "geheim" not in str(told.value)

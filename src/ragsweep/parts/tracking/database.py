@@ -79,6 +79,20 @@ def check_uri(uri: str) -> None:
             f"{mask_uri(uri)}: MLflow has no store for {name}://; set {ADDRESS} to another location, or install the"
             " MLflow plugin that provides it"
         )
+    if name in ("mssql", "mysql", "postgresql"):
+        _check_driver(uri)
+
+
+def _check_driver(uri: str) -> None:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except (ImportError, SQLAlchemyError, ValueError) as fault:
+        fact = "" if isinstance(fault, ValueError) else f"{fault}; "  # a ValueError may quote a part of a password
+        way = f"install the database's driver, or name another, as in mysql+pymysql://, in {ADDRESS}"
+        raise TrackingError(mask_uri(f"{uri}: {fact}{way}")) from None
 
 
 def local_folder(location: str) -> Path | None:
