@@ -135,8 +135,7 @@ def prepare(
 
     Raises:
         RagsweepError: The config can no longer be composed or lacks the metric, the metric cannot rank configs, a
-            wanted factor has no other value, an unwanted factor has several typed values, an override contains a
-            secret, or no change is left to run.
+            wanted factor has no other value, another one has several, an override has a secret, or no change is left.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)

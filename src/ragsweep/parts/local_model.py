@@ -19,9 +19,8 @@ TORCH = {"int8": "float32"}
 DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
 
 AFTER_PADDING = frozenset(
-    {"camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
-     "xlm-roberta-xl", "xmod"}
-)  # fmt: skip
+    "camembert data2vec-text ibert longformer mpnet roberta roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod".split()
+)
 """Types of models whose first token has the position after ``pad_token_id``, so that lower positions hold no token."""
 
 LIBRARIES = ("sentence-transformers", "tokenizers", "torch", "transformers")

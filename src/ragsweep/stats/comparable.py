@@ -217,11 +217,7 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
             way = nearest(name, shared) or "; run all of them again with the same metrics"
             raise ConfigError(f'no metric "{name}" was measured in all compared runs{way}')
         if reason := reason_incomparable(results, name):
-            way = (
-                f"choose one of {', '.join(comparable)}"
-                if comparable
-                else "run all of these configs with another metric"
-            )
+            way = f"choose one of {', '.join(comparable)}" if comparable else "run these configs with another metric"
             raise ConfigError(f"{name}: {reason}; {way}")
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:

@@ -67,17 +67,13 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):
         reached = _stored(ledger, sweep, job.number)
         if reached.run.race["asked"] >= job.rung:  # the rung was completed before an interruption
-            if assigned:
-                _check_same(context, job, reached)
-            return rung_value(reached, {})
+            return rung_value(_same(context, job, reached, assigned), {})
     claimed = ledger.claims.claim_job(sweep.id, job.number, assigned=assigned)
     if claimed == "finished":
         stored = _stored(ledger, sweep, job.number)
         if stored.run.state == DROPPED:
             raise RagsweepError(f"{stored.name} was dropped by the race")
-        if assigned:
-            _check_same(context, job, stored)
-        return job_value(context, job.number, stored, {})
+        return job_value(context, job.number, _same(context, job, stored, assigned), {})
     if claimed:
         raise RagsweepError(f"{names[job.number]}: {claimed} is working on it")
     writer = OutcomeWriter(context, job.number, position=(job.number, len(names)), fenced=assigned)
@@ -107,8 +103,7 @@ def check_scored(result: Result) -> None:
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
     """Set a job's ``name``, with secrets masked, and ``searching`` (whether a search runs the job).
 
-    The name is the job's name in the sweep or, in a search, made from its overrides. In a single run, it is the name
-    that the job already has or, if this is "", made from its overrides.
+    The name is that in the sweep or, in a search and for a single run without a name, made from the overrides.
     """
     search = context.search
     if sweep and not search:
@@ -191,12 +186,13 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
     return outcome
 
 
-def _check_same(context: RunContext, job: Job, stored: Result) -> None:
-    """Raise RagsweepError if a search, whose first study was lost, gave a recorded job's number to another config."""
+def _same(context: RunContext, job: Job, stored: Result, assigned: bool) -> Result:
+    """Return ``stored``. Raises RagsweepError if a search that lost its study assigns its number to another config."""
     with command_folder():
-        if context.session.experiment(job).signature != stored.run.signature:
+        if assigned and context.session.experiment(job).signature != stored.run.signature:
             fact = f"the ledger has another config, {stored.name}, as trial {job.number}"
             raise RagsweepError(f"{fact}, but the study that drew it was lost; run the search again with rerun=true")
+    return stored
 
 
 # --- values for the sweeper ---------------------------------------------------------------------------------------

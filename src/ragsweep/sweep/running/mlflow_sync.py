@@ -38,9 +38,8 @@ class RunContents(Protocol):
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
     """Open a sweep's parent run and return its id.
 
-    Reuse the run with the id ``adopt`` or, if that is None or "", a run that already has the sweep's tag, because a
-    process may have died after it opened the run and before it recorded the id. If there is neither, create a run.
-    The ledger records the id only if the sweep is assigned to this tracker.
+    Reuse the run with the id ``adopt`` or else one with the sweep's tag, because a process may have died before it
+    recorded the id; else create a run. The ledger records the id only if the sweep is assigned to this tracker.
     """
     parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
     parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
