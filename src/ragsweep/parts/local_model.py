@@ -18,8 +18,17 @@ TORCH = {"int8": "float32"}
 
 DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
 
-AFTER_PADDING = frozenset(
-    "camembert data2vec-text ibert longformer mpnet roberta roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod".split()
+AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "ibert",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
 )
 """Types of models whose first token has the position after ``pad_token_id``, so that lower positions hold no token."""
 
