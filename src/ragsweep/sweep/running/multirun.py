@@ -48,7 +48,7 @@ DECIDING = [
 ]
 """Settings that can change the conclusion drawn from the same scores; different values start a new sweep."""
 
-EDITED = ("objective", "recommend", "constraints", "targets", "coverage")
+EDITED = ("objective", "recommend", "constraints", "coverage")
 """Settings whose different values start a new sweep also if they are in a file."""
 
 ATTEMPTS = 3
