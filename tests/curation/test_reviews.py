@@ -71,11 +71,11 @@ def test_review_that_does_not_open_or_end_leaves_its_journal_to_the_next(golden:
 
 def test_a_judgement_during_a_merge_is_kept(tmp_path: Path) -> None:
     golden = tmp_path / "golden.jsonl"
-    write_rows(golden, [silver(n) for n in range(2_000)])
+    write_rows(golden, [silver(n) for n in range(300)])
     review = open_review(golden, None, "anna")
 
     def judge_many() -> None:
-        for n in range(100):
+        for n in range(30):
             judge(review, n)
 
     thread = Thread(target=judge_many)
@@ -84,7 +84,7 @@ def test_a_judgement_during_a_merge_is_kept(tmp_path: Path) -> None:
         review.journal.fold()
     thread.join()
     review.journal.finish()
-    assert len(reviews_of(golden)) == 100
+    assert len(reviews_of(golden)) == 30
 
 
 @pytest.fixture
