@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.parts.datasets import PythonReference
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.rerankers import LateInteraction
 from ragsweep.testing.rerankers import ReadingRerankerContract
@@ -44,6 +45,15 @@ def test_each_text_and_each_query_is_embedded_once() -> None:
     part = LateInteraction(TokensOfLetters())
     part.score([("ab", "abc"), ("ab", "d"), ("c", "abc"), ("ab", "abc")])
     assert sorted(part.embedder.embedded) == [("document", "abc"), ("document", "d"), ("query", "ab"), ("query", "c")]
+
+
+def test_score_depends_neither_on_the_other_questions_nor_on_the_other_chunks() -> None:
+    part = LateInteraction(SentenceTransformerEmbedder("bundled", device="cpu", dtype="float32"))
+    dataset = PythonReference(limit=4, seed=0).load()
+    chunks = part.read(dataset.corpus.texts[:8])
+    pairs = [(question.text, n) for question in dataset.golden.questions for n in range(8)]
+    alone = [part.score_read(chunks, [pair])[0] for pair in pairs]
+    np.testing.assert_array_equal(part.score_read(chunks, pairs), alone)
 
 
 def test_embedder_without_token_vectors_is_refused() -> None:

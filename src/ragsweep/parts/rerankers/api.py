@@ -51,9 +51,10 @@ class ApiReranker(ServiceSettings):
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Return one score per pair (question, text); a call scores up to ``batch_size`` distinct texts of a question.
 
-        A pair with a blank question scores 0, without a call. Raises CallFailed if a call still fails after its
-        retries, because a ranking cannot be reranked in part. The pipeline then scores fewer questions at a time; a
-        question that fails even on its own gets no ranking.
+        A pair with a blank question scores 0, without a call. Raises ConfigError if a limit on money is set and the
+        model has no price. Raises CallFailed if a call still fails after its retries, because a ranking cannot be
+        reranked in part. The pipeline then scores fewer questions at a time; a question that fails even on its own gets
+        no ranking.
         """
         rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
         for row, (query, text) in enumerate(pairs):
@@ -68,11 +69,13 @@ class ApiReranker(ServiceSettings):
             {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
             for query, texts in calls
         ]
+        meter = self.service.session.meter
+        meter.check_price(self.model)
 
         def read_and_count(answer: Any, number: int) -> list[float]:
             read_scores = read(answer, len(calls[number][1]))
             if used := read_token_counts(answer):  # else the service has a price per search, such as Cohere
-                self.service.session.meter.record(self.model, used._replace(calls=1))
+                meter.record(self.model, used._replace(calls=1))
             return read_scores
 
         answers = self.service.post_all("rerank", bodies, read_and_count)

@@ -82,8 +82,9 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
     nonempty = np.flatnonzero(lengths)
     if not len(query) or not len(nonempty):
         return scores
-    tokens = np.concatenate([chunks.of(positions[n]) for n in nonempty.tolist()]).astype(np.float32)
+    # In single precision, the last bits of a product depend on the other chunks, and equal chunks would not tie.
+    tokens = np.concatenate([chunks.of(positions[n]) for n in nonempty.tolist()]).astype(np.float64)
     ends = np.cumsum(lengths[nonempty])
-    nearest = np.maximum.reduceat(tokens @ query.T, ends - lengths[nonempty], axis=0)
+    nearest = np.maximum.reduceat(tokens @ query.T.astype(np.float64), ends - lengths[nonempty], axis=0)
     scores[nonempty] = nearest.mean(axis=1)
     return scores
