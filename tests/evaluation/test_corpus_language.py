@@ -1,24 +1,22 @@
 """``language: auto`` is the corpus's: one language a corpus, resolved before a part is built, stated in the plan."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.building import Builder
-from ragsweep.core.types import Answer, Answers, Corpus, Question
+from ragsweep.core.types import Corpus, Question
 from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
 from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, TokenF1, TokenRecall
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
-from ragsweep.testing.metrics import answered
 from support import nightly
 from support.commands import in_one_process, prepare
+from support.scored_answers import score_one
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}
 WINDOW = {"_target_": "ragsweep.parts.chunkers.SentenceWindow", "language": "auto"}
@@ -123,10 +121,8 @@ def test_every_script_is_searched_and_compared(name: str) -> None:
     assert isinstance(part, Bm25)
     ranking = part.retrieve(part.build(texts), [text], 3)
     assert ranking.positions[0, 0] == len(others)
-    given_answer = Answers([Answer(text)], [()], np.zeros(1, dtype=np.int64))
-    view = replace(answered([]), questions=(Question("q", text, references=(text,)),), answers=given_answer)
     for metric in (ExactMatch(), TokenF1(), TokenRecall(), ContainsAnswer(), RougeL(), Bleu()):
-        assert metric.score(view).values[0] == pytest.approx(1.0), metric.name
+        assert score_one(metric, Question("q", text, references=(text,)), text) == pytest.approx(1.0), metric.name
 
 
 # --- in a config ----------------------------------------------------------------------------------------------------

@@ -52,10 +52,9 @@ def _write(folder: str, settings: dict[str, Any]) -> Any:
 
 
 def _judge(folder: str, settings: dict[str, Any]) -> Any:
-    part, found = FaithfulnessNli(folder, **settings), {}
+    part = FaithfulnessNli(folder, **settings)
     part.check()
-    part.judge(CASES, found.__setitem__)
-    return [found[n].value for n in range(len(CASES))]
+    return [judgement.value for judgement in collect(part.judge, CASES)]
 
 
 COMPUTE = {"embedder": _embed, "reranker": _score, "llm": _write, "metrics": _judge}

@@ -10,7 +10,7 @@ from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import BUDGET_SPENT
 from ragsweep.core.results import COMPLETE, PARTIAL
-from ragsweep.core.types import Answer, QueryWriter, Request, Turn
+from ragsweep.core.types import QueryWriter, Request, Turn
 from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.queries import History, Last, Rewrite
@@ -18,6 +18,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
+from ragsweep.testing.contract import collect
 from support.commands import GOLDEN, evaluate, evaluate_with_artifacts, prepare, write_dataset
 
 TALK = [
@@ -64,9 +65,7 @@ def rewrites(server: LlmServer) -> int:
 
 
 def written(part: QueryWriter, *requests: Request) -> list[str]:
-    found: dict[int, Answer] = {}
-    part.write(requests, found.__setitem__)
-    return [found[n].text for n in range(len(requests))]
+    return [answer.text for answer in collect(part.write, requests)]
 
 
 CHAT = Request("And then?", (), (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three")))

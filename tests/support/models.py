@@ -26,6 +26,7 @@ from ragsweep.parts.metrics import (
     RagasSemanticSimilarity,
 )
 from ragsweep.parts.prompts import Prompt
+from ragsweep.testing.contract import collect
 
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
 
@@ -211,14 +212,7 @@ def judge_at(server: LlmServer, **given: Any) -> OpenAIJudge:
 
 def judged(metric: Any, cases: list[Case]) -> list[Judgement]:
     """Judge the cases, and see that each is told once."""
-    found: dict[int, Judgement] = {}
-
-    def done(number: int, verdict: Judgement) -> None:
-        assert number not in found
-        found[number] = verdict
-
-    metric.judge(cases, done)
-    return [found[number] for number in range(len(cases))]
+    return collect(metric.judge, cases)
 
 
 def accepting(asked: ModelRequest) -> Any:

@@ -93,16 +93,12 @@ _LETTERS = {
 _SLASHES = frozenset("\u2044\u2215\u29f8\u2571\uff0f")
 _DASHES = frozenset("\u2212\u02d7\u30fc\u2796\u4e00")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f]")
-_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u180b\u180c\u180d\u180e\u034f")
+_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def is_invisible(character: str) -> bool:
     """Return whether a character is invisible (a format or control character, or a filler) or a combining mark."""
-    return (
-        unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
-        or character in _INVISIBLE
-        or "\ufe00" <= character <= "\ufe0f"
-    )
+    return character in _INVISIBLE or unicodedata.category(character) in ("Cf", "Mn", "Me", "Cc")
 
 
 def fold_character(character: str) -> str:

@@ -90,7 +90,12 @@ def parse_reply(text: str, model: Any) -> Any:
         names = set(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))
         path = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in names)
         raise ValueError(f"{path or 'the reply'} is invalid ({first['type'].replace('_', ' ')})") from None
-    _check_fields(json.loads(value.model_dump_json()))
+    for given in _objects(json.loads(value.model_dump_json())):
+        for name, item in given.items():
+            if name in BINARY and item not in (0, 1):
+                raise ValueError(f"{name}: must be 0 or 1")
+            if name in NON_EMPTY and not str(item).strip():
+                raise ValueError(f"{name}: must not be empty")
     return value
 
 
@@ -99,17 +104,20 @@ def reasons_given(value: Any) -> Iterator[str]:
 
     If the object with the reason lacks a statement or a decision, that part is omitted.
     """
-    value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
-    if isinstance(value, list):
-        for item in value:
-            yield from reasons_given(item)
-    elif isinstance(value, dict):
-        if isinstance(reason := value.get("reason"), str):
-            judged, decided = value.get("statement"), next((value[name] for name in BINARY & value.keys()), None)
+    # no isinstance: pydantic is slow to import
+    for given in _objects(value.model_dump() if hasattr(value, "model_dump") else value):
+        if isinstance(reason := given.get("reason"), str):
+            judged, decided = given.get("statement"), next((given[name] for name in BINARY & given.keys()), None)
             end = "" if decided is None else f" -> {'yes' if decided else 'no'}"
             yield (f"{judged}: " if judged else "") + reason + end
-        for item in value.values():
-            yield from reasons_given(item)
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a JSON value, at any depth; an object comes before the objects in it."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(item)
 
 
 def _close_schema(schema: Any) -> Any:
@@ -127,16 +135,3 @@ def _close_schema(schema: Any) -> Any:
         for name in BINARY & properties.keys():
             properties[name] = {**properties[name], "enum": [0, 1]}
     return closed
-
-
-def _check_fields(value: Any) -> None:
-    if isinstance(value, list):
-        for item in value:
-            _check_fields(item)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name in BINARY and item not in (0, 1):
-                raise ValueError(f"{name}: must be 0 or 1")
-            if name in NON_EMPTY and not str(item).strip():
-                raise ValueError(f"{name}: must not be empty")
-            _check_fields(item)

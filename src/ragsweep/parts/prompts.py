@@ -4,12 +4,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Formatter
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import texts_hash
 from ragsweep.core.types import PartTraits, Request
+from ragsweep.parts.templates import placeholders
 
 KNOWN = {
     "system": ("fence", "refusal"),
@@ -63,7 +63,7 @@ class Prompt:
                 "prompt.refusals must be a list of one or more phrases that decline to answer, each with a letter or a"
                 f" digit, got {self.refusals!r}"
             )
-        if self.citations and "number" not in [name for _, name, _, _ in Formatter().parse(self.passage)]:
+        if self.citations and "number" not in placeholders(self.passage):
             raise ConfigError(
                 "prompt.passage must contain {number} if prompt.citations=true; add it, or set prompt.citations=false"
             )
@@ -119,14 +119,9 @@ def _plain(text: str) -> str:
 
 def _check_template(key: str, template: str) -> None:
     try:
-        fields = [field[1:] for field in Formatter().parse(template)]
-    except ValueError as fault:
-        way = "close each placeholder, and double each literal brace: {{ or }}"
-        raise ConfigError(f"prompt.{key}: {fault}; {way}") from None
-    if any(spec or conversion for _, spec, conversion in fields):
-        fact = "a placeholder must be only a name in braces, and a literal brace must be doubled"
-        raise ConfigError(f"prompt.{key}: {fact}, got {template!r}")
-    names = [name for name, _, _ in fields if name is not None]
+        names = placeholders(template)
+    except ConfigError as fault:
+        raise ConfigError(f"prompt.{key}: {fault}") from None
     for name in names:
         if name not in KNOWN[key]:
             raise ConfigError(f"prompt.{key}: there is no placeholder {{{name}}}{nearest(name, KNOWN[key])}")

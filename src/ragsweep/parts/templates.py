@@ -1,7 +1,4 @@
-"""Fill in templates: texts with the names of fields in braces, such as ``{input}``; a literal brace is doubled.
-
-The fields come from a case of a task.
-"""
+"""Fill in templates: texts with the names of fields in braces, such as ``{input}``; a literal brace is doubled."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +19,7 @@ def placeholders(template: str) -> list[str]:
         raise ConfigError(f"{template!r}: {fault}; close each placeholder, and double each literal brace") from None
     for _, name, specification, conversion in parsed:
         if name is not None and (not name.isidentifier() or specification or conversion):
-            fact = "a placeholder must be the name of a field, such as {input}"
+            fact = "a placeholder must be only a name in braces"
             raise ConfigError(f"{template!r}: {fact}; double each literal brace")
     return [name for _, name, _, _ in parsed if name is not None]
 

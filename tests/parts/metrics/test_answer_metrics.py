@@ -10,29 +10,20 @@ import pytest
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
-from ragsweep.core.types import Answer, Answers, Case, Embeddings, Judgement, Metric, Passage, Question, Usage
+from ragsweep.core.types import Answer, Case, Embeddings, Judgement, Metric, Question, Usage
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
+from ragsweep.testing.contract import collect
 from ragsweep.testing.metrics import ROWS, answered
 from support.parts import Letters
+from support.scored_answers import rows, score_one
 
 NAMES = [row[0] for row in ROWS]
 
 
 def scores(metric: Metric) -> dict[str, float | str]:
-    values, reasons = metric.score(answered(metric=metric))
-    said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
-    return dict(zip(NAMES, said, strict=True))
-
-
-def one(metric: Metric, question: Question, answer: Answer | str, *passages: str) -> float | str:
-    """Score one answer."""
-    given = Answer(answer) if isinstance(answer, str) else answer
-    read = tuple(Passage(f"p{n}", text) for n, text in enumerate(passages))
-    view = replace(answered([]), questions=(question,), answers=Answers([given], [read], np.zeros(1, dtype=np.int64)))
-    values, reasons = metric.score(view)
-    return str(reasons[0]) or float(values[0])
+    return dict(zip(NAMES, rows(metric, answered(metric=metric)), strict=True))
 
 
 ASKED = Question("", "Where is it?", references=("here",), keywords=("here",))
@@ -83,21 +74,21 @@ def test_keywords_match_by_word_part_or_stem_without_case_and_accents(
     match: Any, language: str, keywords: tuple[str, ...], said: str, share: float
 ) -> None:
     question = replace(ASKED, keywords=keywords)
-    assert one(metrics.KeywordCoverage(match, language), question, said) == pytest.approx(share)
+    assert score_one(metrics.KeywordCoverage(match, language), question, said) == pytest.approx(share)
 
 
 def test_stems_are_those_of_the_language_that_the_question_is_labelled_with_or_written_in() -> None:
     labelled = replace(ASKED, text="Prix ?", keywords=("g\u00e9n\u00e9rale",), labels={"language": "fr"})
     written = replace(labelled, text="Quels sont les prix de la visite et du repas ?", labels={})
     for question in (labelled, written):
-        assert one(metrics.KeywordCoverage("stem"), question, "les r\u00e8gles g\u00e9n\u00e9raux") == 1
+        assert score_one(metrics.KeywordCoverage("stem"), question, "les r\u00e8gles g\u00e9n\u00e9raux") == 1
 
 
 def test_answer_with_all_keywords_is_right_by_the_same_match() -> None:
     question = replace(ASKED, references=("red mat",), keywords=("walk",))
     said = "she walked off"
-    assert [one(metrics.SuccessRate(match=match), question, said) for match in ("word", "stem")] == [0, 1]
-    assert one(metrics.AnswerFate("correct_answer", match="substring"), question, said) == 1
+    assert [score_one(metrics.SuccessRate(match=match), question, said) for match in ("word", "stem")] == [0, 1]
+    assert score_one(metrics.AnswerFate("correct_answer", match="substring"), question, said) == 1
 
 
 def test_unknown_match_and_language_are_refused() -> None:
@@ -159,13 +150,13 @@ def test_cells_of_a_row_add_up_and_success_is_the_welcome_ones() -> None:
 def test_answer_is_right_by_its_words_or_by_all_its_keywords() -> None:
     metric = metrics.AnswerFate("correct_answer", threshold=0.5)
     question = replace(ASKED, references=("red mat",), keywords=())
-    assert one(metric, question, "it lies on the red mat on the floor") == 1
-    assert one(metric, question, "on red floor") == 0
+    assert score_one(metric, question, "it lies on the red mat on the floor") == 1
+    assert score_one(metric, question, "on red floor") == 0
     longer = replace(question, references=("on a red mat that lies on the floor",))
-    assert one(metric, longer, "on the red floor, on it") == 1  # 4 of 8 words, for articles are none
-    assert one(metrics.AnswerFate("correct_answer", threshold=0.6), longer, "on the red floor, on it") == 0
-    assert one(metric, replace(question, keywords=("floor",)), "on some red floor") == 1
-    assert one(metric, replace(question, keywords=("floor", "mat")), "on some red floor") == 0
+    assert score_one(metric, longer, "on the red floor, on it") == 1  # 4 of 8 words, for articles are none
+    assert score_one(metrics.AnswerFate("correct_answer", threshold=0.6), longer, "on the red floor, on it") == 0
+    assert score_one(metric, replace(question, keywords=("floor",)), "on some red floor") == 1
+    assert score_one(metric, replace(question, keywords=("floor", "mat")), "on some red floor") == 0
 
 
 @pytest.mark.parametrize(("keywords", "found"), [(7, 4), (8, 4), (6, 5), (3, 2)])
@@ -173,8 +164,8 @@ def test_without_reference_answers_only_all_keywords_make_an_answer_right(keywor
     names = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")[:keywords]
     question = replace(ASKED, references=(), keywords=names)
     for metric in (metrics.SuccessRate(), metrics.AnswerFate("correct_answer")):
-        assert one(metric, question, " ".join(names[:found])) == 0
-        assert one(metric, question, " and ".join(reversed(names))) == 1
+        assert score_one(metric, question, " ".join(names[:found])) == 0
+        assert score_one(metric, question, " and ".join(reversed(names))) == 1
 
 
 def test_threshold_out_of_range_is_an_error() -> None:
@@ -188,36 +179,30 @@ def test_threshold_out_of_range_is_an_error() -> None:
 
 def test_grounding_counts_distinct_content_words() -> None:
     metric = metrics.GroundingLexical()
-    assert one(metric, ASKED, "The cat, a cat and the dog [1].", "A CAT sleeps.") == 1 / 2
-    assert one(metric, ASKED, "Le chat est dans l'école.", "Les chats de l'ÉCOLE") == 1 / 2  # no stem is taken
-    assert one(metric, ASKED, "It is what it is.", "other") == "nothing said"
-    assert one(metric, ASKED, "In 1984.", "x", "since 1984") == 1
-    assert one(metric, ASKED, "In 1984.") == 0  # without passages nothing supports it
-    assert one(metric, ASKED, Answer("no idea", abstained=True)) == "abstained"
+    assert score_one(metric, ASKED, "The cat, a cat and the dog [1].", "A CAT sleeps.") == 1 / 2
+    assert score_one(metric, ASKED, "Le chat est dans l'école.", "Les chats de l'ÉCOLE") == 1 / 2  # no stem is taken
+    assert score_one(metric, ASKED, "It is what it is.", "other") == "nothing said"
+    assert score_one(metric, ASKED, "In 1984.", "x", "since 1984") == 1
+    assert score_one(metric, ASKED, "In 1984.") == 0  # without passages nothing supports it
+    assert score_one(metric, ASKED, Answer("no idea", abstained=True)) == "abstained"
 
 
 def test_semantic_grounding_counts_sentences_that_the_context_says() -> None:
     metric = metrics.GroundingSemantic(Letters(), threshold=0.999)
-    judgements: dict[int, Judgement] = {}
     cases = [
         Case(answer="Abc. Xyz. [1]", contexts=("cab bac! Something else.",)),  # the same letters in each share
         Case(answer="?!", contexts=("abc",)),
         Case(answer="Abc.", contexts=("...",)),
     ]
-    metric.judge(cases, judgements.__setitem__)
-    assert [judgements[n].value for n in (0, 2)] == [1 / 2, 0]
-    assert judgements[1].reason == "nothing said"
+    first, second, third = collect(metric.judge, cases)
+    assert (first.value, second.reason, third.value) == (1 / 2, "nothing said", 0)
 
 
 def test_judged_in_many_batches_as_in_one() -> None:
     cases = [Case(answer=f"cat {n}{'ab' * n}", reference="a cat", contexts=("the cat",)) for n in range(70)]
     for metric in (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters(), 0.9)):
-        whole: dict[int, Judgement] = {}
-        metric.judge(cases, whole.__setitem__)
-        assert sorted(whole) == list(range(70))
-        alone: dict[int, Judgement] = {}
-        metric.judge(cases[66:67], alone.__setitem__)
-        assert alone[0].value == pytest.approx(whole[66].value, abs=1e-6)
+        whole, (alone,) = collect(metric.judge, cases), collect(metric.judge, cases[66:67])
+        assert alone.value == pytest.approx(whole[66].value, abs=1e-6)
 
 
 # --- similarity ---------------------------------------------------------------------------------------------------
@@ -240,9 +225,7 @@ def test_similarity_is_the_cosine_and_each_text_is_embedded_once() -> None:
     embedder = Fixed(a=(3, 4), b=(4, 3), c=(-6, -8), nothing=(0, 0))
     metric = metrics.SemanticSimilarity(embedder)  # type: ignore[arg-type]
     cases = [Case(answer=x, reference=y) for x, y in ("aa", "ab", "ac")] + [Case(answer="nothing", reference="a")]
-    judgements: dict[int, Judgement] = {}
-    metric.judge(cases, judgements.__setitem__)
-    assert [judgements[n].value for n in range(4)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
+    assert [judgement.value for judgement in collect(metric.judge, cases)] == pytest.approx([1, 0.96, -1, 0], abs=1e-6)
     assert sorted(embedder.asked) == ["a", "b", "c", "nothing"]
     assert embed_texts(embedder, []) == {}  # type: ignore[arg-type]
 
@@ -291,13 +274,13 @@ def test_verdict_that_is_missing_is_no_score() -> None:
 )
 def test_citations(said: str, correct: float | str, recall: float | str) -> None:
     passages = ("A cat sat on a mat.", "Stars shine at night.")
-    assert one(metrics.CitationsCorrect(), ASKED, said, *passages) == correct
-    assert one(metrics.CitationRecall(), ASKED, said, *passages) == recall
+    assert score_one(metrics.CitationsCorrect(), ASKED, said, *passages) == correct
+    assert score_one(metrics.CitationRecall(), ASKED, said, *passages) == recall
 
 
 def test_threshold_is_the_share_of_a_claims_words() -> None:
     said = "The cat slept [1]."
-    assert [one(metrics.CitationsCorrect(threshold), ASKED, said, "A cat") for threshold in (0.5, 0.6)] == [1, 0]
+    assert [score_one(metrics.CitationsCorrect(threshold), ASKED, said, "A cat") for threshold in (0.5, 0.6)] == [1, 0]
 
 
 # --- language and amounts -------------------------------------------------------------------------------------------
@@ -317,7 +300,7 @@ def test_threshold_is_the_share_of_a_claims_words() -> None:
 )
 def test_answer_language(question: str, label: str, said: str, value: float | str) -> None:
     asked = Question("", question, labels={"language": label} if label else {})
-    assert one(metrics.AnswerLanguage(), asked, said) == value
+    assert score_one(metrics.AnswerLanguage(), asked, said) == value
 
 
 def test_amounts_of_the_example() -> None:
@@ -337,5 +320,6 @@ def test_amounts_of_the_example() -> None:
 )
 def test_number_of_tokens_that_a_system_does_not_report_is_not_0(usage: Usage, read: object, written: object) -> None:
     answer = Answer("Here.", usage=usage, seconds=1.0)
-    assert one(metrics.AnswerTokensIn(), ASKED, answer) == read
-    assert one(metrics.AnswerTokensOut(), ASKED, answer) == written == one(metrics.AnswerSpeed(), ASKED, answer)
+    assert score_one(metrics.AnswerTokensIn(), ASKED, answer) == read
+    for metric in (metrics.AnswerTokensOut(), metrics.AnswerSpeed()):
+        assert score_one(metric, ASKED, answer) == written

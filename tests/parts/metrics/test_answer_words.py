@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.types import Answer, Answers, Metric, Question
+from ragsweep.core.types import Answer, Metric, Question
 from ragsweep.parts.metrics import (
     AnswerFate,
     ContainsAnswer,
@@ -23,18 +22,11 @@ from ragsweep.parts.metrics import (
 )
 from ragsweep.parts.metrics.answer_words import contains, normalise, recall
 from ragsweep.parts.prompts import begins_with_refusal
-from ragsweep.testing.metrics import answered
+from support.scored_answers import score_one
 
 
 def score(metric: Metric, said: str | Answer, *references: str, **labels: str) -> float | str:
-    return score_question(metric, said, Question("", "", references=references, labels=labels))
-
-
-def score_question(metric: Metric, said: str | Answer, question: Question) -> float | str:
-    answer = said if isinstance(said, Answer) else Answer(said)
-    given = Answers([answer], [()], np.zeros(1, dtype=np.int64))
-    values, reasons = metric.score(replace(answered([]), questions=(question,), answers=given))
-    return str(reasons[0]) or float(values[0])
+    return score_one(metric, Question("", "", references=references, labels=labels), said)
 
 
 def test_short_right_answer_in_a_sentence_is_a_success() -> None:
@@ -112,8 +104,8 @@ def test_right_answer_is_contained_as_whole_words_in_every_script(said: str, ref
 def test_french_words_are_found_after_an_elision(said: str, reference: str) -> None:
     assert score(ContainsAnswer(), said, reference, language="fr") == 1
     asked = Question("", "Où est-ce que le roi est mort et qui l'a vu ?", references=(reference,))
-    assert score_question(ExactMatch(), said.replace(said, reference), asked) == 1
-    assert score_question(ContainsAnswer(), said, asked) == 1  # without a label, by the question's words
+    assert score_one(ExactMatch(), asked, reference) == 1
+    assert score_one(ContainsAnswer(), asked, said) == 1  # without a label, by the question's words
 
 
 def test_longer_right_answer_is_compared_by_its_words() -> None:
@@ -148,7 +140,7 @@ def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -
         for refusal in (Answer("I do not know 15 minutes.", abstained=True), Answer("  ")):
             assert score(metric, refusal, "15 minutes") == score(metric, refusal, "the") == 0
         unanswerable = Question("", "", answerable=False, references=("a trap",))
-        assert score_question(metric, "a trap", unanswerable) == "unanswerable"
+        assert score_one(metric, unanswerable, "a trap") == "unanswerable"
         assert score(metric, "a trap") == "no reference answer"
 
 
@@ -217,9 +209,9 @@ def test_ligature_and_its_letters_are_the_same_word(said: str, reference: str) -
 
 def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:
     asked = Question("", "", references=("the third item",), keywords=("x[2]",))
-    assert score_question(KeywordCoverage(), "It is x[2].", asked) == 1
-    assert score_question(SuccessRate(), "It is x[2].", asked) == 1
-    assert score_question(AnswerFate("correct_answer"), "It is x [2].", asked) == 0
+    assert score_one(KeywordCoverage(), asked, "It is x[2].") == 1
+    assert score_one(SuccessRate(), asked, "It is x[2].") == 1
+    assert score_one(AnswerFate("correct_answer"), asked, "It is x [2].") == 0
 
 
 WORDS = st.lists(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6), max_size=5)
@@ -274,7 +266,7 @@ def test_success_rate_agrees_with_a_reader_on_replies_of_a_model_to_answerable_q
     rows = [one for one in labelled(collections) if one[1].answerable]
 
     def agreement(metric: Metric) -> float:
-        scores = [score_question(metric, answer, question) for _, question, answer in rows]
+        scores = [score_one(metric, question, answer) for _, question, answer in rows]
         right = [is_welcome(row, question) for row, question, _ in rows]
         return float(np.mean([(found >= 0.5) == label for found, label in zip(scores, right, strict=True)]))  # type: ignore[operator]
 
@@ -285,5 +277,5 @@ def test_success_rate_agrees_with_a_reader_on_replies_of_a_model_to_answerable_q
 
 def test_success_rate_differs_from_a_reader_only_where_the_kind_of_difference_is_known(collections: Path) -> None:
     for row, question, answer in labelled(collections):
-        counted = score_question(SuccessRate(), answer, question) == 1
+        counted = score_one(SuccessRate(), question, answer) == 1
         assert (counted != is_welcome(row, question)) == ("differs" in row), row

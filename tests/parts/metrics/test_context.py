@@ -30,14 +30,13 @@ from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
 from support.commands import evaluate, prepare
 from support.inputs.trec_files import align
+from support.scored_answers import rows
 
 NAMES = [question.id for question in example().questions]
 
 
 def scores(metric: Metric, case: EvaluationView) -> dict[str, float | str]:
-    values, reasons = metric.score(case)
-    said = [reason or number for number, reason in zip(values.tolist(), reasons.tolist(), strict=True)]
-    return dict(zip(NAMES, said, strict=True))
+    return dict(zip(NAMES, rows(metric, case), strict=True))
 
 
 def hand(*evidence: Evidence, ranking: list[int], top_k: int) -> EvaluationView:

@@ -13,6 +13,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import SKIPPED
 from ragsweep.core.types import Case, Judgement
 from ragsweep.parts.metrics import FaithfulnessNli
+from ragsweep.testing.contract import collect
 from ragsweep.testing.metrics import MetricContract, answered
 
 PAIRS = [("the cat sat on the mat", "the cat sat."), ("stars and planets", "the cat sat."), ("many words", "who?")]
@@ -24,9 +25,7 @@ def metric(tiny_entailment: Path) -> FaithfulnessNli:
 
 
 def judged(metric: FaithfulnessNli, *cases: Case) -> list[Judgement]:
-    found: dict[int, Judgement] = {}
-    metric.judge(cases, found.__setitem__)
-    return [found[n] for n in range(len(cases))]
+    return collect(metric.judge, cases)
 
 
 def probabilities(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:

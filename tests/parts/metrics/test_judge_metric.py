@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ragsweep.parts.metrics.judge_metric import CachedJudge
 from ragsweep.services.errors import EndpointFailed
 from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
+from ragsweep.testing.contract import collect
 from support import nightly
 from support.models import accepting, cases, judge_at
 
@@ -148,8 +150,6 @@ def _settle(server: LlmServer) -> None:
 
 def _verdicts(kind: type, server: LlmServer, notes: ReplyCache) -> list[Judgement]:
     options = {"share": 1} if kind is JudgeSwayed else {}
-    found: dict[int, Judgement] = {}
     # A reply that misses the timeout was paid for and is not received: a busy machine must not come near it.
     judge = judge_at(server, concurrency=1, retries=0, timeout=120.0, deadline=120.0)
-    kind(judge, **options).judge_cached(cases(3), found.__setitem__, notes)
-    return [found[n] for n in range(3)]
+    return collect(partial(kind(judge, **options).judge_cached, cache=notes), cases(3))

@@ -1,20 +1,16 @@
 """Numbers in keywords: their digits are not found within another number, in the notation of any language."""
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ragsweep.core.types import Answer, Answers, Question
+from ragsweep.core.types import Question
 from ragsweep.parts.metrics import KeywordCoverage
-from ragsweep.testing.metrics import answered
+from support.scored_answers import score_one
 
 
-def coverage(match: Any, keyword: str, said: str, language: str) -> float:
-    question = Question("", "", keywords=(keyword,), labels={"language": language})
-    given = Answers([Answer(said)], [()], np.zeros(1, dtype=np.int64))
-    return float(KeywordCoverage(match).score(replace(answered([]), questions=(question,), answers=given)).values[0])
+def coverage(match: Any, keyword: str, said: str, language: str) -> float | str:
+    return score_one(KeywordCoverage(match), Question("", "", keywords=(keyword,), labels={"language": language}), said)
 
 
 @pytest.mark.parametrize("match", ["word", "stem"])

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu import sentence_bleu
 
-from ragsweep.core.types import Answer, Answers, EvaluationView, Metric, Passage, Question
+from ragsweep.core.types import Metric, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics import ExactMatch, TokenF1
-from ragsweep.testing.metrics import answered
+from ragsweep.parts.metrics.answer_words import Language
+from support.scored_answers import score_one
 
 # --- the definition, written down a second time -------------------------------------------------------------------
 
@@ -52,16 +53,8 @@ def official(prediction: str, golds: list[str]) -> tuple[float, float]:
     return exact, best
 
 
-def looked(*rows: tuple[Question, str]) -> EvaluationView:
-    """Make a view of questions and what was said; a blank answer abstains."""
-    answers = [Answer(text, abstained=not text.strip()) for _, text in rows]
-    whole = Answers(answers, [()] * len(rows), np.zeros(len(rows), dtype=np.int64))
-    return replace(answered([]), questions=tuple(question for question, _ in rows), answers=whole)
-
-
-def both(question: Question, text: str, language: str = "label") -> tuple[float, float]:
-    view = looked((question, text))
-    return tuple(float(metric(language).score(view).values[0]) for metric in (ExactMatch, TokenF1))  # type: ignore
+def both(question: Question, text: str, language: Language = "label") -> tuple[float | str, float | str]:
+    return score_one(ExactMatch(language), question, text), score_one(TokenF1(language), question, text)
 
 
 # --- by hand ------------------------------------------------------------------------------------------------------
@@ -120,9 +113,8 @@ def test_french_articles(reference: str, said: str, exact: float, f1: float) -> 
 
 
 def test_question_without_right_answer_says_so_and_keywords_stand_in() -> None:
-    view = looked((Question("", ""), "cat"), (Question("", "", needs_retrieval=False), "hello"))
-    for metric in (ExactMatch(), TokenF1()):
-        assert metric.score(view).reasons.tolist() == ["no reference answer", "conversational"]
+    assert both(Question("", ""), "cat") == ("no reference answer",) * 2
+    assert both(Question("", "", needs_retrieval=False), "hello") == ("conversational",) * 2
     assert both(Question("", "", keywords=("red", "cat")), "red, cat") == (1, 1)
 
 
@@ -152,8 +144,8 @@ def test_another_right_answer_never_costs(references: list[str], said: str) -> N
 # --- by ragas -----------------------------------------------------------------------------------------------------
 
 
-def overlap(metric: Metric, said: str, *references: str) -> float:
-    return float(metric.score(looked((Question("", "", references=references), said))).values[0])
+def overlap(metric: Metric, said: str, *references: str) -> float | str:
+    return score_one(metric, Question("", "", references=references), said)
 
 
 def test_rouge_is_the_f_measure_of_the_longest_common_subsequence() -> None:
@@ -199,13 +191,9 @@ def test_ragas_is_imported_when_an_answer_is_scored_and_not_before() -> None:
 def test_rouge_l_of_an_answer_and_its_context_is_the_share_of_its_words_in_order(
     said: str, passages: list[str], precision: float
 ) -> None:
-    view = looked((Question("q", "?"), said))
-    texts = tuple(Passage(str(n), text) for n, text in enumerate(passages))
-    assert view.answers is not None
-    scores = metrics.GroundingRougeL().score(replace(view, answers=view.answers._replace(passages=[texts])))
-    assert scores.values.tolist() == [pytest.approx(precision)]
+    assert score_one(metrics.GroundingRougeL(), Question("", ""), said, *passages) == pytest.approx(precision)
 
 
 def test_refusals_and_answers_without_words_have_no_rouge_l() -> None:
-    view = looked((Question("q", "?"), ""), (Question("r", "?"), "?!"))
-    assert metrics.GroundingRougeL().score(view).reasons.tolist() == ["abstained", "nothing said"]
+    scores = [score_one(metrics.GroundingRougeL(), Question("", ""), said) for said in ("", "?!")]
+    assert scores == ["abstained", "nothing said"]

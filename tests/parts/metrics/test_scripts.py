@@ -3,22 +3,20 @@
 import itertools
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.types import Answer, Answers, Metric, Passage, Question
+from ragsweep.core.types import Answer, Metric, Question
 from ragsweep.core.words import without_soft_hyphens
 from ragsweep.parts import metrics
 from ragsweep.parts.embedders import HashingEmbedder
 from ragsweep.parts.metrics.bases import AnswerMetric, JudgedAnswerMetric
-from ragsweep.testing.metrics import answered, judgements
+from support.scored_answers import score_one
 
 CONF = Path(__file__).parents[3] / "conf" / "metrics"
 WIDTH = 64
@@ -67,16 +65,9 @@ def compared() -> Iterator[tuple[Metric, float]]:
                 yield metric, best
 
 
-VIEW = answered([])
-
-
-def value(metric: Metric, said: str, right: str, *, refuses: bool = False) -> float:
+def value(metric: Metric, said: str, right: str, *, refuses: bool = False) -> float | str:
     question = Question("", "", references=(right,), keywords=(right,))
-    given = Answers([Answer(said, abstained=refuses)], [()], np.zeros(1, dtype=np.int64))
-    view = replace(VIEW, questions=(question,), answers=given)
-    if isinstance(metric, JudgedAnswerMetric):
-        view = replace(view, judgements=judgements(view, metric))
-    return float(metric.score(view).values[0])
+    return score_one(metric, question, Answer(said, abstained=refuses))
 
 
 def refusal_is_worse(metric: Metric, text: str) -> bool:
@@ -162,6 +153,5 @@ def test_keyword_is_not_found_in_a_letter_with_another_mark(match: Any, said: st
 @settings(max_examples=100)
 @given(TEXTS.filter(str.strip))
 def test_answer_is_grounded_in_itself_or_says_nothing(text: str) -> None:
-    given = Answers([Answer(text)], [(Passage("d", text),)], np.zeros(1, dtype=np.int64))
-    scores = metrics.GroundingLexical().score(replace(answered([]), questions=(Question("", ""),), answers=given))
-    assert scores.values[0] == 1 or scores.reasons[0]
+    score = score_one(metrics.GroundingLexical(), Question("", ""), text, text)
+    assert score == 1 or isinstance(score, str)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.types import Case, Judgement
+from ragsweep.core.types import Case
 from ragsweep.parts.metrics import ContextSimilarity
 from ragsweep.sweep.running.session import Session
+from ragsweep.testing.contract import collect
 from support.commands import evaluate
 from support.parts import Letters
 
@@ -25,11 +26,9 @@ from support.parts import Letters
 def test_similarity_is_the_mean_cosine_of_the_question_and_each_chunk(
     question: str, contexts: list[str], cosine: float
 ) -> None:
-    judged: dict[int, Judgement] = {}
     cases = [Case(question="zz", contexts=("zz",)), Case(question=question, contexts=tuple(contexts))]
-    ContextSimilarity(Letters()).judge(cases, judged.__setitem__)
-    assert judged[0].value == pytest.approx(1.0)
-    assert judged[1].value == pytest.approx(cosine, abs=1e-6)
+    judged = collect(ContextSimilarity(Letters()).judge, cases)
+    assert [one.value for one in judged] == pytest.approx([1.0, cosine], abs=1e-6)
 
 
 def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def normalise(text: str, language: str) -> str:
 
     ``language``, a key of ARTICLES, determines which articles are removed.
     """
-    lowered = _lowered(text)
+    lowered = _fold(text)
     if language == "french":
         lowered = ELISIONS.sub(" ", lowered)
     return " ".join(ARTICLES[language].sub(" ", _unpunctuated(lowered)).split())
@@ -221,7 +221,7 @@ def _with_decimals(text: str, right: str, language: str, links: Mapping[int, str
     """
     joined = join_thousands(text, language).translate(links)
     articles = LETTERED if language == "english" and _LAST_LETTER.search(right) else language
-    return normalise(mark_decimals(joined if joined.isascii() else _fold(joined)), articles)
+    return normalise(mark_decimals(_fold(joined)), articles)
 
 
 def articles_of(question: Question, language: Language) -> str:
@@ -242,12 +242,9 @@ def literal(text: str, right: str) -> str:
     Case and compatibility forms are folded and white space is collapsed. Articles are kept, and punctuation is removed
     unless the right answer has nothing else.
     """
-    is_word = _unpunctuated(_lowered(right)).strip()
-    return " ".join((_unpunctuated(_lowered(text)) if is_word else _fold(text)).split())
-
-
-def _lowered(text: str) -> str:
-    return text.lower() if text.isascii() else _fold(text)
+    folded = _fold(text)
+    is_word = _unpunctuated(_fold(right)).strip()
+    return " ".join((_unpunctuated(folded) if is_word else folded).split())
 
 
 def _unpunctuated(lowered: str) -> str:
@@ -260,6 +257,8 @@ def _fold(text: str) -> str:
 
     NFKC is applied again after case folding, which may split a letter and its mark.
     """
+    if text.isascii():
+        return text.lower()
     folded = unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold()
     return unicodedata.normalize("NFKC", folded.translate(LIGATURES))
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import (
     CONVERSATIONAL,
     NO_ANSWERS,
@@ -28,6 +27,7 @@ from ragsweep.core.missing import (
 )
 from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTraits, Passage, Question, Scores
 from ragsweep.parts.languages import detect_language
+from ragsweep.parts.limits import check_at_least
 
 
 class Proportion:
@@ -74,12 +74,7 @@ def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.floa
 
 def evidences(view: EvaluationView) -> NDArray[np.float64]:
     """Return the number of relevant pieces of evidence of each question (questions,)."""
-    return _evidences(view.evidence_question, len(view.questions))
-
-
-@memoize_by_identity
-def _evidences(evidence_question: NDArray[np.int64], questions: int) -> NDArray[np.float64]:
-    return np.bincount(evidence_question, minlength=questions).astype(np.float64)
+    return per_question(view, np.ones(len(view.evidence_question)))
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
@@ -106,8 +101,7 @@ def name_at(name: str, cutoff: int | None) -> str:
 
     Raises ConfigError if the cutoff is below 1.
     """
-    if cutoff is not None and cutoff < 1:
-        raise ConfigError(f"metrics.{name}.cutoff must be at least 1, got {cutoff}")
+    check_at_least(f"metrics.{name}", 1, cutoff=cutoff)
     return name if cutoff is None else f"{name}_at_{cutoff}"
 
 
@@ -222,10 +216,10 @@ def reason_incomparable(question: Question) -> str:
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 
-def check_threshold(threshold: float, metric: str) -> float:
-    """Return the threshold unchanged; raise ConfigError unless it is above 0 and at most 1."""
+def check_threshold(threshold: float, metric: str, key: str = "threshold") -> float:
+    """Return the parameter ``key`` of a metric unchanged; raise ConfigError unless it is above 0 and at most 1."""
     if not 0 < threshold <= 1:
-        raise ConfigError(f"metrics.{metric}.threshold must be above 0 and at most 1, got {threshold}")
+        raise ConfigError(f"metrics.{metric}.{key} must be above 0 and at most 1, got {threshold}")
     return threshold
 
 

@@ -9,13 +9,12 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import JUDGED_ONCE, NOT_SAMPLED, NOTHING_JUDGED, failed, score_where
 from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, Scores, Usage
 from ragsweep.parts.fences import NOTICE, fence
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
-from ragsweep.parts.metrics.bases import Proportion, divide
+from ragsweep.parts.metrics.bases import Proportion, check_threshold, divide
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
@@ -106,10 +105,8 @@ class JudgeSwayed(JudgeMetric):
     higher_is_better = False
 
     def __init__(self, judge: Judge, share: float = 0.25) -> None:
-        if not 0 < share <= 1:
-            raise ConfigError(f"metrics.{self.name}.share must be above 0 and at most 1, got {share}")
         super().__init__(judge)
-        self.share = share
+        self.share = check_threshold(share, self.name, "share")
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         if not is_sampled(case.question, self.share):

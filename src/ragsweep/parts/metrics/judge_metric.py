@@ -118,6 +118,7 @@ class JudgeMetric(Proportion):
     name: str
     uses: tuple[str, ...]
     embeddings: ClassVar[bool] = False
+    priced: ClassVar[str] = "model"  # the judge's setting that names the model whose prices apply to the calls
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -126,7 +127,7 @@ class JudgeMetric(Proportion):
     @property
     def model(self) -> str:
         """The name of the judge's model, which determines the price of the calls; empty if the judge has no model."""
-        return str(getattr(self._judge, "model", None) or "")
+        return str(getattr(self._judge, self.priced, None) or "")
 
     @property
     def samples(self) -> int:

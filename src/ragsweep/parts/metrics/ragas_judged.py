@@ -19,6 +19,7 @@ from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
 from ragsweep.core.types import Case, CostEstimate, PartTraits, RequestSize
 from ragsweep.parts.judging import Judge
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.metrics.bases import clamp
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
 from ragsweep.parts.metrics.ragas_calls import VERSION, JudgeSession, NothingToJudge, library, scorer
@@ -50,15 +51,6 @@ class RagasMetric(JudgeMetric):
     chats_a_passage: ClassVar[int] = 0
     embeds: ClassVar[int] = 0
     options: Mapping[str, Any] = {}
-
-    @property
-    def model(self) -> str:
-        """The model whose prices apply to all calls: the embedding model for a metric without chat calls, else the LLM.
-
-        Empty if the judge has no such model.
-        """
-        named = "model" if self.chats or self.chats_a_passage else "embeddings_model"
-        return str(getattr(self._judge, named, None) or "")
 
     def fingerprint(self) -> dict[str, str]:
         """Return the version of ragas, and the version of ``ragas_calls``, which modifies ragas' prompts."""
@@ -133,8 +125,7 @@ class RagasAnswerRelevancy(RagasMetric):
     bounds = (-1.0, 1.0)
 
     def __init__(self, judge: Judge, strictness: int = 3) -> None:
-        if strictness < 1:
-            raise ConfigError(f"metrics.{self.name}.strictness must be at least 1, got {strictness}")
+        check_at_least(f"metrics.{self.name}", 1, strictness=strictness)
         super().__init__(judge)
         self.options = {"strictness": strictness}
         self.chats = strictness
@@ -234,6 +225,7 @@ class RagasSemanticSimilarity(RagasMetric):
     name = "ragas_semantic_similarity"
     uses = ("answer", "reference")
     of_ragas = "SemanticSimilarity"
+    priced = "embeddings_model"
     chats, embeds = 0, 1
     embeddings = True
     bounds = (-1.0, 1.0)

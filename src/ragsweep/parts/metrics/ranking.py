@@ -163,19 +163,11 @@ def recall(view: EvaluationView, cutoff: int | None) -> NDArray[np.float64]:
 
     The proportion is 0 for a question without relevant evidence. ``cutoff`` None means the whole ranking.
     """
-    return divide(_count_within(view.evidence_question, view.first_rank, cutoff, len(view.questions)), evidences(view))
+    return divide(per_question(view, is_within(view.first_rank, cutoff)), evidences(view))
 
 
 def _precision(view: EvaluationView, cutoff: int) -> NDArray[np.float64]:
-    return _count_within(view.evidence_question, view.credited_rank, cutoff, len(view.questions)) / cutoff
-
-
-@memoize_by_identity
-def _count_within(
-    question: NDArray[np.int64], rank: NDArray[np.int64], cutoff: int | None, questions: int
-) -> NDArray[np.float64]:
-    """Return, for each question, the number of its pieces of evidence whose rank is within the cutoff."""
-    return np.bincount(question, is_within(rank, cutoff), questions).astype(np.float64, copy=False)
+    return per_question(view, is_within(view.credited_rank, cutoff)) / cutoff
 
 
 @memoize_by_identity
@@ -190,7 +182,6 @@ def _ideal(
     return np.bincount(question, best, questions).astype(np.float64)
 
 
-@memoize_by_identity
 def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -> NDArray[np.float64]:
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 

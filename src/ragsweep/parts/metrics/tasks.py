@@ -145,8 +145,8 @@ class TaskSuccess:
         self.criteria = {
             key: (
                 _metric(one, f"criteria.{key}"),
-                _limit(one, "at_least", key, -math.inf),
-                _limit(one, "at_most", key, math.inf),
+                _number(one, "at_least", f"criteria.{key}", -math.inf),
+                _number(one, "at_most", f"criteria.{key}", math.inf),
             )
             for key, one in criteria.items()
         }
@@ -192,12 +192,10 @@ def _metric(term: Mapping[str, Any], where: str) -> Metric:
     return chosen
 
 
-def _number(term: Mapping[str, Any], key: str, where: str) -> float:
+def _number(term: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:
+    if default is not None and key not in term:
+        return default
     value = term.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{where}.{key}: must be a finite number, got {value!r}")
     return float(value)
-
-
-def _limit(criterion: Mapping[str, Any], key: str, name: str, default: float) -> float:
-    return _number(criterion, key, f"criteria.{name}") if key in criterion else default
