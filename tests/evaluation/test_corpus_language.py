@@ -16,7 +16,7 @@ from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import in_one_process, prepare
-from support.scored_answers import score_one
+from support.metrics import score_one
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}
 WINDOW = {"_target_": "ragsweep.parts.chunkers.SentenceWindow", "language": "auto"}

@@ -16,8 +16,8 @@ from ragsweep.parts.metrics.decisions import FATES
 from ragsweep.parts.metrics.right_answers import embed_texts
 from ragsweep.testing.contract import collect
 from ragsweep.testing.metrics import ROWS, answered
+from support.metrics import rows, score_one
 from support.parts import Letters
-from support.scored_answers import rows, score_one
 
 NAMES = [row[0] for row in ROWS]
 

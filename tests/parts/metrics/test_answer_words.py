@@ -22,7 +22,7 @@ from ragsweep.parts.metrics import (
 )
 from ragsweep.parts.metrics.answer_words import contains, normalise, recall
 from ragsweep.parts.prompts import begins_with_refusal
-from support.scored_answers import score_one
+from support.metrics import score_one
 
 
 def score(metric: Metric, said: str | Answer, *references: str, **labels: str) -> float | str:

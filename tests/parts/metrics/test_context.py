@@ -30,7 +30,7 @@ from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
 from support.commands import evaluate, prepare
 from support.inputs.trec_files import align
-from support.scored_answers import rows
+from support.metrics import rows
 
 NAMES = [question.id for question in example().questions]
 

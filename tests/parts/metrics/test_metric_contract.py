@@ -4,29 +4,17 @@ import pytest
 
 from ragsweep.core.types import JudgedMetric, Metric
 from ragsweep.parts import metrics
-from ragsweep.parts.metrics.decisions import FATES
-from ragsweep.parts.prices import Prices
 from ragsweep.testing.metrics import MetricContract
+from support.metrics import OPTIONS, shipped_metrics
 from support.parts import Letters
 
+SHIPPED = shipped_metrics(*OPTIONS, embedder=Letters())
+UNSCORED = SHIPPED.pop("faithfulness_nli")  # without a model
 METRICS: list[Metric] = [
-    metrics.Ndcg(10), metrics.Ndcg(2, gain="exponential"), metrics.Recall(2), metrics.Precision(1), metrics.HitRate(3),
-    metrics.F1(2), metrics.Mrr(), metrics.MeanAveragePrecision(2), metrics.ContextRecall(), metrics.ContextPrecision(),
-    metrics.ContextNdcg(), metrics.ContextTokens(), metrics.ContextTokenPrecision(), metrics.EvidenceCoverage(),
-    metrics.EmptyRate(), metrics.Results(), metrics.TopScore(), metrics.Latency(quantile=0.95),
-    metrics.Latency(stage="retrieve"), metrics.AnnRecall(3), metrics.AnnEvidenceLost(), metrics.DistractorRate(),
-    metrics.SectionHit(), metrics.RagasIdBasedContextPrecision(), metrics.RagasIdBasedContextRecall(),
-    metrics.RagasNonLlmContextPrecision(), metrics.RagasNonLlmContextRecall(), metrics.JudgeSuspicious(),
-    metrics.JudgeSpread(), metrics.ExactMatch(), metrics.TokenF1("french"), metrics.KeywordCoverage(),
-    metrics.SemanticSimilarity(Letters()), metrics.SuccessRate(),
-    *(metrics.AnswerFate(fate) for fate in FATES),  # type: ignore[arg-type]
-    metrics.Refusal(), metrics.GroundingLexical(), metrics.GroundingSemantic(Letters()), metrics.CitationsCorrect(),
-    metrics.CitationRecall(), metrics.AnswerLanguage(), metrics.AnswerLength(), metrics.AnswerTokensIn(),
-    metrics.AnswerTokensOut(), metrics.CostPer1000(Prices("2025-08-15", "USD", "made up", {"*": [1, 2]})),
-    metrics.AnswerSupport(), metrics.RougeL(), metrics.Bleu(), metrics.RouterAccuracy(), metrics.MissedSearch(),
-    metrics.NeedlessSearch(), metrics.AnswerSpeed(), metrics.Latency(stage="retrieval"), metrics.UnreadableOutput(),
+    *SHIPPED.values(), metrics.Ndcg(2, gain="exponential"), metrics.MeanAveragePrecision(2), metrics.AnnRecall(3),
+    metrics.Latency(stage="retrieve"), metrics.Latency(stage="retrieval"), metrics.AnswerSpeed(),
+    metrics.UnreadableOutput(),
     metrics.WeightedSum("sum", {"one": {"metric": metrics.TokenF1(), "weight": 2}}, bounds=(0, 2)),
-    metrics.SearchRate(), metrics.GroundingRougeL(), metrics.ExpectedCountMet(), metrics.ContextSimilarity(Letters()),
     metrics.TaskSuccess({"one": {"metric": metrics.TokenF1(), "at_least": 0.5}}),
 ]  # fmt: skip
 
@@ -49,6 +37,6 @@ def test_a_metric_that_scores_questions_without_the_evidence_that_it_needs_break
 
 
 def test_judged_metrics_are_recognised() -> None:
-    judged = (metrics.SemanticSimilarity(Letters()), metrics.GroundingSemantic(Letters()), metrics.FaithfulnessNli())
+    judged = (SHIPPED["semantic_similarity"], SHIPPED["grounding_semantic"], UNSCORED)
     assert all(isinstance(metric, JudgedMetric) for metric in judged)
-    assert not isinstance(metrics.TokenF1(), JudgedMetric)
+    assert not isinstance(SHIPPED["token_f1"], JudgedMetric)

@@ -1,11 +1,9 @@
 """Properties of every shipped metric, for any chunking, evidence, ranking and answers."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,28 +26,16 @@ from ragsweep.core.types import (
 from ragsweep.evaluation.evidence import cover, view
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics.bases import without_citations
-from ragsweep.parts.prices import Prices
 from ragsweep.testing.metrics import answered, judgements
+from support.metrics import shipped_metrics
 from support.parts import Letters
 
-OPTIONS = Path(__file__).parents[3] / "conf" / "metrics"
-PARTS = {"${embedder}": Letters(), "${prices}": Prices("2025-08-15", "USD", "a test", {"priced*": [1.0, 2.0]})}
 TEXT = "one two, three four. five six; seven eight"
 LETTERS = [n for n, letter in enumerate(TEXT) if letter != " "]
 
 
-def shipped(option: str) -> dict[str, Any]:
-    """Build every metric of a shipped option as its YAML says."""
-    built = {}
-    for name, entry in yaml.safe_load((OPTIONS / f"{option}.yaml").read_text(encoding="utf-8")).items():
-        module, _, target = entry.pop("_target_").rpartition(".")
-        assert module == "ragsweep.parts.metrics"
-        built[name] = getattr(metrics, target)(**{key: PARTS.get(value, value) for key, value in entry.items()})
-    return built
-
-
-OF_RETRIEVAL = shipped("retrieval")
-OF_ANSWERS = shipped("answers") | shipped("overlap") | shipped("grounding")
+OF_RETRIEVAL = shipped_metrics("retrieval", embedder=Letters())
+OF_ANSWERS = shipped_metrics("answers", "overlap", "grounding", embedder=Letters())
 
 
 @st.composite
@@ -127,7 +113,7 @@ def test_shipped_metrics_are_keyed_by_their_names() -> None:
     assert {key: metric.name for key, metric in by_name.items()} == {key: key for key in by_name}
     assert {"ndcg_at_10", "recall_at_10", "precision_at_5", "hit_rate_at_5", "f1_at_5", "mrr", "map", "context_recall",
             "context_precision", "context_ndcg", "context_tokens", "latency_p95_ms"} <= OF_RETRIEVAL.keys()  # fmt: skip
-    assert {"keyword_coverage", "token_f1", "semantic_similarity", "success_rate"} <= shipped("answers").keys()
+    assert {"keyword_coverage", "token_f1", "semantic_similarity", "success_rate"} <= OF_ANSWERS.keys()
 
 
 @given(rankings())

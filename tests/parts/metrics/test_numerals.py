@@ -6,7 +6,7 @@ import pytest
 
 from ragsweep.core.types import Question
 from ragsweep.parts.metrics import KeywordCoverage
-from support.scored_answers import score_one
+from support.metrics import score_one
 
 
 def coverage(match: Any, keyword: str, said: str, language: str) -> float | str:

@@ -15,7 +15,7 @@ from ragsweep.core.types import Metric, Question
 from ragsweep.parts import metrics
 from ragsweep.parts.metrics import ExactMatch, TokenF1
 from ragsweep.parts.metrics.answer_words import Language
-from support.scored_answers import score_one
+from support.metrics import score_one
 
 # --- the definition, written down a second time -------------------------------------------------------------------
 

@@ -1,13 +1,12 @@
 """Metrics of text give a right answer their best value in every script, and never a refusal or another text."""
 
+import copy
 import itertools
 import unicodedata
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +14,9 @@ from ragsweep.core.types import Answer, Metric, Question
 from ragsweep.core.words import without_soft_hyphens
 from ragsweep.parts import metrics
 from ragsweep.parts.embedders import HashingEmbedder
-from ragsweep.parts.metrics.bases import AnswerMetric, JudgedAnswerMetric
-from support.scored_answers import score_one
+from ragsweep.parts.metrics.bases import AnswerMetric
+from support.metrics import OPTIONS, score_one, shipped_metrics
 
-CONF = Path(__file__).parents[3] / "conf" / "metrics"
 WIDTH = 64
 
 
@@ -51,15 +49,12 @@ FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 
 def compared() -> Iterator[tuple[Metric, float]]:
     """Find the metrics of conf/metrics that compare an answer with the right one without a judge, and their best."""
-    entries = [yaml.safe_load(path.read_text("utf-8")).values() for path in sorted(CONF.glob("*.yaml"))]
-    for written in itertools.chain.from_iterable(entries):
-        parameters = dict(written) if "_target_" in written else {"judge": None}
-        made = getattr(metrics, parameters.pop("_target_", "").rpartition(".")[2], object)
-        if {"judge", "prices"} & {*parameters} or not issubclass(made, AnswerMetric | JudgedAnswerMetric):
+    for shipped in shipped_metrics(*OPTIONS, embedder=HashingEmbedder()).values():
+        if not isinstance(shipped, AnswerMetric):
             continue
-        given = {key: HashingEmbedder() if key == "embedder" else given for key, given in parameters.items()}
-        for more in ({"match": match} for match in ("word", "substring", "stem")) if "match" in given else ({},):
-            metric = made(**{**given, **more})
+        for match in ("word", "substring", "stem") if hasattr(shipped, "match") else (None,):
+            metric = copy.copy(shipped)
+            metric.match = match
             best = metric.bounds[1 if metric.higher_is_better else 0]
             if metric.higher_is_better is not None and value(metric, "mat", "mat") == best != value(metric, "x", "mat"):
                 yield metric, best

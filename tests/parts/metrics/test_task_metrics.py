@@ -14,7 +14,7 @@ from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
 from ragsweep.testing.metrics import MetricContract, answered
-from support.scored_answers import rows
+from support.metrics import rows
 
 
 class Value(TaskMetric):

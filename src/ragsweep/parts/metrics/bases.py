@@ -130,33 +130,22 @@ class AnswerMetric(Proportion):
         return ""
 
 
-class JudgedAnswerMetric(Proportion):
-    """A metric for which a slow model judges answers; ``_unjudged_score`` scores answers that need no judgement."""
+class JudgedAnswerMetric(AnswerMetric):
+    """A metric for which a slow model judges answers: those for which ``score_answer`` returns NOT_JUDGED."""
 
     TRAITS = PartTraits(skips_abstained=True)
-    needs: tuple[str, ...] = ("answer",)
     name: str
 
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per question: the unjudged score, the clipped judged value, or NaN and a reason."""
-        if view.answers is None:
-            return to_scores([NO_ANSWERS] * len(view.questions))
-        rows = zip(
-            view.questions, judgements(view, self.name), view.answers.answers, view.answers.passages, strict=True
+        known = super().score(view)
+        rows = zip(known.values.tolist(), known.reasons.tolist(), judgements(view, self.name), strict=True)
+        return to_scores(
+            [
+                judgement.reason or clamp(judgement.value, self.bounds) if reason == NOT_JUDGED else reason or value
+                for value, reason, judgement in rows
+            ]
         )
-        scores: list[float | str] = []
-        for question, judgement, answer, passages in rows:
-            known = self._skip_reason(question) or answer.failed or self._unjudged_score(answer, passages)
-            scores.append(known if known != "" else judgement.reason or clamp(judgement.value, self.bounds))
-        return to_scores(scores)
-
-    @abstractmethod
-    def _skip_reason(self, question: Question) -> str:
-        """Return the reason why answers to the question cannot be scored; empty if they can."""
-
-    @abstractmethod
-    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return the score of an answer that needs no judgement, or why it is not scored; "" if it must be judged."""
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:

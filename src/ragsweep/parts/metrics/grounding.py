@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOTHING_SAID
+from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, NOTHING_SAID
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import words
 from ragsweep.parts.languages import content_words, fold
@@ -85,23 +85,15 @@ class GroundingRougeL(SupportMetric):
         return clamp(self._rouge.overlap(said, context).precision, self.bounds)
 
 
-class SentenceMetric(JudgedAnswerMetric):
-    """A metric that judges an answer sentence by sentence.
-
-    An answer without passages scores 0. Conversational questions and refusals are not scored.
-    """
-
-    uses = ("answer", "contexts")
+class SentenceMetric(JudgedAnswerMetric, SupportMetric):
+    """A metric that judges an answer sentence by sentence; an answer without passages scores 0."""
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the version of the library that splits sentences."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
-    def _skip_reason(self, question: Question) -> str:
-        return "" if question.needs_retrieval else CONVERSATIONAL
-
-    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        return ABSTAINED if is_refusal(answer) else "" if passages else 0.0
+    def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
+        return NOT_JUDGED if passages else 0.0
 
 
 class GroundingSemantic(SentenceMetric):

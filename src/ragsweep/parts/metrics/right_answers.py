@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
-from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, UNANSWERABLE
+from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, NOT_JUDGED, UNANSWERABLE
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
 from ragsweep.parts.languages import NAMES, STOP_WORDS, fold, language_code
@@ -234,8 +234,9 @@ class SemanticSimilarity(JudgedAnswerMetric):
     def _skip_reason(self, question: Question) -> str:
         return reason_incomparable(question) if question.needs_retrieval else CONVERSATIONAL
 
-    def _unjudged_score(self, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        return 0.0 if is_refusal(answer) else ""
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        """Return 0.0 for a refusal; other answers are judged."""
+        return 0.0 if is_refusal(answer) else NOT_JUDGED
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
