@@ -66,15 +66,15 @@ def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_classifier(tmp_path_factory.mktemp("classifier") / "tiny", WORDS)
 
 
-def make_classifier(folder: Path, known: Sequence[str]) -> Path:
+def make_classifier(folder: Path, known: Sequence[str], seed: int = 1, spread: float = 0.3, **labels: Any) -> Path:
     """Make a cross-encoder whose scores spread over texts of these words; it reads 48 tokens of a pair."""
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
 
     folder.mkdir()
     words = write_words(folder, known)
-    set_seed(1)
-    model = BertForSequenceClassification(BertConfig(**settings(len(known)), num_labels=1, initializer_range=0.3))
-    model.save_pretrained(folder)
+    set_seed(seed)
+    config = BertConfig(**settings(len(known)), **(labels or {"num_labels": 1}), initializer_range=spread)
+    BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
     return folder
@@ -83,18 +83,10 @@ def make_classifier(folder: Path, known: Sequence[str]) -> Path:
 @pytest.fixture(scope="session")
 def tiny_entailment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a model that tells entailment from two other classes, with probabilities that spread."""
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
-
-    folder = tmp_path_factory.mktemp("entailment") / "tiny"
-    folder.mkdir()
-    words = write_words(folder)
-    set_seed(2)
     labels = {0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}
-    config = BertConfig(**settings(), id2label=labels, label2id={name: n for n, name in labels.items()},
-                        initializer_range=0.5)  # fmt: skip
-    BertForSequenceClassification(config).save_pretrained(folder)
-    BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
-    return folder
+    numbers = {name: n for n, name in labels.items()}
+    folder = tmp_path_factory.mktemp("entailment") / "tiny"
+    return make_classifier(folder, WORDS, seed=2, spread=0.5, id2label=labels, label2id=numbers)
 
 
 @pytest.fixture(scope="session")

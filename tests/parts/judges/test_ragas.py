@@ -115,6 +115,13 @@ def test_with_a_fence_every_text_is_scored_as_well(kind: Any, server: LlmServer)
         assert not verdict.suspicious
 
 
+def judged_by(answer: Any, kind: Any = RagasContextPrecision, **given: Any) -> Judgement:
+    """Judge one case by a server that answers so."""
+    with LlmServer(answer) as server:
+        (verdict,) = judged(kind(judge_at(server, **given)), cases(1))
+    return verdict
+
+
 # --- nothing but numbers ------------------------------------------------------------------------------------------
 
 
@@ -147,18 +154,14 @@ def test_no_verdict_is_searched_for_in_a_text() -> None:
 
 
 def test_a_block_of_code_is_read() -> None:
-    with LlmServer(lambda asked: '```json\n{"reason": "r", "verdict": 1}\n```') as server:
-        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
+    verdict = judged_by(lambda asked: '```json\n{"reason": "r", "verdict": 1}\n```')
     assert verdict.value == pytest.approx(1)
 
 
 def test_thoughts_before_a_verdict_are_not_read() -> None:
     thinking = '<think>\nFirst {"reason": "r", "verdict": 0}, no.\n</think>\n{"reason": "r", "verdict": 1}'
-    with LlmServer(lambda asked: thinking) as server:
-        (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
-        (whole,) = judged(RagasContextPrecision(judge_at(server, thoughts=None)), cases(1))
-    assert verdict.value == pytest.approx(1)
-    assert whole.reason == MALFORMED
+    assert judged_by(lambda asked: thinking).value == pytest.approx(1)
+    assert judged_by(lambda asked: thinking, thoughts=None).reason == MALFORMED
 
 
 def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
@@ -173,17 +176,12 @@ def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
     assert "SECRET" not in told  # what does not conform is not quoted in an instruction
 
 
-def test_a_text_without_statements_has_no_score_and_is_no_failure() -> None:
-    with LlmServer(lambda asked: {"statements": []}) as server:
-        (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))
-    assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
-    assert verdict.usage.calls == 1
-
-
-def test_claims_of_neither_text_are_no_score() -> None:
-    with LlmServer(lambda asked: {"claims": []}) as server:
-        (verdict,) = judged(RagasFactualCorrectness(judge_at(server)), cases(1))
-    assert (math.isnan(verdict.value), verdict.reason) == (True, NO_STATEMENTS)
+@pytest.mark.parametrize(
+    ("kind", "field", "calls"), [(RagasFaithfulness, "statements", 1), (RagasFactualCorrectness, "claims", 2)]
+)
+def test_a_text_without_statements_has_no_score_and_is_no_failure(kind: Any, field: str, calls: int) -> None:
+    verdict = judged_by(lambda asked: {field: []}, kind)
+    assert (math.isnan(verdict.value), verdict.reason, verdict.usage.calls) == (True, NO_STATEMENTS, calls)
 
 
 def test_a_beta_that_gives_no_f_score_is_refused() -> None:
@@ -202,8 +200,7 @@ def test_a_model_that_takes_no_temperature_and_no_limit_gets_neither(server: Llm
 
 
 def test_an_empty_question_of_the_judge_and_a_cut_answer_are_failures() -> None:
-    with LlmServer(lambda asked: {"question": " ", "noncommittal": 0}) as server:
-        (verdict,) = judged(RagasAnswerRelevancy(judge_at(server)), cases(1))
+    verdict = judged_by(lambda asked: {"question": " ", "noncommittal": 0}, RagasAnswerRelevancy)
     assert verdict.reason == MALFORMED  # ragas makes 0 of it
     with LlmServer(by_prompt, faults={"length": 1}) as server:
         (verdict,) = judged(RagasFaithfulness(judge_at(server)), cases(1))

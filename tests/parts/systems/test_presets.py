@@ -15,17 +15,12 @@ from ragsweep.parts.systems.responses import value_in_events
 from ragsweep.services.replies import EventStream, read_events
 from ragsweep.testing.contract import collect
 from support import commands as configs
-from support.servers.json_server import Reply, Server, serving
+from support.servers.json_server import JSON, Reply, Server, as_json, serving
 
 ASKED = Request("Why?", history=(Turn("user", "Is it?"), Turn("assistant", "No.")))
 MESSAGES = [{"role": "user", "content": "Is it?"}, {"role": "assistant", "content": "No."},
             {"role": "user", "content": "Why?"}]  # fmt: skip
-JSON = {"Content-Type": "application/json"}
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
-
-
-def as_json(told: Any) -> Reply:
-    return 200, JSON, json.dumps(told).encode()
 
 
 def as_events(*events: Any, end: str = "data: [DONE]\n\n") -> Reply:

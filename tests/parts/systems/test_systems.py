@@ -1,6 +1,5 @@
 """Systems that exist already: by HTTP on a real server, and as functions."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -20,15 +19,14 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Budget
 from ragsweep.testing.contract import collect
 from ragsweep.testing.systems import SystemContract
-from support.servers.json_server import Reply, Server, serving
+from support.servers.json_server import Reply, Server, as_json, serving
 
 BODY = {"q": "{question}", "said": "{history}", "options": {"deep": True, "note": "on {question}"}}
 
 
 def reply(body: dict[str, Any]) -> Reply:
     sources = [{"id": "d1", "text": "one"}, {"id": 2, "text": "two"}]
-    told = {"data": {"answer": f"about {body['q']}", "sources": sources}, "used": {"in": 7, "out": 3}}
-    return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+    return as_json({"data": {"answer": f"about {body['q']}", "sources": sources}, "used": {"in": 7, "out": 3}})
 
 
 @pytest.fixture
@@ -75,8 +73,8 @@ class TestHttp(SystemContract):
         assert session.meter.totals.money == 14
 
     def test_tokens_of_a_reply_that_cannot_be_read_are_counted(self) -> None:
-        told = {"data": {"answer": 3, "sources": []}, "used": {"in": 5, "out": 7}}
-        self.server.reply = lambda body, n: (200, {}, json.dumps(told).encode())
+        told = as_json({"data": {"answer": 3, "sources": []}, "used": {"in": 5, "out": 7}})
+        self.server.reply = lambda body, n: told
         made = self.part()
         (found,) = collect(made.ask, [Request("?")])
         assert (found.answer.failed, found.answer.usage[:3]) == (MALFORMED, (1, 5, 7))
@@ -84,7 +82,7 @@ class TestHttp(SystemContract):
 
     def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
         for said in ("No idea, sorry.", "", None):
-            self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())
+            self.server.reply = lambda body, n, said=said: as_json({"a": said})
             found = collect(self.part(answer="a", contexts=None, ids=None, tokens_in=None, tokens_out=None).ask,
                               [Request("?")])[0]  # fmt: skip
             assert found.answer.abstained
@@ -94,10 +92,10 @@ class TestHttp(SystemContract):
         alone = {"answer": "a", "contexts": None, "ids": None, "tokens_in": None, "tokens_out": None}
         parts = [{"type": "thinking", "thinking": "A hotel."}, {"type": "text", "text": "120"}]
         for said in ("<think>A hotel.</think>\n120", "[THINK]A hotel.[/THINK]120", parts):
-            self.server.reply = lambda body, n, said=said: (200, {}, json.dumps({"a": said}).encode())
+            self.server.reply = lambda body, n, said=said: as_json({"a": said})
             (found,) = collect(self.part(**alone).ask, [Request("?")])
             assert (found.answer.text, found.answer.thoughts, found.answer.abstained) == ("120", "A hotel.", False)
-        self.server.reply = lambda body, n: (200, {}, json.dumps({"a": "<think>No idea"}).encode())
+        self.server.reply = lambda body, n: as_json({"a": "<think>No idea"})
         (found,) = collect(self.part(**alone).ask, [Request("?")])
         assert (found.answer.text, found.answer.failed, found.answer.abstained) == ("", THINKING, False)
         (found,) = collect(self.part(**alone, thoughts=None).ask, [Request("?")])
@@ -109,7 +107,7 @@ class TestHttp(SystemContract):
          {"data": {"answer": "a", "sources": [{"id": "d", "text": None}]}, "used": {"in": 1, "out": 1}}],
     )  # fmt: skip
     def test_a_reply_without_what_is_looked_for_is_a_failure_of_its_question(self, told: Any) -> None:
-        self.server.reply = lambda body, n: (200, {"Content-Type": "application/json"}, json.dumps(told).encode())
+        self.server.reply = lambda body, n: as_json(told)
         assert collect(self.part().ask, [Request("?")])[0].answer.failed == MALFORMED
 
     @pytest.mark.parametrize(

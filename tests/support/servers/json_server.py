@@ -12,6 +12,12 @@ import pytest
 Reply = tuple[int, dict[str, str], bytes]
 """Status, headers and content."""
 
+JSON = {"Content-Type": "application/json"}
+
+
+def as_json(told: Any) -> Reply:
+    return 200, JSON, json.dumps(told).encode()
+
 
 class Server(ThreadingHTTPServer):
     """Answer calls by ``reply``, which sees the body and the number of the call; remember what came."""

@@ -29,13 +29,12 @@ from typing import Literal
 
 from ragsweep.core.types import Answer, PartTraits, Passage, Question
 from ragsweep.core.words import is_syllabic, without_soft_hyphens
-from ragsweep.parts.languages import language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     answer_text,
+    question_language,
     reason_incomparable,
     reason_unreferenced,
-    spoken_language,
 )
 from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals
 
@@ -232,8 +231,7 @@ def articles_of(question: Question, language: Language) -> str:
     """
     if language != "label":
         return language
-    label = question.labels.get("language", "")
-    return "french" if (language_code(label) if label else spoken_language(question.text)) == "fr" else "english"
+    return "french" if question_language(question) == "fr" else "english"
 
 
 def literal(text: str, right: str) -> str:

@@ -26,7 +26,7 @@ from ragsweep.core.missing import (
     score_with_retrieval,
 )
 from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, PartTraits, Passage, Question, Scores
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import detect_language, language_code
 from ragsweep.parts.limits import check_at_least
 
 
@@ -77,8 +77,8 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
     return per_question(view, np.ones(len(view.evidence_question)))
 
 
-def withhold(scores: Scores, where: NDArray[np.bool_], reason: str) -> Scores:
-    """Return the scores with NaN and ``reason`` for the questions in the mask ``where``; keep existing reasons."""
+def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
+    """Return scores with NaN and ``reason`` (one, or one per question) in the mask ``where``; keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -191,6 +191,12 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 def spoken_language(text: str) -> str:
     """Return the code of the language of a text, detected outside code, whose keywords are English stop words."""
     return detect_language(_CODE.sub(" ", text))
+
+
+def question_language(question: Question) -> str:
+    """Return the code of a question's language: that of its label ``language`` or, if it has none, the detected one."""
+    label = question.labels.get("language", "")
+    return language_code(label) if label else spoken_language(question.text)
 
 
 def reason_unreferenced(question: Question) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import ABSTAINED, NO_PRICE, NOT_PROBED, NOT_TOLD, UNKNOWN_LANGUAGE, score_where
 from ragsweep.core.types import Answer, EvaluationView, PartTraits, Passage, Question, Scores
-from ragsweep.parts.languages import language_code
-from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, spoken_language, without_citations
+from ragsweep.parts.metrics.bases import AnswerMetric, is_refusal, question_language, spoken_language, without_citations
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.tokens import count
 
@@ -142,9 +141,7 @@ class AnswerLanguage(AnswerMetric):
         """Return 1.0 if the languages are equal, 0.0 if they differ, or the reason why there is no score."""
         if is_refusal(answer):
             return ABSTAINED
-        label = question.labels.get("language", "")
-        expected = language_code(label) if label else spoken_language(question.text)
-        detected = spoken_language(without_citations(answer.text))
+        expected, detected = question_language(question), spoken_language(without_citations(answer.text))
         return float(expected == detected) if expected and detected else UNKNOWN_LANGUAGE
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import NO_ANSWERS, NO_QUOTES, NOTHING_RETRIEVED, score_where, score_with_evidence
+from ragsweep.core.missing import NO_ANSWERS, NO_QUOTES, NOTHING_RETRIEVED, score_with_evidence
 from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Passage, Question, Scores
 from ragsweep.parts.metrics.bases import Proportion, to_scores, withhold
 from ragsweep.parts.metrics.context import ContextPrecision, ContextRecall
@@ -57,12 +57,11 @@ class _ByText(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         if view.answers is None:
-            results: list[float | str] = [NO_ANSWERS] * len(view.questions)
+            scores = to_scores([NO_ANSWERS] * len(view.questions))
         else:
-            results = [self._score(*row) for row in zip(view.questions, view.answers.passages, strict=True)]
-        scores, evidence = to_scores(results), score_with_evidence(view, np.zeros(len(results)))
-        reasons = np.where(evidence.reasons == "", scores.reasons, evidence.reasons)
-        return score_where(reasons == "", scores.values, reasons)
+            rows = zip(view.questions, view.answers.passages, strict=True)
+            scores = to_scores([self._score(*row) for row in rows])
+        return withhold(score_with_evidence(view, scores.values), scores.reasons != "", scores.reasons)
 
     def _score(self, question: Question, passages: Sequence[Passage]) -> float | str:
         quotes = evidence_quotes(question)
