@@ -53,9 +53,11 @@ Finished = subprocess.CompletedProcess[str]
 Ragsweep = Callable[..., Finished]
 
 
-def write_dataset(folder: Path, golden: Sequence[dict[str, object]] = GOLDEN) -> list[str]:
+def write_dataset(
+    folder: Path, golden: Sequence[Mapping[str, object]] = GOLDEN, texts: Mapping[str, str] = TEXTS
+) -> list[str]:
     """Write the small dataset and return the overrides that choose it."""
-    corpus = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    corpus = [{"id": name, "text": text} for name, text in texts.items()]
     for name, rows in (("corpus", corpus), ("golden", golden)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]

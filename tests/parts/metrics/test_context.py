@@ -1,6 +1,5 @@
 """Metrics of the context, of distractors and of sections: by hand."""
 
-import json
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +27,7 @@ from ragsweep.parts import metrics
 from ragsweep.parts.datasets import PythonReference
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
-from support.commands import evaluate, prepare
+from support.commands import evaluate, prepare, write_dataset
 from support.inputs.trec_files import align
 from support.metrics import rows
 
@@ -266,38 +265,33 @@ def test_most_sections_of_the_built_in_set_are_found() -> None:
     assert len(found) > 100
 
 
-def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(tmp_path: Path) -> None:
-    (tmp_path / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": name, "text": f"{name} words"}) + "\n" for name in ("cat", "dog"))
-    )
+WORDS = {"cat": "cat words", "dog": "dog words"}
+
+
+def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     signatures = []
     for wrong in ("cat", "dog"):
         asked = {"id": "q", "question": "cat", "evidence": [{"document": "cat"}], "distractors": [wrong]}
-        (tmp_path / "golden.jsonl").write_text(json.dumps(asked) + "\n")
-        paths = [
-            "dataset=jsonl",
-            f"dataset.corpus={tmp_path / 'corpus.jsonl'}",
-            f"dataset.golden={tmp_path / 'golden.jsonl'}",
-        ]
-        typed = [*paths, "retriever=bm25", "chunker=none", "top_k=1"]
+        typed = [*write_dataset(tmp_path, [asked], WORDS), "chunker=none", "top_k=1"]
         signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
         result = evaluate(Session(folder=tmp_path), *typed)
         assert result.summaries.metrics["distractor_rate"].value == float(wrong == "cat")
     assert signatures[0] != signatures[1]
 
 
-def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(tmp_path: Path) -> None:
-    (tmp_path / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": name, "text": f"{name} words"}) + "\n" for name in ("cat", "dog"))
-    )
+def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     signatures = []
     for first in (1, 2):
         rows = [{"id": "a", "question": "cat", "expected_count": first}, {"id": "b", "question": "cat dog"},
                 {"id": "c", "question": "dog cat", "expected_count": 2}, {"id": "d", "question": "cat"}]  # fmt: skip
         golden = [{**row, "evidence": [{"document": "cat"}]} for row in rows]
-        (tmp_path / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in golden))
-        paths = [f"dataset.{name}={tmp_path / name}.jsonl" for name in ("corpus", "golden")]
-        typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "metrics=[retrieval,counts]"]
+        typed = [*write_dataset(tmp_path, golden, WORDS), "chunker=none", "metrics=[retrieval,counts]"]
         signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
         result = evaluate(Session(folder=tmp_path), *typed)
         assert result.questions["retrieved"] == [1, 2, 2, 1]

@@ -1,6 +1,5 @@
 """Similarity of a question and its context: by hand, and of a config without labels or answers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from ragsweep.core.types import Case
 from ragsweep.parts.metrics import ContextSimilarity
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.contract import collect
-from support.commands import evaluate
+from support.commands import evaluate, write_dataset
 from support.parts import Letters
 
 
@@ -31,15 +30,15 @@ def test_similarity_is_the_mean_cosine_of_the_question_and_each_chunk(
     assert [one.value for one in judged] == pytest.approx([1.0, cosine], abs=1e-6)
 
 
-def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(tmp_path: Path) -> None:
-    documents = [{"_id": "cat", "text": "the cat sleeps"}, {"_id": "dog", "text": "a dog barks"}]
+def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     asked = [{"id": "a", "question": "the cat sleeps"}, {"id": "b", "question": "zebra"},
              {"id": "c", "question": "thanks", "needs_retrieval": False}]  # fmt: skip
-    for name, rows in (("corpus", documents), ("golden", asked)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    paths = [f"dataset.{name}={tmp_path / name}.jsonl" for name in ("corpus", "golden")]
-    typed = ["dataset=jsonl", *paths, "retriever=bm25", "chunker=none", "embedder=hashing"]
-    result = evaluate(Session(folder=tmp_path), *typed, "metrics=[unlabelled,similarity]")
+    typed = write_dataset(tmp_path, asked, {"cat": "the cat sleeps", "dog": "a dog barks"})
+    chosen = ["chunker=none", "embedder=hashing", "metrics=[unlabelled,similarity]"]
+    result = evaluate(Session(folder=tmp_path), *typed, *chosen)
     scores, reasons = result.questions["context_similarity"], result.questions.unscored
     assert scores[0] == pytest.approx(1.0, abs=1e-6)
     assert [one.get("context_similarity") for one in reasons] == [None, "nothing retrieved", "conversational"]
