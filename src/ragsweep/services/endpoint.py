@@ -19,7 +19,8 @@ Messages = Sequence[Mapping[str, str]]
 class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
-    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``thoughts`` has the names of the tags around the
+    ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``settings`` are those of
+    :class:`ragsweep.services.http_client.Service`. ``thoughts`` has the names of the tags around the
     thoughts of a reasoning model in the text of a reply; None means that the whole text is the answer.
     """
 
@@ -27,18 +28,13 @@ class Endpoint(Service):
         self,
         base_url: str,
         model: str,
-        key_env: str | None = None,
-        timeout: float = 60,
+        *,
         deadline: float | None = 300,
-        retries: int = 5,
         concurrency: int = 16,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
         thoughts: Sequence[str] | None = TAGS,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            base_url, key_env, timeout, retries, concurrency, deadline, requests_per_minute, tokens_per_minute
-        )
+        super().__init__(base_url, deadline=deadline, concurrency=concurrency, **settings)
         self.model = model
         self.thoughts = thoughts
 
@@ -85,13 +81,19 @@ class Endpoint(Service):
         reply, usage = response.value
         return reply._replace(model=reply.model or self.model, usage=usage, seconds=response.seconds)
 
-    async def embed(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """Return one vector per text, in order, and the usage; no text may be blank. Raises like :meth:`chat`."""
+    async def embed(
+        self, texts: Sequence[str], length: int | None = None, dimensions: int | None = None
+    ) -> tuple[list[list[float]], Usage]:
+        """Return one vector per text, in order, and the usage; no text may be blank. Raises like :meth:`chat`.
+
+        ``length`` is the number of values that every vector must have (None: any number), and ``dimensions`` the
+        number to request from the service (None: the service chooses).
+        """
         characters = sum(map(len, texts))
-        body = {"model": self.model, "input": list(texts)}
+        body = {"model": self.model, **({"dimensions": dimensions} if dimensions else {}), "input": list(texts)}
 
         def read(response: Any) -> tuple[list[list[float]], Usage]:
-            return read_vectors(response, len(texts)), read_usage(response, characters, 0)
+            return read_vectors(response, len(texts), length), read_usage(response, characters, 0)
 
         request = HttpRequest("embeddings", body, estimate_tokens(characters))
         return (await self._post_and_count(request, read, False)).value

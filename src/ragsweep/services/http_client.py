@@ -117,18 +117,3 @@ class Service:
             ConfigError: The environment's key is missing or invalid, or its proxy or certificates cannot be used.
         """
         return await Call(self, self.key(), request, read, retry_unread).run()
-
-    def post_all(self, path: str, bodies: Sequence[Any], read: Callable[[Any, int], Read]) -> list[Read]:
-        """Send a POST request with every body, at most ``concurrency`` at a time.
-
-        Return the results of ``read(response, index of the body)``, in the order of the bodies. Raises like
-        :meth:`post`; the first permanent failure cancels all other calls.
-        """
-        values: dict[int, Read] = {}
-
-        async def work(number: int) -> Read:
-            request = HttpRequest(path, bodies[number])
-            return (await self.post(request, lambda response: read(response, number))).value
-
-        self.each(range(len(bodies)), work, values.__setitem__)
-        return [values[number] for number in range(len(bodies))]

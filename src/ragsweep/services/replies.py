@@ -198,6 +198,11 @@ def estimate_tokens(characters: int) -> int:
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
+def is_float32(value: Any) -> bool:
+    """Return whether a value in a response is a number within the range of 32-bit floats, and so not NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
+
+
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector per text, in the order of the texts.
 
@@ -216,6 +221,6 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
             length = f"{len(vector)} values" if isinstance(vector, list) else f"{vector!r}"
             raise ValueError(f"a vector of {length}, expected {dimension or 'at least one'}")
         for value in vector:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_FLOAT:
+            if not is_float32(value):
                 raise ValueError(f"a vector with {value!r}, which is not a finite number")
     return [vectors[index] for index in range(texts)]

@@ -1,10 +1,9 @@
 """Embed texts through a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,12 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.tokens import count
 from ragsweep.parts.unit_vectors import unit
-from ragsweep.services.http_client import Service
-from ragsweep.services.replies import read_usage, read_vectors
+from ragsweep.services.endpoint import Endpoint
 
 
 @dataclass(eq=False)
 class ApiEmbedder(ServiceSettings):
-    """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.http_client.Service`.
+    """Embed texts by ``POST {base_url}/embeddings``, called through :class:`ragsweep.services.endpoint.Endpoint`.
 
     Services do not report the number of tokens of each text. Tokens are therefore counted by
     :mod:`ragsweep.parts.tokens`, and no text counts as truncated. Blank texts are not sent, because services reject
@@ -38,10 +36,11 @@ class ApiEmbedder(ServiceSettings):
     query_prompt: str = ""
     document_prompt: str = ""
     batch_size: int = 64
+    service: Endpoint = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Create the service; nothing is sent."""
-        self.service = Service(self.base_url, **self.call_settings())
+        self.service = Endpoint(self.base_url, self.model, deadline=None, **self.call_settings())
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for a secret in the config. No call is made."""
@@ -51,7 +50,7 @@ class ApiEmbedder(ServiceSettings):
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of chunks, and the number of tokens of each, including the prompt.
 
-        Raises the same errors as :meth:`ragsweep.services.http_client.Service.post_all`.
+        Raises the same errors as :meth:`ragsweep.services.endpoint.Endpoint.chat`.
         """
         prompted = [self.document_prompt + text for text in texts]
         tokens = np.array(list(map(count, prompted)), dtype=np.int32)
@@ -75,14 +74,10 @@ class ApiEmbedder(ServiceSettings):
 
     def _call(self, texts: Sequence[str], dimension: int | None) -> list[list[float]]:
         batches = [texts[start : start + self.batch_size] for start in range(0, len(texts), self.batch_size)]
-        settings = {"model": self.model} | ({"dimensions": self.dimensions} if self.dimensions else {})
-        bodies = [{**settings, "input": batch} for batch in batches]
-        meter = self.service.session.meter
-        meter.check_price(self.model)
+        found: dict[int, list[list[float]]] = {}
 
-        def read(answer: Any, number: int) -> list[list[float]]:
-            vectors = read_vectors(answer, len(batches[number]), dimension)
-            meter.record(self.model, read_usage(answer, sum(map(len, batches[number])), 0))
-            return vectors
+        async def embed(batch: Sequence[str]) -> list[list[float]]:
+            return (await self.service.embed(batch, dimension, self.dimensions))[0]
 
-        return list(chain.from_iterable(self.service.post_all("embeddings", bodies, read)))
+        self.service.each(batches, embed, found.__setitem__)
+        return list(chain.from_iterable(found[number] for number in range(len(batches))))

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.types import Floats
+from ragsweep.core.types import Floats, Usage
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.reordering import REORDERING, Reordering
 from ragsweep.parts.service_settings import ServiceSettings
+from ragsweep.services.http_call import HttpRequest
 from ragsweep.services.http_client import Service
-from ragsweep.services.replies import read_token_counts
-
-HIGHEST = float(np.finfo(np.float32).max)
+from ragsweep.services.replies import is_float32, read_token_counts
 
 
 @dataclass(eq=False)
@@ -65,24 +64,28 @@ class ApiReranker(ServiceSettings):
             for query, texts in rows_of.items()
             for start in range(0, len(texts), self.batch_size)
         ]
-        bodies = [
-            {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
-            for query, texts in calls
-        ]
-        meter = self.service.session.meter
-        meter.check_price(self.model)
-
-        def read_and_count(answer: Any, number: int) -> list[float]:
-            read_scores = read(answer, len(calls[number][1]))
-            if used := read_token_counts(answer):  # else the service has a price per search, such as Cohere
-                meter.record(self.model, used._replace(calls=1))
-            return read_scores
-
-        answers = self.service.post_all("rerank", bodies, read_and_count)
+        self.service.session.meter.check_price(self.model)
         scores = np.zeros(len(pairs), dtype=np.float32)
-        for (query, texts), answer in zip(calls, answers, strict=True):
-            for text, score in zip(texts, answer, strict=True):
+
+        def done(number: int, found: Sequence[float]) -> None:
+            query, texts = calls[number]
+            for text, score in zip(texts, found, strict=True):
                 scores[rows_of[query][text]] = score
+
+        self.service.each(calls, self._score, done)
+        return scores
+
+    async def _score(self, call: tuple[str, Sequence[str]]) -> list[float]:
+        """Return the scores of texts for one question, in order."""
+        query, texts = call
+        body = {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
+
+        def read_and_count(answer: Any) -> tuple[list[float], Usage | None]:
+            return read(answer, len(texts)), read_token_counts(answer)
+
+        scores, used = (await self.service.post(HttpRequest("rerank", body), read_and_count)).value
+        if used:  # else the service has a price per search, such as Cohere
+            self.service.session.meter.record(self.model, used._replace(calls=1))
         return scores
 
 
@@ -99,6 +102,6 @@ def read(answer: Any, texts: int) -> list[float]:
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(texts)):
         raise ValueError(f"{len(results)} results for {texts} texts; there must be exactly one for each")
     for _, score in results:
-        if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= HIGHEST:
+        if not is_float32(score):
             raise ValueError(f"a score of {score!r}, which is not a finite 32-bit number")
     return [float(score) for _, score in sorted(results)]
