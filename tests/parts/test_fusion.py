@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Rankings
-from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, weights_of, z_score
+from ragsweep.parts.fusion import convex, min_max, reciprocal_rank, theoretical, z_score
 from ragsweep.parts.ranking import arrange
 from ragsweep.testing.contract import assert_equal, assert_lawful
 
@@ -213,12 +212,3 @@ def test_sum_of_three_terms_does_not_depend_on_their_order() -> None:
         for order in itertools.permutations(range(3))
     }
     assert len(sums) == 1
-
-
-def test_weights_must_name_the_legs() -> None:
-    assert weights_of({"a": 0, "b": 0}, {"b": 2, "a": 1}) == {"a": 1.0, "b": 2.0}
-    for weights in ({"a": 1.0}, {"a": 1.0, "c": 1.0}, {"a": -1.0, "b": 1.0}, {"a": 0.0, "b": 0.0}):
-        with pytest.raises(ConfigError, match=r"retriever\.weights"):
-            weights_of({"a": 0, "b": 0}, weights)
-    with pytest.raises(ConfigError, match="at least one leg"):
-        weights_of({}, {})

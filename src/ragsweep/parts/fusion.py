@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.ranking import arrange_ascending, by_position
 
@@ -154,27 +153,3 @@ def _sum(table: Doubles) -> Doubles:
     else:
         total = table[0] + table[1] if len(table) == 2 else table[0]
     return total
-
-
-def weights_of(legs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each leg, in the order of ``legs``.
-
-    Raises ConfigError if ``legs`` is empty, if the keys of ``weights`` are not exactly the names of the legs, if a
-    weight is negative or NaN, or if all weights are 0.
-    """
-    if not legs:
-        raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
-    if set(weights) != set(legs):
-        got = f"got weights for {', '.join(weights)}" if weights else "got none"
-        raise ConfigError(f"retriever.weights must have one weight for each leg ({', '.join(legs)}), {got}")
-    if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
-        raise ConfigError(f"retriever.weights must be at least 0, and not all 0, got {dict(weights)}")
-    return {name: float(weights[name]) for name in legs}
-
-
-def describe_zero(weights: Mapping[str, float]) -> dict[str, str]:
-    """Return the fingerprint of a hybrid retriever: an entry if one of its weights is 0, else an empty dict.
-
-    The entry changes the address of the rankings, because release 0.2.0 stored wrong rankings for a weight of 0.
-    """
-    return {} if all(weights.values()) else {"zero_weight": "no chunks"}

@@ -108,6 +108,9 @@ def test_only_hybrids_with_a_weight_of_0_have_another_address_than_in_0_2_0() ->
             lambda: HybridRrf(LEGS, weights={"bm25": 1.0}),
             r"must have one weight for each leg \(bm25, vector\), got weights for bm25",
         ),
+        (lambda: HybridRrf(LEGS, weights={"bm25": 1.0, "word": 1.0}), "must have one weight for each leg"),
+        (lambda: HybridRrf(LEGS, weights={"bm25": -1.0, "vector": 1.0}), r"retriever\.weights must be at least 0"),
+        (lambda: HybridRrf(LEGS, weights={"bm25": 0.0, "vector": 0.0}), "and not all 0"),
     ],
 )
 def test_wrong_parameters_are_refused(make: object, message: str) -> None:

@@ -8,10 +8,36 @@ import numpy as np
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import NO_CHUNK, PartTraits, Rankings
-from ragsweep.parts.fusion import NORMALISATIONS, convex, describe_zero, reciprocal_rank, weights_of
+from ragsweep.parts.fusion import NORMALISATIONS, convex, reciprocal_rank
 
 
-class HybridRrf:
+class _Hybrid:
+    """Base class of hybrid retrievers: the legs, and the weight of each leg, in the order of the legs."""
+
+    def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
+        """Raise ConfigError for no legs, for other weights than one per leg, and for invalid weights.
+
+        A weight that is negative or NaN is invalid, and so are weights that are all 0.
+        """
+        if not legs:
+            raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")
+        if set(weights) != set(legs):
+            got = f"got weights for {', '.join(weights)}" if weights else "got none"
+            raise ConfigError(f"retriever.weights must have one weight for each leg ({', '.join(legs)}), {got}")
+        if any(not weight >= 0 for weight in weights.values()) or not any(weights.values()):
+            raise ConfigError(f"retriever.weights must be at least 0, and not all 0, got {dict(weights)}")
+        self.legs = legs
+        self.weights = {name: float(weights[name]) for name in legs}
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
+
+        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
+        """
+        return {} if all(self.weights.values()) else {"zero_weight": "no chunks"}
+
+
+class HybridRrf(_Hybrid):
     """Fuse rankings of any retrievers by reciprocal rank fusion; see :func:`ragsweep.parts.fusion.reciprocal_rank`."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
@@ -20,16 +46,8 @@ class HybridRrf:
         """Raise ConfigError if ``k`` is negative or NaN, there are no legs, or the weights are invalid."""
         if not k >= 0:
             raise ConfigError(f"retriever.k must be at least 0, got {k}")
-        self.legs = legs
+        super().__init__(legs, weights or dict.fromkeys(legs, 1.0))
         self.k = k
-        self.weights = weights_of(legs, weights or dict.fromkeys(legs, 1.0))
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
-
-        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
-        """
-        return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Return a fused ranking of length ``depth`` per question; ``rankings`` maps a leg's name to its rankings."""
@@ -41,7 +59,7 @@ ROUNDING = 0.01
 """Tolerance for a score outside its bounds: after rounding, unit vectors are not exactly of length 1."""
 
 
-class HybridConvex:
+class HybridConvex(_Hybrid):
     """Fuse rankings of any retrievers by a weighted sum of normalised scores; see :func:`ragsweep.parts.fusion.convex`.
 
     If ``weights`` sets the weight of every leg, ``alpha`` and ``alpha_leg`` are ignored. Otherwise, the leg
@@ -61,7 +79,6 @@ class HybridConvex:
         normalisation: str = "min_max",
     ) -> None:
         """Raise ConfigError for an invalid argument, or if a leg lacks bounds that the normalisation needs."""
-        self.legs = legs
         if not weights:
             if not 0 <= alpha <= 1:
                 raise ConfigError(
@@ -71,7 +88,7 @@ class HybridConvex:
                 raise ConfigError(f"retriever.alpha_leg is {alpha_leg!r}{nearest(alpha_leg, legs)}")
             others = (1 - alpha) / max(len(legs) - 1, 1)
             weights = {name: alpha if name == alpha_leg else others for name in legs}
-        self.weights = weights_of(legs, weights)
+        super().__init__(legs, weights)
         self.normalisation = normalisation
         if normalisation not in NORMALISATIONS:
             raise ConfigError(f"retriever.normalisation is {normalisation!r}{nearest(normalisation, NORMALISATIONS)}")
@@ -83,13 +100,6 @@ class HybridConvex:
                     "choose min_max or z_score"
                 )
             self._bounds[name] = bounds
-
-    def fingerprint(self) -> dict[str, str]:
-        """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
-
-        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
-        """
-        return describe_zero(self.weights)
 
     def fuse(self, rankings: Mapping[str, Rankings], depth: int) -> Rankings:
         """Return a fused ranking of length ``depth`` per question; ``rankings`` maps a leg's name to its rankings.
