@@ -19,8 +19,7 @@ def placeholders(template: str) -> list[str]:
         raise ConfigError(f"{template!r}: {fault}; close each placeholder, and double each literal brace") from None
     for _, name, specification, conversion in parsed:
         if name is not None and (not name.isidentifier() or specification or conversion):
-            fact = "a placeholder must be only a name in braces"
-            raise ConfigError(f"{template!r}: {fact}; double each literal brace")
+            raise ConfigError(f"{template!r}: a placeholder must be only a name in braces; double each literal brace")
     return [name for _, name, _, _ in parsed if name is not None]
 
 
