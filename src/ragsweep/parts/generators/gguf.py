@@ -84,18 +84,11 @@ class Gguf:
         versions = {library: importlib.metadata.version(library) for library in self._libraries()}
         return {"weights": file_digest(self._file()), **versions}
 
-    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; ``done(index, answer)`` is called in the thread of the caller.
-
-        Raises ConfigError if the model cannot be loaded, and InputError if llama.cpp reports any error except that a
-        prompt is too long.
-        """
-        self.repeat(requests, done, 0)
-
-    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
         """Answer every request with the seed of repetition ``replicate``, counted from 0.
 
-        Raises the same errors as ``generate``.
+        ``done(index, answer)`` is called in the thread of the caller. Raises ConfigError if the model cannot be loaded,
+        and InputError if llama.cpp reports any error except that a prompt is too long.
         """
         if not requests:
             return
@@ -118,6 +111,8 @@ class Gguf:
                     done(numbers[future], future.result())
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
+
+    repeat = generate
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)

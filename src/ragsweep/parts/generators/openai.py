@@ -60,20 +60,15 @@ class OpenAI(EndpointSettings):
             raise ConfigError(f"llm.max_tokens must be at least 1, or null, got {self.max_tokens}")
         check_at_least("llm", 1, replicates=self.replicates)
 
-    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request; if a call fails permanently, the answer counts as failed.
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
+        """Answer every request with the seeds of repetition ``replicate``, counted from 0.
 
-        Raises ConfigError if the key is missing, and EndpointFailed as soon as no other call can succeed; all pending
-        requests are then cancelled.
-        """
-        self.repeat(requests, done, 0)
-
-    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate``, counted from 0.
-
-        Raises the same errors as ``generate``.
+        If a call fails permanently, the answer counts as failed. Raises ConfigError if the key is missing, and
+        EndpointFailed as soon as no other call can succeed; all pending requests are then cancelled.
         """
         self.service.each(requests, partial(self._answer, replicate), done)
+
+    repeat = generate
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return an estimate of the highest cost of one answer; its output tokens are NaN if ``max_tokens`` is None."""

@@ -75,19 +75,14 @@ class Transformers(LocalModel):
                 f" ends with {' or '.join(ARCHITECTURES)}"
             )
 
-    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer every request, ``batch`` at a time.
+    def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
+        """Answer every request with the seed of repetition ``replicate``, counted from 0, ``batch`` at a time.
+
+        The ``seconds`` of an answer are the time of its whole batch.
 
         Raises:
             ConfigError: The model or the device cannot be used.
             InputError: The model's chat template refuses a prompt.
-        """
-        self.repeat(requests, done, 0)
-
-    def repeat(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int) -> None:
-        """Answer every request with the seed of repetition ``replicate``, counted from 0.
-
-        The ``seconds`` of an answer are the time of its whole batch. Raises the same errors as ``generate``.
         """
         if requests:
             self._loaded  # noqa: B018 (load the model before time is measured)
@@ -106,6 +101,8 @@ class Transformers(LocalModel):
             seconds = time.perf_counter() - begin
             for number, tokens in zip(batch, written, strict=True):
                 done(number, self._answer(prompts[number], tokens)._replace(seconds=seconds))
+
+    repeat = generate
 
     def _width(self, prompt: list[int]) -> int:
         """Return the length, in tokens, to which a prompt is padded.
