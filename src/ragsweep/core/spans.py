@@ -116,12 +116,6 @@ def last_pause(text: str, start: int, end: int) -> int:
     return end
 
 
-def check_size(name: str, value: int, counts: str = "characters") -> None:
-    """Raise ConfigError unless the value of the chunker parameter ``name`` is at least 1; ``counts`` is its unit."""
-    if value < 1:
-        raise ConfigError(f"chunker.{name} must be at least 1 (it counts {counts}), got {value}")
-
-
 def check_overlap(size: int, overlap: int) -> None:
     """Raise ConfigError unless ``overlap`` is at least 0 and less than ``size``."""
     if not 0 <= overlap < size:

@@ -201,11 +201,11 @@ def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
         (lambda: Recursive(0), r"chunker\.size must be .*, got 0"),
         (lambda: Recursive(10, 0), r"chunker\.min_characters must be .*, got 0"),
         (lambda: Markdown(0), r"chunker\.size must be .*, got 0"),
-        (lambda: SentenceWindow(0), r"chunker\.sentences must be at least 1 \(it counts sentences\), got 0"),
+        (lambda: SentenceWindow(0), r"chunker\.sentences must be at least 1, got 0"),
         (lambda: SentenceWindow(2, 3), r"chunker\.stride must be .* at most chunker\.sentences \(2\), .*, got 3"),
         (lambda: SentenceWindow(stride=0), r"chunker\.stride must be .*, got 0"),
         (lambda: SentenceWindow(language="englich"), r"chunker\.language is .englich.; did you mean .english."),
-        (lambda: Tokens(0), r"chunker\.size must be at least 1 \(it counts tokens\), got 0"),
+        (lambda: Tokens(0), r"chunker\.size must be at least 1, got 0"),
         (lambda: Tokens(9, 9), r"chunker\.overlap must be .* less than chunker\.size \(9\), got 9"),
         (
             lambda: Tokens(tokenizer="./no.json").fingerprint(),

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from ragsweep.core.spans import Piece, check_size, cut, encodable, last_pause, merge_neighbours
+from ragsweep.core.spans import Piece, cut, encodable, last_pause, merge_neighbours
 from ragsweep.core.types import Corpus, PartTraits, Spans
+from ragsweep.parts.limits import check_at_least
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -45,7 +46,7 @@ class Markdown:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless the size is at least 1."""
-        check_size("size", self.size)
+        check_at_least("chunker", 1, size=self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the version of the parser, because the blocks may depend on it."""

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.spans import Piece, check_size, cut, encodable, split_long
+from ragsweep.core.spans import Piece, cut, encodable, split_long
 from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
@@ -31,8 +32,7 @@ class Recursive:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless ``size`` and ``min_characters`` are at least 1."""
-        check_size("size", self.size)
-        check_size("min_characters", self.min_characters)
+        check_at_least("chunker", 1, size=self.size, min_characters=self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the version of chonkie, because the cuts may depend on it."""
@@ -83,7 +83,7 @@ class Semantic:
         """Raise ConfigError if a number is out of range or the language is unknown."""
         if not 0 <= self.percentile <= 100:
             raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
-        check_size("size", self.size)
+        check_at_least("chunker", 1, size=self.size)
         check_language(self.language)
 
     def fingerprint(self) -> Mapping[str, str]:

@@ -7,9 +7,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.spans import Piece, check_overlap, check_size, cut, cut_within, encodable, windows
+from ragsweep.core.spans import Piece, check_overlap, cut, cut_within, encodable, windows
 from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
 
 
@@ -34,7 +35,7 @@ class FixedSize:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless 0 <= overlap < size."""
-        check_size("size", self.size)
+        check_at_least("chunker", 1, size=self.size)
         check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
@@ -61,7 +62,7 @@ class SentenceWindow:
 
     def __post_init__(self) -> None:
         """Raise ConfigError if the language is unknown, or unless 1 <= stride <= sentences."""
-        check_size("sentences", self.sentences, "sentences")
+        check_at_least("chunker", 1, sentences=self.sentences)
         if not 1 <= self.stride <= self.sentences:
             raise ConfigError(
                 f"chunker.stride must be at least 1 and at most chunker.sentences ({self.sentences}), so that no"
@@ -101,7 +102,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless 0 <= overlap < size."""
-        check_size("size", self.size, "tokens")
+        check_at_least("chunker", 1, size=self.size)
         check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
