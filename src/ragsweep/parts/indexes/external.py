@@ -39,9 +39,7 @@ class ExternalIndex(ABC):
         """
         name = self._name(vectors)
         if len(vectors):
-            with self._readable_faults():
-                self._fill(name, vectors)
-            self._complete.add(name)
+            self._complete_table(name, vectors)
         return {self.NAME: np.frombuffer(name.encode(), dtype=np.uint8)}
 
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
@@ -55,8 +53,12 @@ class ExternalIndex(ABC):
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
         name, queries = index[self.NAME].tobytes().decode(), np.asarray(queries, dtype=np.float32)
+        if name not in self._complete:
+            try:
+                self._complete_table(name, vectors)
+            except CallFailed as failure:
+                raise EndpointFailed(str(failure), failure.reason) from None
         with self._readable_faults():
-            self._ensure(name, vectors)
             candidates = self._near(name, queries, min(depth, len(vectors)))
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
@@ -65,15 +67,9 @@ class ExternalIndex(ABC):
             )
         return rank_candidates(vectors, queries, candidates, depth)
 
-    def _ensure(self, name: str, vectors: Floats) -> None:
-        """Fill the table unless it is complete. Raises EndpointFailed if it cannot be filled."""
-        if name in self._complete:
-            return
-        try:
-            with self._readable_faults():
-                self._fill(name, vectors)
-        except CallFailed as failure:
-            raise EndpointFailed(str(failure), failure.reason) from None
+    def _complete_table(self, name: str, vectors: Floats) -> None:
+        with self._readable_faults():
+            self._fill(name, vectors)
         self._complete.add(name)
 
     def check_ship(self) -> None:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.secrets import MASK
 from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.limits import check_at_least
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, quote
 from ragsweep.services.http_client import Service
 
 POINTS = 512
@@ -153,15 +152,13 @@ class Qdrant(ExternalIndex):
         try:
             yield
         except ApiException as fault:
-            key, line = self.service.key(), " ".join(str(fault).split())
-            status = getattr(fault, "status_code", None)  # None: no response
-            way = (
-                "; see the server's log"
-                if status
-                else "; start the server, correct the index's base_url or increase its timeout"
-            )
-            way = "; name the variable with the server's key in the index's key_env" if status in (401, 403) else way
-            raise CallFailed(f"{self.base_url} failed: {line.replace(key, MASK) if key else line}{way}") from None
+            status = getattr(fault, "status_code", None)
+            way = "see the server's log"
+            if status is None:  # no response
+                way = "start the server, correct the index's base_url or increase its timeout"
+            elif status in (401, 403):
+                way = "name the variable with the server's key in the index's key_env"
+            raise CallFailed(f"{self.base_url} failed: {quote(str(fault), self.service.key())}; {way}") from None
 
 
 @cache
