@@ -39,8 +39,7 @@ class Judged(BaseModel):
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def server() -> Iterator[LlmServer]:
     with LlmServer() as made:
         yield made
 

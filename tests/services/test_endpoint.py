@@ -22,7 +22,6 @@ def messages(text: str) -> list[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     monkeypatch.setenv("LLM_KEY", KEY)
 

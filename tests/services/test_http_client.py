@@ -42,7 +42,6 @@ MIXED = tuple(name for name in REASONS if name not in ("rate_limited_date", "big
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Call again without much of a wait."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     monkeypatch.setattr("ragsweep.services.limits.PAUSE", 0.001)
     monkeypatch.setattr("ragsweep.services.limits.FIRST_ALONE", 0.05)

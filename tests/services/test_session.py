@@ -21,11 +21,6 @@ from ragsweep.services.http_client import Service
 from ragsweep.services.session import ServiceSession, each
 
 
-@pytest.fixture(autouse=True)
-def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 def chat(made: Endpoint, text: object) -> Any:
     return made.chat([{"role": "user", "content": str(text)}])
 

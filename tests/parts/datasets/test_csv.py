@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Csv
 from ragsweep.testing.datasets import DatasetContract
+from support import faults_of
 
 CORPUS = 'id,title,text,size\na,Apples,"An apple a day\n\nkeeps the ""doctor"" away",3\nb,,to be or not to be,4\n'
 FULL = (
@@ -27,9 +28,7 @@ def csv(folder: Path, questions: str, corpus: str = CORPUS, name: str = "questio
 
 
 def refused(folder: Path, questions: str, **arguments: Any) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        csv(folder, questions, **arguments).load()
-    return str(caught.value).replace(f"{folder}/", "").splitlines()
+    return faults_of(csv(folder, questions, **arguments).load, folder)
 
 
 class TestCsv(DatasetContract):

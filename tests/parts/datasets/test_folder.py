@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ragsweep.core.errors import InputError
 from ragsweep.core.types import Dataset
 from ragsweep.golden.pages import ENDINGS, doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
+from support import faults_of
 from support.inputs.pdf_files import pdf, printed
 
 GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
@@ -32,12 +32,6 @@ def folder(path: Path, pages: Mapping[str, str | bytes], golden: list[dict[str, 
 def texts(dataset: Dataset) -> dict[str, tuple[str, str]]:
     corpus = dataset.corpus
     return {name: (title, text) for name, title, text in zip(corpus.ids, corpus.titles, corpus.texts, strict=True)}
-
-
-def refused(reader: Folder, path: Path) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        reader.load()
-    return str(caught.value).replace(f"{path}/", "").splitlines()
 
 
 class TestFolder(DatasetContract):
@@ -303,7 +297,7 @@ def test_pages_that_cannot_be_read_are_reported_at_once_each_with_its_file(tmp_p
         "cafe\u0301.md": "x",
         "caf\u00e9.md": "x",
     }
-    faults = refused(folder(tmp_path, pages), tmp_path)
+    faults = faults_of(folder(tmp_path, pages).load, tmp_path)
     assert [fault.split(": ")[0] for fault in faults] == [
         "pages/caf\u00e9.md",
         r"pages/line\x0aend.md",
@@ -326,11 +320,11 @@ def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     reader = folder(tmp_path, {"a.md": "a"})
     with open(os.fsencode(tmp_path / "pages") + b"/caf\xe9.md", "w") as file:  # noqa: PTH123
         file.write("x")
-    assert refused(reader, tmp_path) == [r"pages/caf\xe9.md: its name is not UTF-8; rename the file"]
+    assert faults_of(reader.load, tmp_path) == [r"pages/caf\xe9.md: its name is not UTF-8; rename the file"]
 
 
 def test_folder_without_a_page_and_missing_folder_are_refused(tmp_path: Path) -> None:
-    (fault,) = refused(folder(tmp_path, {"a.png": b""}), tmp_path)
+    (fault,) = faults_of(folder(tmp_path, {"a.png": b""}).load, tmp_path)
     assert fault.startswith("pages: contains no documents; known suffixes: .txt, ")
     missing = Folder(str(tmp_path / "no"), "golden.jsonl", [], "error", None, 0, False)
-    assert refused(missing, tmp_path) == ["no: no such folder; dataset.path must be the documents' folder"]
+    assert faults_of(missing.load, tmp_path) == ["no: no such folder; dataset.path must be the documents' folder"]

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Dataset, Evidence, Turn
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.parts.datasets import Jsonl
 from ragsweep.testing.datasets import DatasetContract
+from support import faults_of
 
 DOCUMENTS = [
     {"id": "a", "title": "Apples", "text": "An apple a day\nkeeps the doctor away.", "metadata": {"path": "a.md"}},
@@ -50,9 +51,7 @@ def load(folder: Path, questions: list[object], documents: list[object] | None =
 
 
 def refused(folder: Path, questions: list[object], documents: list[object] | None = None) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        load(folder, questions, documents)
-    return str(caught.value).replace(f"{folder}/", "").splitlines()
+    return faults_of(lambda: load(folder, questions, documents), folder)
 
 
 class TestJsonl(DatasetContract):

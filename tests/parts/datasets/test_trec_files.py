@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from ragsweep.core.building import Builder
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Trec
 from ragsweep.testing.datasets import DatasetContract
+from support import faults_of
 
 CORPUS = '{"_id": "d1", "title": "Rain", "text": "It rains.", "year": 1957}\n{"_id": "d2", "text": ""}\n'
 OPEN_TAGS = """
@@ -65,9 +66,7 @@ def trec(folder: Path, topics: str, qrels: str = QRELS, **arguments: Any) -> Tre
 
 
 def refused(folder: Path, topics: str, qrels: str = QRELS) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        trec(folder, topics, qrels).load()
-    return str(caught.value).replace(f"{folder}/", "").splitlines()
+    return faults_of(trec(folder, topics, qrels).load, folder)
 
 
 class TestTrec(DatasetContract):

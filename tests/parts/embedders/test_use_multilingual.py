@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,19 +64,9 @@ def test_texts_of_one_meaning_are_near_across_languages(query: str, near: str, f
     assert asked @ wanted > asked @ other + 0.1
 
 
-def test_other_files_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PACKAGE", "absent_package")
     with pytest.raises(ConfigError, match=r"absent_package is not installed; pip install 'ragsweep\[multilingual\]'"):
-        UseMultilingualEmbedder().check()
-    (tmp_path / "absent_package" / "resources").mkdir(parents=True)
-    (tmp_path / "absent_package" / "__init__.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"resources/weights\.npz of the package absent_package is missing"):
-        UseMultilingualEmbedder().check()
-    (tmp_path / "absent_package" / module.WEIGHTS).write_bytes(b"other weights")
-    with pytest.raises(
-        ConfigError, match=r"has SHA-256 [0-9a-f]{64}, but must have 0db566fd.* 'ragsweep\[multilingual\]'"
-    ):
         UseMultilingualEmbedder().check()
 
 

@@ -11,11 +11,12 @@ from llm_server import LlmServer
 from ragsweep.core import missing
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Answer, Passage, Request, Turn, Usage
+from ragsweep.core.types import Passage, Request, Turn, Usage
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.tokens import count
 from ragsweep.sweep.composing.compose import config_folder
+from ragsweep.testing.contract import collect
 from ragsweep.testing.generators import GeneratorContract
 
 KEY = "sk-5ecret-5ecret-5ecret"
@@ -34,7 +35,6 @@ def prompt() -> Prompt:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("LLM_KEY", KEY)
     monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     with LlmServer(key=KEY) as made:
@@ -44,13 +44,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
 def generator(server: LlmServer, **parameters: Any) -> OpenAI:
     given = {"base_url": server.base_url, "model": "m", "prompt": prompt(), "key_env": "LLM_KEY", "timeout": 10}
     return OpenAI(**{**given, **parameters})
-
-
-def answers(part: OpenAI, requests: list[Request]) -> list[Answer]:
-    found: dict[int, Answer] = {}
-    part.generate(requests, found.__setitem__)
-    assert sorted(found) == list(range(len(requests)))
-    return [found[number] for number in range(len(requests))]
 
 
 class TestOpenAI(GeneratorContract):
@@ -64,7 +57,7 @@ class TestOpenAI(GeneratorContract):
 
 def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: LlmServer) -> None:
     server.answer = lambda asked: f"It was author {asked.last.rpartition(' ')[2].strip('?')}."
-    found = answers(generator(server, extra={"top_p": 0.9}), REQUESTS)
+    found = collect(generator(server, extra={"top_p": 0.9}).generate, REQUESTS)
     assert [one.text for one in found] == [f"It was author {n}." for n in range(12)]
     bodies = {one.request.last: one.request.body for one in server.log}
     messages = prompt().messages(REQUESTS[3])
@@ -79,18 +72,18 @@ def test_request_is_the_prompts_messages_and_the_reply_is_the_answer(server: Llm
 
 def test_conversation_so_far_is_sent(server: LlmServer) -> None:
     history = (Turn("user", "Hello"), Turn("assistant", "Hi"))
-    answers(generator(server), [Request("And you?", (), history)])
+    collect(generator(server).generate, [Request("And you?", (), history)])
     assert [message["content"] for message in server.log[0].request.body["messages"][1:]] == ["Hello", "Hi", "And you?"]
 
 
 def test_prompts_own_words_of_refusal_say_that_it_abstained(server: LlmServer) -> None:
     server.answer = lambda asked: "I don't know." if "book 7" in asked.last else "Somebody."
-    assert [n for n, one in enumerate(answers(generator(server), REQUESTS)) if one.abstained] == [7]
+    assert [n for n, one in enumerate(collect(generator(server).generate, REQUESTS)) if one.abstained] == [7]
 
 
 def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered(server: LlmServer) -> None:
     server.faults, server.seed = {"length": 0.3, "bad_request": 0.2}, 3
-    found = answers(generator(server), REQUESTS)
+    found = collect(generator(server).generate, REQUESTS)
     logged = {one.request.last: one.fault for one in server.log}
     expected = {"": "", "length": missing.TRUNCATED, "bad_request": missing.REFUSED_BY_SERVICE}
     asked = [prompt().messages(request)[-1]["content"] for request in REQUESTS]
@@ -123,6 +116,7 @@ def test_call_that_fails_for_good_is_a_failed_answer_and_the_others_are_answered
         ({"deadline": 0}, r"llm\.deadline must be more than 0 seconds, or null, got 0"),
         ({"requests_per_minute": 0}, r"llm\.requests_per_minute must be more than 0, or null, got 0"),
         ({"retries": -1}, r"llm\.retries must be .*, got -1"),
+        ({"thoughts": "think"}, r"llm\.thoughts must be a list of tag names"),
     ],
 )
 def test_wrong_parameters_are_refused_and_no_secret_is_repeated(parameters: dict, message: str) -> None:
@@ -145,16 +139,11 @@ def test_error_of_an_additional_field_names_the_field_and_not_the_parameter_of_t
 def test_thoughts_are_no_part_of_an_answer_unless_the_config_leaves_them(server: LlmServer) -> None:
     said = {"0": "<think>\nNot in it.\n</think>\n\nI don't know", "1": "Hm.</think>Author 1", "2": "<think>on and on"}
     server.answer = lambda asked: said.get(asked.last.rpartition(" ")[2].strip("?"), "Author")
-    declined, answered, unclosed, plain = answers(generator(server), REQUESTS[:4])
+    declined, answered, unclosed, plain = collect(generator(server).generate, REQUESTS[:4])
     assert (declined.text, declined.abstained, declined.thoughts) == ("I don't know", True, "Not in it.")
     assert (answered.text, answered.abstained, answered.thoughts) == ("Author 1", False, "Hm.")
     assert (unclosed.text, unclosed.failed, unclosed.usage.calls) == ("", missing.THINKING, 1)
     assert (plain.text, plain.thoughts) == ("Author", "")
-    whole = answers(generator(server, thoughts=None), REQUESTS[:3])
+    whole = collect(generator(server, thoughts=None).generate, REQUESTS[:3])
     assert [one.text for one in whole] == list(said.values())
     assert not any(one.thoughts for one in whole)
-
-
-def test_tags_that_are_no_names_are_refused(server: LlmServer) -> None:
-    with pytest.raises(ConfigError, match=r"llm.thoughts must be a list of tag names"):
-        generator(server, thoughts="think").check()

@@ -77,7 +77,6 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving(monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Server]:
     """Run a server that answers well until it is told otherwise; calls are made again without much of a wait."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     made = Server(answer)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
