@@ -1,7 +1,8 @@
 """Split texts into sentences with the sentencex library and additional rules for French abbreviations."""
 
+import importlib.metadata
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.spans import Piece, encodable
@@ -27,6 +28,14 @@ UNFINISHED = re.compile(r"(?:^|[^\w.])(?:[A-ZÀ-Ý]|MM|M[mM]es?|Mlles?|Mgr|Dr|Pr
 
 The abbreviation does not end a sentence.
 """
+
+
+class SentenceSplitter:
+    """Base class of parts that split texts into sentences."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version of the library, because the sentences may depend on it."""
+        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
 
 def check_language(language: str, part: str = "chunker") -> None:

@@ -11,7 +11,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import Piece, cut, encodable, split_long
 from ragsweep.core.types import Corpus, Embedder, PartTraits, Spans
 from ragsweep.parts.limits import check_at_least
-from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -62,7 +62,7 @@ class Recursive:
 
 
 @dataclass(eq=False)
-class Semantic:
+class Semantic(SentenceSplitter):
     """Cut between neighbouring sentences that are less similar than most neighbouring sentences of the document.
 
     The distance of two sentences is 1 minus the cosine of their vectors. A document is cut at distances above the given
@@ -85,10 +85,6 @@ class Semantic:
             raise ConfigError(f"chunker.percentile must be between 0 and 100, got {self.percentile}")
         check_at_least("chunker", 1, size=self.size)
         check_language(self.language)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the sentence splitter, because the sentences may depend on it."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk.

@@ -11,7 +11,7 @@ from ragsweep.core.spans import Piece, check_overlap, cut, cut_within, encodable
 from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
 from ragsweep.parts.limits import check_at_least
-from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 
 
 class NoChunker:
@@ -47,7 +47,7 @@ class FixedSize:
 
 
 @dataclass(eq=False)
-class SentenceWindow:
+class SentenceWindow(SentenceSplitter):
     """Cut every document into windows of ``sentences`` sentences; a window starts every ``stride`` sentences.
 
     The number of characters in a window is not limited: text without full stops is one sentence up to the next blank
@@ -69,10 +69,6 @@ class SentenceWindow:
                 f" sentence is skipped, got {self.stride}"
             )
         check_language(self.language)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the sentence splitter, because the sentences may depend on it."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; the last window of a document may have fewer sentences."""

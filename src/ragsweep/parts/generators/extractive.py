@@ -1,8 +1,7 @@
 """Answer without a language model, by quoting the sentences of the context that are most similar to the question."""
 
-import importlib.metadata
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
-from ragsweep.parts.sentences import LANGUAGES, LIBRARY, check_language, sentences
+from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 
 LONGEST = 300
 """Maximum number of characters in a sentence; a longer sentence, such as a table, is split at pauses."""
@@ -24,7 +23,7 @@ TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(eq=False)
-class Extractive:
+class Extractive(SentenceSplitter):
     """Quote the sentences of the context whose vectors are nearest to the vector of the question.
 
     At most ``sentences`` sentences are quoted, each with a cosine of at least ``threshold``, in the order of the
@@ -50,10 +49,6 @@ class Extractive:
         if not -1 <= self.threshold <= 1:
             raise ConfigError(f"llm.threshold must be a cosine between -1 and 1, got {self.threshold}")
         check_language(self.language, "llm")
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits texts into sentences."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Answer the requests one by one; a request without passages gets an abstention."""

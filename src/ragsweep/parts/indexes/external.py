@@ -103,9 +103,9 @@ class ExternalIndex(ABC):
         The array is (queries, any width).
         """
 
-    @abstractmethod
     def _local(self) -> str:
         """Return the config key of the folder that contains the tables; empty if they are not on this machine."""
+        return ""
 
     @abstractmethod
     def _readable_faults(self) -> AbstractContextManager[None]:

@@ -112,9 +112,6 @@ class PgVector(ExternalIndex):
             )
         return address
 
-    def _local(self) -> str:
-        return ""
-
     def _name(self, vectors: Floats) -> str:
         if vectors.shape[1:] and vectors.shape[1] > LONGEST:
             raise ConfigError(
