@@ -29,10 +29,10 @@ class Prices:
     def check(self) -> None:
         """Raise ConfigError for an invalid date or price."""
         try:
-            Date.fromisoformat(str(self.date))
+            Date.fromisoformat(self.date)
         except ValueError:
             raise ConfigError(f'prices.date must be a date such as "2025-08-15", got {self.date!r}') from None
-        for pattern, pair in (self.models or {}).items():
+        for pattern, pair in self.models.items():
             if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
                 raise ConfigError(
                     f"prices.models.{pattern}: must be [input price, output price] per million tokens, both finite"

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import WordLlamaEmbedder
 from ragsweep.parts.embedders import wordllama as module
@@ -40,8 +41,8 @@ def test_a_text_is_equal_in_any_company(loaded: WordLlamaEmbedder) -> None:
 
 
 def test_wrong_length_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"embedder\.dimensions must be one of 64, 128, 256, got 100"):
-        WordLlamaEmbedder(100).check()
+    with pytest.raises(ConfigError, match=r"embedder\.dimensions: must be 64 or 128 or 256, got 100"):
+        Builder().build({"_target_": "ragsweep.parts.embedders.WordLlamaEmbedder", "dimensions": 100}, "embedder")
     monkeypatch.setattr(module, "PACKAGE", "absent_package")
     with pytest.raises(ConfigError, match=r"not installed; pip install 'ragsweep\[wordllama\]'"):
         WordLlamaEmbedder().check()

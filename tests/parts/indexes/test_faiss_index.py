@@ -8,6 +8,7 @@ import faiss
 import numpy as np
 import pytest
 
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Arrays, Floats, Rankings
 from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, codes, vectors
@@ -182,6 +183,10 @@ def test_an_index_of_other_vectors_is_refused(name: str) -> None:
         PARTS[name]().search(index_of(name), VECTORS[:-1], QUERIES, 5)
 
 
+def build(name: str, **parameters: Any) -> Any:
+    return Builder().build({"_target_": f"ragsweep.parts.indexes.{name}", **parameters}, "index")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -191,7 +196,7 @@ def test_an_index_of_other_vectors_is_refused(name: str) -> None:
         (lambda: Ivf(nlist=0), r"index\.nlist must be at least 1, got 0"),
         (lambda: Ivf(nprobe=0), r"index\.nprobe must be .*, got 0"),
         (lambda: Ivf(train_sample=0), r"index\.train_sample must be .*, got 0"),
-        (lambda: Sq(bits=5), r"index\.bits must be one of 4, 6, 8, 16, got 5"),
+        (lambda: build("Sq", bits=5), r"index\.bits: must be 4 or 6 or 8 or 16, got 5"),
         (lambda: Sq(oversampling=0), r"index\.oversampling must be .*, got 0"),
         (lambda: Pq(m=0), r"index\.m must be .*, got 0"),
         (lambda: Pq(nbits=9), r"index\.nbits must be between 4 and 8, got 9"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
+from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
 from ragsweep.core.words import search_terms
 from ragsweep.golden.corpora import read_corpus
@@ -47,8 +47,6 @@ class Beir:
     def load(self) -> Dataset:
         """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
         selection = Selection(self.unknown, self.limit, self.seed).check()
-        if not isinstance(self.exclude_self, bool):
-            raise ConfigError(f"dataset.exclude_self: must be true or false, got {self.exclude_self!r}")
         grades, faults, folder = Grades(self.grades).check(), Faults(), path_of(self.path, "dataset.path")
         labels_file = self._labels_file(folder)
         corpus = read_corpus(plain_or_gzipped(folder / "corpus.jsonl"), faults)

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embeddings, Floats, PartTraits
 from ragsweep.parts.model_files import file_digest, packaged
 from ragsweep.parts.unit_vectors import unit
@@ -24,9 +23,6 @@ DIGESTS = {
 """The path of each model file in the package -> its expected SHA-256; a file with a different SHA-256 is rejected."""
 
 TABLE = "embedding.weight"
-DIMENSIONS = (64, 128, 256)
-"""Lengths of vectors that the model was trained for; a shorter vector is the beginning of the longest."""
-
 TOKENIZED_AT_ONCE = 1024
 
 
@@ -41,13 +37,10 @@ class WordLlamaEmbedder:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
     trained_on: ClassVar[str] = "english"
 
-    dimensions: int = 256
+    dimensions: Literal[64, 128, 256] = 256  # the lengths that the model was trained for
 
     def check(self) -> None:
-        """Raise ConfigError if ``dimensions`` is not in DIMENSIONS, and for missing or unexpected model files."""
-        if self.dimensions not in DIMENSIONS:
-            known = ", ".join(map(str, DIMENSIONS))
-            raise ConfigError(f"embedder.dimensions must be one of {known}, got {self.dimensions}")
+        """Raise ConfigError if the model files are not installed, or differ from the expected files."""
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:

@@ -45,8 +45,6 @@ class OpenAI(EndpointSettings):
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         super().check()
-        if not isinstance(self.extra or {}, dict):
-            raise ConfigError(f"llm.extra must be a mapping of additional request fields, got {self.extra!r}")
         for name in self.extra or {}:
             if is_secret(name):  # the message must not contain the value
                 raise ConfigError(

@@ -27,11 +27,6 @@ class Baseline:
     dataset: DatasetReader
     answer: str | Mapping[str, Any]
 
-    def check(self) -> None:
-        """Raise ConfigError if ``answer`` is neither a string nor a mapping."""
-        if not isinstance(self.answer, str | Mapping):
-            raise ConfigError(f"llm.answer must be a template or a mapping of templates, got {self.answer!r}")
-
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the cases, because their fields can change an answer without changing its request."""
         return {"cases": self.dataset.load().golden.digest}

@@ -61,9 +61,7 @@ class Sq(CodeIndex):
     oversampling: int = 2
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values out of range."""
-        if self.bits not in BITS:
-            raise ConfigError(f"index.bits must be one of {', '.join(map(str, BITS))}, got {self.bits}")
+        """Raise ConfigError if ``oversampling`` is out of range."""
         check_at_least("index", 1, oversampling=self.oversampling)
 
     def build(self, vectors: Floats) -> Arrays:
