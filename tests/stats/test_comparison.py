@@ -71,12 +71,11 @@ def test_differences_stand_against_the_choice_where_no_baseline_is_declared() ->
 def test_differences_stand_against_a_declared_baseline() -> None:
     results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))
     found = judged(*results, baseline="a")
-    assert (found.baseline, found.reference, found.choice.row) == (0, 0, 1)
+    assert (found.baseline, found.reference, found.choice.row, found.chosen) == (0, 0, 1, results[1])
     assert kinds(found)["b"] == "shown better"
     assert found.is_better
     assert found.choice.baseline.probability > 0.999
     assert found.choice.baseline.gain == pytest.approx(0.19, abs=0.01)
-    assert found.may_be_best.tolist() == [False, True, False]
     undone = RareLosses(False, 0.5, 0.1, 0, 30)
     assert not replace(found, choice=replace(found.choice, losses=undone)).is_better
     assert not judged(*results).is_better  # no baseline is declared
@@ -84,6 +83,7 @@ def test_differences_stand_against_a_declared_baseline() -> None:
     assert (kept.choice.row, kept.choice.baseline, conclude(kept).kind) == (1, None, "keep")
     assert (kept.chosen, kept.is_better) == (results[1], False)
     assert kinds(kept) == kinds(judged(*results))
+    assert found.may_be_best.tolist() == kept.may_be_best.tolist() == [False, True, False]
     absent = judged(*results, baseline="none of them")
     assert (absent.baseline, absent.reference) == (None, 1)
 
@@ -101,7 +101,7 @@ def test_twenty_equal_configs_have_a_choice_that_is_not_called_better_and_its_lu
     assert 0.5 < lead.probability < 0.9
     last = int(found.ranked.argmin())
     observed = float(found.ranked[row] - found.ranked[last])
-    assert 0 < found.beliefs.expected_gain(row, last) < 0.7 * observed  # shrunken
+    assert 0 < found.beliefs.means[row] - found.beliefs.means[last] < 0.7 * observed  # shrunken
     found = judged(*results, baseline="x=2")
     row, observed = int(found.ranked.argmax()), float(found.ranked.max() - found.ranked[0])
     assert (questions_needed(observed, float(found.power.spread[row]), level=found.power.level) or 0) > 100
@@ -178,15 +178,8 @@ def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, 
     rows = np.round(generator.normal(0.5, 0.1, 40) + generator.normal(0, 0.1, (configs, 40)), 2)
     rows[-1] = rows[0] if seed % 2 else rows[-1]
     tokens = generator.choice([100.0, 200.0, 400.0], configs)
-    results = [
-        one_metric(f"c{n}", np.exp(row) if amount else row, context_tokens=tokens[n]) for n, row in enumerate(rows)
-    ]
-    if amount:
-        slow = [replace(one.summaries.metrics[METRIC], unit="ms") for one in results]
-        results = [
-            changed(one, metrics={**one.summaries.metrics, METRIC: known})
-            for one, known in zip(results, slow, strict=True)
-        ]
+    scores, unit = (np.exp(rows), "ms") if amount else (rows, "")
+    results = [one_metric(f"c{n}", row, unit=unit, context_tokens=tokens[n]) for n, row in enumerate(scores)]
     order = list(range(configs))
     random.shuffle(order)  # type: ignore[attr-defined]
     baseline = "c1" if declared else None
@@ -375,6 +368,12 @@ def test_the_cheapest_within_the_tolerated_loss_is_chosen_beside_the_best() -> N
     assert chosen(*twins(0.45, loss=0.1)) == "cheap"
 
 
+def test_a_config_without_a_price_does_not_keep_a_cheaper_one_of_two_others_from_being_chosen() -> None:
+    prices = {"dear": (0.503, 2.0), "cheap": (0.5, 1.0), "unpriced": (0.2, math.nan)}
+    results = [one_metric(name, noisy(mean, 300), cost_per_1000=price) for name, (mean, price) in prices.items()]
+    assert chosen(*results[:2]) == chosen(*results) == "cheap"
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.floats(-0.06, 0.0))
 def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int, change: float) -> None:
@@ -394,10 +393,8 @@ def test_a_config_shown_worse_beyond_the_tolerated_loss_is_not_chosen(seed: int,
 def test_the_margin_is_the_user_s_choice_and_of_a_unit_a_share() -> None:
     assert judged(*twins()).margin == 0.05
     assert judged(*twins(margin=0.001)).margin == 0.001
-    slow = one_metric("slow", 400 * noisy(0.5), direction=False)
-    rows = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")})
-            for one in (slow, changed(slow, name="other"))]  # fmt: skip
-    found = judged(*rows)
+    slow = one_metric("slow", 400 * noisy(0.5), direction=False, unit="ms")
+    found = judged(slow, changed(slow, name="other"))
     assert found.margin == pytest.approx(math.log(1.05))  # of ratios
     assert found.choice.loss == pytest.approx(math.log(1.005))
     assert result_facts(conclude(found))["margin"] == pytest.approx(0.05)
@@ -409,8 +406,7 @@ def amounts(*shifts: float, spread: float = 1.0, questions: int = 200, categorie
     shared = generator.normal(5, spread, questions)
     rows = np.exp(shared + generator.normal(0, spread / 2, (len(shifts), questions)) + np.array(shifts)[:, None])
     labels = ["even" if n % 2 else "odd" for n in range(questions)] if categories else ()
-    results = [one_metric(f"c{n}", row, labels, direction=False) for n, row in enumerate(rows)]
-    return [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
+    return [one_metric(f"c{n}", row, labels, direction=False, unit="ms") for n, row in enumerate(rows)]
 
 
 def test_one_scale_decides_everything_about_an_amount() -> None:
@@ -426,8 +422,9 @@ def test_one_scale_decides_everything_about_an_amount() -> None:
     other = judged(*seconds, baseline="c0")
     assert found.differences.better.tolist() == found.may_be_best.tolist() == [False, False, True]
     assert found.choice.row == other.choice.row == 2
-    assert other.beliefs.expected_gain(2, 0) == pytest.approx(found.beliefs.expected_gain(2, 0))
-    assert found.beliefs.expected_gain(2, 0) == pytest.approx(0.5, abs=0.1)
+    gains = [each.beliefs.means[2] - each.beliefs.means[0] for each in (found, other)]
+    assert gains[1] == pytest.approx(gains[0])
+    assert gains[0] == pytest.approx(0.5, abs=0.1)
     assert other.power.typical == pytest.approx(found.power.typical)
     assert found.sliced == (0, 2, 1)
     assert [part.better.tolist() for part in found.slices] == [[False, True, False]] * 2
@@ -555,9 +552,7 @@ def test_the_best_config_by_ratios_is_not_called_the_one_with_the_lowest_mean_if
     """Logarithms decide for amounts: a few slow questions raise the mean of the config that is faster on most."""
     rows = np.exp(np.stack([noisy(4, 40, seed) for seed in range(3)]))
     rows[0] *= np.where(np.arange(40) % 10, 0.7, 6)
-    results = [one_metric(f"c{n}", row, direction=False) for n, row in enumerate(rows)]
-    in_ms = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
-    found = judged(*in_ms)
+    found = judged(*(one_metric(f"c{n}", row, direction=False, unit="ms") for n, row in enumerate(rows)))
     assert (found.selection_bias.winner, int(found.means.argmin()) != 0) == (0, True)
     bias = found.selection_bias._replace(optimism=2.0, crossfitted=found.selection_bias.observed + 2)
     text = next(luck(replace(found, selection_bias=bias))).text
@@ -568,28 +563,12 @@ def test_the_best_config_by_ratios_is_not_called_the_one_with_the_lowest_mean_if
 
 
 def test_intervals_of_ratios_beyond_the_range_of_floats_are_written() -> None:
-    results = [one_metric(f"c{n}", np.exp(noisy(4, 40, n)), direction=False) for n in range(2)]
-    in_ms = [changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="ms")}) for one in results]
-    found = judged(*in_ms, baseline="c0")
+    results = [one_metric(f"c{n}", np.exp(noisy(4, 40, n)), direction=False, unit="ms") for n in range(2)]
+    found = judged(*results, baseline="c0")
     wide = replace(found, differences=replace(found.differences, low=np.array([0, -800]), high=np.array([0, 800])))
     assert "e-309,1.7976931348622732e+308" in differences_csv(wide).decode()
     facts = from_reference(wide, 1)
     assert 0 < facts["ratio_low"] < facts["ratio"] < facts["ratio_high"] < math.inf
-
-
-def test_the_choice_is_called_better_by_its_verdict_and_its_losses() -> None:
-    results = [one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1)), one_metric("c", noisy(0.4, seed=2))]
-    found = compare_configs(results, baseline="a")
-    assert isinstance(found, SweepComparison)
-    assert found.chosen is results[1]
-    assert found.is_better
-    undone = RareLosses(False, 0.5, 0.1, 0, 30)
-    assert not replace(found, choice=replace(found.choice, losses=undone)).is_better
-    kept = compare_configs(results, baseline="b")
-    assert isinstance(kept, SweepComparison)
-    assert (kept.chosen, kept.is_better) == (results[1], False)
-    assert found.may_be_best.tolist() == kept.may_be_best.tolist() == [False, True, False]
-    assert not judged(*results).is_better  # no baseline is declared
 
 
 def test_a_loss_of_a_slice_that_a_rare_gain_could_undo_is_marked() -> None:

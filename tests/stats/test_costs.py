@@ -7,20 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsweep.core.results import Result
 from ragsweep.stats.compare_configs import ConfigCosts
 from support.results import METRIC, changed, noisy, one_metric
-
-
-def costs(*results: Result) -> ConfigCosts:
-    return ConfigCosts(results, lambda result, name: not math.isnan(result.summaries.metrics[name].value))
 
 
 def constant(**amounts: Sequence[float]) -> ConfigCosts:
     """Return configs that cost the same on every question."""
     count = len(next(iter(amounts.values())))
     rows = [{name: values[n] for name, values in amounts.items()} for n in range(count)]
-    return costs(*(one_metric(f"c{n}", noisy(0.5, seed=n), **row) for n, row in enumerate(rows)))
+    return ConfigCosts([one_metric(f"c{n}", noisy(0.5, seed=n), **row) for n, row in enumerate(rows)])
 
 
 def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Sequence[float]) -> ConfigCosts:
@@ -29,10 +24,11 @@ def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Seque
     for n, column in enumerate(columns):
         one = one_metric(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
         known = {end: values[n] for end, values in ends.items()} or {"value": float(column.mean())}
-        summary = replace(one.summaries.metrics[name], unit=unit, **known)
+        scored = int(np.count_nonzero(~np.isnan(column)))
+        summary = replace(one.summaries.metrics[name], unit=unit, n_scored=scored, **known)
         outcomes = one.questions.with_columns({name: column.tolist()})
         results.append(changed(one, metrics={**one.summaries.metrics, name: summary}, questions=outcomes))
-    return costs(*results)
+    return ConfigCosts(results)
 
 
 def test_only_costs_that_are_known_of_a_config_are_listed_with_nan_where_they_are_not() -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -127,8 +126,7 @@ def test_slices_are_of_differences_if_a_zero_in_another_config_excludes_ratios()
     labels, tokens = ["a", "b"] * 30, np.random.default_rng(0).normal(500, 20, 60)
 
     def config(name: str, column: np.ndarray) -> Result:
-        one = one_metric(name, column, labels, direction=False)
-        return changed(one, metrics={METRIC: replace(one.summaries.metrics[METRIC], unit="tokens")})
+        return one_metric(name, column, labels, direction=False, unit="tokens")
 
     pair = config("c0", tokens), config("c1", tokens + np.array([100.0, 200.0] * 30))
     for third, is_ratio in ((np.zeros(60), False), (tokens, True)):

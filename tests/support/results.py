@@ -183,6 +183,7 @@ def one_metric(
     categories: Sequence[str] = (),
     *,
     direction: bool | None = True,
+    unit: str = "",
     value: float | None = None,
     golden: str = "g",
     state: str = "COMPLETE",
@@ -193,8 +194,9 @@ def one_metric(
     column = np.asarray(scores, dtype=np.float64)
     known = int((~np.isnan(column)).sum())
     mean = float(np.nanmean(column)) if known else float("nan")
-    found = {METRIC: _one_summary(METRIC, mean if value is None else value, len(column), known, direction)}
-    found |= {cost: _one_summary(cost, amount, len(column), len(column), False) for cost, amount in costs.items()}
+    found = {METRIC: _one_summary(METRIC, mean if value is None else value, len(column), known, direction, unit)}
+    for cost, amount in costs.items():
+        found[cost] = _one_summary(cost, amount, len(column), 0 if math.isnan(amount) else len(column), False)
     columns: dict[str, Sequence[Any]] = {
         "question_id": [f"q{n}" for n in range(len(column))],
         "source": [f"document {n}" for n in range(len(column))],
@@ -218,8 +220,8 @@ def one_metric(
     return Result(run, QuestionResults(columns), Summaries(found, groups))
 
 
-def _one_summary(name: str, value: float, total: int, known: int, direction: bool | None) -> Summary:
-    return Summary(name, value, value, value, total, known, 0, total - known, "", direction)
+def _one_summary(name: str, value: float, total: int, known: int, direction: bool | None, unit: str = "") -> Summary:
+    return Summary(name, value, value, value, total, known, 0, total - known, unit, direction)
 
 
 def noisy(mean: float, questions: int = 100, seed: int = 0, spread: float = 0.05) -> np.ndarray:

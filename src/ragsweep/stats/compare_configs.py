@@ -1,7 +1,7 @@
 """Compare the configs of a sweep by scores and costs: choose a config, and collect the evidence on the others."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -36,7 +36,6 @@ class ConfigCosts:
     """The costs of the compared configs: ``values`` maps a cost's name to one number per config, NaN if unknown."""
 
     results: Sequence[Result]
-    is_usable: Callable[[Result, str], bool]  # whether enough questions of a config have a score for a metric
 
     @cached_property
     def values(self) -> Mapping[str, Doubles]:
@@ -86,16 +85,13 @@ class ConfigCosts:
     def _matrices(self) -> Mapping[str, Matrix | None]:
         found = {}
         for name in self.values:
-            means = [one for one in self.results if self._is_known(one, name) and is_mean(one, name)]
+            means = [one for one in self.results if is_scored(one, name) and is_mean(one, name)]
             matrix = score_matrix(means, name) if len(means) > 1 else None
             found[name] = matrix if matrix and matrix.questions else None
         return found
 
-    def _is_known(self, result: Result, name: str) -> bool:
-        return name in result.summaries.metrics and self.is_usable(result, name)
-
     def _value(self, result: Result, name: str) -> float:
-        return result.summaries.metrics[name].value if self._is_known(result, name) else math.nan
+        return result.summaries.metrics[name].value if is_scored(result, name) else math.nan
 
     def _is_saving(self, name: str, before: float, after: float) -> bool:
         least = LEAST_MS if name.startswith("latency") else 0.0
@@ -188,7 +184,7 @@ def _compare(
     units = {metric: results[0].summaries.metrics[metric].unit for metric in metrics}
     unit, compared = units[metrics[0]], transform_amounts(matrix, units[metrics[0]])
     baseline, reference = (matrix.configs.index(one) if one in matrix.configs else None for one in against)
-    costs, beliefs = ConfigCosts(results, is_complete), posterior(compared)
+    costs, beliefs = ConfigCosts(results), posterior(compared)
     choice = decide(results, matrix, beliefs, costs, baseline)
     reference = find_reference(choice, baseline) if baseline is not None or reference is None else reference
     pairs = all_pairs(compared, SET_LEVEL if baseline is not None else 0.95)
