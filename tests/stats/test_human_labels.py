@@ -14,7 +14,7 @@ from ragsweep.commands.gate import gate
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
-from ragsweep.stats.human_labels import MatchedLabels, correct_difference, match_labels, reason_uncorrected
+from ragsweep.stats.human_labels import MatchedLabels, RunLabels, correct_difference, match_labels, reason_uncorrected
 from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import Corrected, prediction_powered
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
@@ -26,7 +26,8 @@ ALL = np.ones(4, dtype=bool)
 
 def matched(labels: list[HumanLabel], *results: Result) -> MatchedLabels:
     matrix = score_matrix(results, M)
-    return match_labels(labels, M, results, [f"{n}{result.name}" for n, result in enumerate(results)], matrix)
+    runs = [f"{n}{result.name}" for n, result in enumerate(results)]
+    return match_labels(RunLabels(labels, runs), results, matrix)
 
 
 FIRST = answered("a", ["same", "x", "y", "z"])
@@ -74,8 +75,8 @@ def test_equal_answers_from_other_contexts_are_other_cases() -> None:
 
 def test_labels_that_are_enough_but_on_one_document_need_others() -> None:
     found = Corrected(np.nan, np.nan, np.nan, 0.5, np.nan, labels=12)
-    assert "10 are needed" not in reason_uncorrected(matched([], FIRST), found, M)
-    assert "on one source document" in reason_uncorrected(matched([], FIRST), found, M)
+    assert "10 are needed" not in reason_uncorrected(matched([], FIRST), found)
+    assert "on one source document" in reason_uncorrected(matched([], FIRST), found)
 
 
 def test_a_run_that_names_two_configs_is_refused() -> None:
@@ -151,7 +152,7 @@ def test_weights_count_in_corrections() -> None:
     weighed = [replace_outcomes(one, weight=weights) for one in results]
     matrix: Matrix = score_matrix(weighed, M)
     whole = [label(n, results[row].questions[M][n], run) for n in range(COUNT) for row, run in ((0, "a"), (1, "b"))]
-    found = correct_difference(matrix, match_labels(whole, M, weighed, ["", ""], matrix), (0, 1))
+    found = correct_difference(matrix, match_labels(RunLabels(whole, ["", ""]), weighed, matrix), (0, 1))
     differences = matrix.scores[1] - matrix.scores[0]
     assert found.value == pytest.approx(np.average(differences, weights=weights))
 
@@ -170,7 +171,7 @@ def test_the_gate_decides_by_what_the_labels_correct(tmp_path: Path) -> None:
     (gain,) = gated(tmp_path, results, labels, "--at-least", f"{M}=+.05")
     assert (gain["judged_decision"], gain["decision"], gain["labels"]) == ("pass", "fail", 72)
     matrix = score_matrix(results, M)
-    found = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1), 0.9)
+    found = correct_difference(matrix, match_labels(RunLabels(labels, ["", ""]), results, matrix), (0, 1), 0.9)
     assert gain["difference"] == pytest.approx(found.value)
     assert (gain["low"], gain["high"]) == pytest.approx((found.low - 0.05, found.high - 0.05))
     (level,) = gated(tmp_path, results, labels, "--at-least", f"{M}=.65")

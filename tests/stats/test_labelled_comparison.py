@@ -15,7 +15,7 @@ from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclude import conclude
-from ragsweep.stats.human_labels import correct_difference, match_labels
+from ragsweep.stats.human_labels import RunLabels, correct_difference, match_labels
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair
@@ -45,7 +45,7 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     judged, found = compare_configs(results, baseline="a"), corrected(results, labels)
     assert (judged.choice.row, judged.verdicts[1].kind) == (1, "shown better")
     matrix = score_matrix(results, M)
-    expected = correct_difference(matrix, match_labels(labels, M, results, ["", ""], matrix), (0, 1))
+    expected = correct_difference(matrix, match_labels(RunLabels(labels, ["", ""]), results, matrix), (0, 1))
     assert (found.differences.estimate[1], found.differences.low[1], found.differences.high[1]) == expected[:3]
     assert not found.differences.better.any()
     assert (found.choice.row, found.choice.baseline, found.verdicts[1].is_better) == (0, None, False)

@@ -17,7 +17,7 @@ from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
 from ragsweep.stats.calibration import RATED, Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
 from ragsweep.stats.comparable import differing_parameters
-from ragsweep.stats.human_labels import match_labels
+from ragsweep.stats.human_labels import RunLabels, match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
@@ -112,7 +112,7 @@ def _labels_of(run: RecordedRun, labels: Sequence[HumanLabel], metric: str) -> d
         return dict(by_metric(chosen)[metric])
     questions = tuple(run.result.questions["question_id"])
     matrix = Matrix(np.empty((1, 0)), np.empty(0, dtype=np.int64), (run.result.name,), questions, metric)
-    matched = match_labels(chosen, metric, [run.result], [run.run], matrix)
+    matched = match_labels(RunLabels(chosen, [run.run]), [run.result], matrix)
     (found,) = matched.of((0,), np.ones(len(matrix.questions), dtype=bool))
     given = {name: float(one) for name, one in zip(matrix.questions, found, strict=True) if not math.isnan(one)}
     if not given:

@@ -16,9 +16,7 @@ from ragsweep.stats.comparable import Factor, factors, is_mean, is_scored, label
 from ragsweep.stats.comparison import NoComparison, SweepComparison, list_references
 from ragsweep.stats.context_length import length_keys
 from ragsweep.stats.human_labels import (
-    MARKS,
     RunLabels,
-    are_marks,
     check_corrected,
     correct_difference,
     match_labels,
@@ -255,12 +253,10 @@ def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) 
 
     Raises InputError if one of the two configs has no label that counts, or if the run of a label matches both.
     """
-    matched = match_labels(people.given, matrix.metric, results, people.runs, matrix)
+    matched = match_labels(people, results, matrix)
     found = correct_difference(matrix, matched, (0, 1))
-    check_corrected(matched, found, matrix.metric)
+    check_corrected(matched, found)
     above, below = bool(found.low > 0), bool(found.high < 0)
     up, down = (above, below) if matrix.higher_is_better else (below, above)
-    notes = [reason_uncorrected(matched, found, matrix.metric)]
-    notes += [matched.why_unused()] if found.value == found.value else []
-    notes += [MARKS] if are_marks(people.given, matrix.metric, matrix) else []
+    notes = [reason_uncorrected(matched, found) or matched.why_unused(), matched.marks]
     return PairCorrection(found, shown_kind(up, down, found.low == found.high == 0), notes)

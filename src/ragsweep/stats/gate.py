@@ -11,9 +11,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.stats import comparable
 from ragsweep.stats.human_labels import (
-    MARKS,
     RunLabels,
-    are_marks,
     check_corrected,
     correct_difference,
     correct_mean,
@@ -21,7 +19,6 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference import noninferiority
-from ragsweep.stats.inference.estimates import LEVEL
 from ragsweep.stats.inference.matrix import FilledCandidate, Matrix, score_matrix
 from ragsweep.stats.inference.noninferiority import correct_gate
 from ragsweep.stats.inference.power import estimate_power, questions_needed
@@ -209,7 +206,7 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None, *, slice
                 if not sliced:
                     raise
                 reason = str(fault).removeprefix(f"{matrix.metric}: ")
-                return noninferiority.undecided(matrix, math.nan, LEVEL, reason)
+                return noninferiority.undecided(matrix, math.nan, reason)
         test = noninferiority.superior if condition.kind == GAIN else noninferiority.reaches
         return test(matrix, condition.size)
     if condition.paired:
@@ -226,8 +223,8 @@ def _correct(
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
     """Decide by the corrected mean or difference; return the gate, and the smallest number of labels of any config."""
-    rows, metric, size = len(matrix.values), condition.metric, condition.size
-    matched = match_labels(people.given, metric, results[-rows:], people.runs[-rows:], matrix)
+    rows, size = len(matrix.values), condition.size
+    matched = match_labels(RunLabels(people.given, people.runs[-rows:]), results[-rows:], matrix)
     sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
     declined[-1] = np.isin(matrix.questions, worst)
     matrix = replace(matrix, declined=declined if matrix.declined is None else declined | matrix.declined)
@@ -246,10 +243,9 @@ def _correct(
             found = correct_gate(replace(found, margin=size * before), less, sign, 0.0)
         else:
             found = correct_gate(found, mean, sign, judged.margin)
-    check_corrected(matched, mean, metric)
+    check_corrected(matched, mean)
     unused = matched.why_unused() if condition.paired else ""  # unpaired, they may belong to the baseline
-    notes = [found.note, reason_uncorrected(matched, mean, metric) or unused]
-    notes += [MARKS] if are_marks(people.given, metric, matrix) else []
+    notes = [found.note, reason_uncorrected(matched, mean) or unused, matched.marks]
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
 
@@ -291,7 +287,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
     ends = (margin.size, nearest_slack, math.nan, math.nan)
-    found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), math.nan, note)
+    found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), note)
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
 
 

@@ -62,8 +62,10 @@ class MatchedLabels:
     shared: Mapping[str, Doubles]
     drawn: Mapping[str, Flags]
     cases: Numbers  # (configs, questions)
+    metric: str
     total: int
     unused: Mapping[str, int]  # reason -> number of labels
+    marks: str  # ``MARKS`` if all labels are 0 or 1 (wrong or right) although some scores are fractions, else ""
 
     def of(self, rows: Sequence[int], among: Flags) -> Doubles:
         """Return the labels of ``rows`` on the questions in ``among``, as (rows, questions); NaN elsewhere.
@@ -97,28 +99,26 @@ class MatchedLabels:
         return "; ".join(filter(None, [unused, incomplete, way]))
 
 
-def match_labels(
-    labels: Sequence[HumanLabel], metric: str, results: Sequence[Result], runs: Sequence[str], matrix: Matrix
-) -> MatchedLabels:
-    """Match a metric's labels with the answers of the configs in ``matrix``; ``runs`` has each config's run id.
+def match_labels(people: RunLabels, results: Sequence[Result], matrix: Matrix) -> MatchedLabels:
+    """Match the labels of the metric of ``matrix`` with the answers of its configs, whose results are given.
 
     Raises:
         InputError: The run of a label matches more than one config.
     """
     position = {name: n for n, name in enumerate(matrix.questions)}
     numbers = [{name: n for n, name in enumerate(result.questions["question_id"])} for result in results]
-    reads = READS.get(metric, ("answer", "context"))
+    reads = READS.get(matrix.metric, ("answer", "context"))
     shape = (len(results), len(position))
     own, shared, drawn = np.full(shape, np.nan), dict[str, Doubles](), dict[str, Flags]()
-    unused, chosen = Counter[str](), [label for label in labels if label.metric == metric]
-    for label in chosen:
+    unused = Counter[str]()
+    for label in people.given:
         if (n := position.get(label.question)) is None:
             unused[NO_QUESTION] += 1
             continue
         places = [row[label.question] for row in numbers]
         keys = [_case(result.questions, place, reads) for result, place in zip(results, places, strict=True)]
         answers = [_text(result.questions, place) for result, place in zip(results, places, strict=True)]
-        owner = _owner(label.run, results, runs)
+        owner = _owner(label.run, results, people.runs)
         rows, reason = _rows(label, owner, keys, answers)
         if reason:
             unused[reason] += 1
@@ -134,7 +134,9 @@ def match_labels(
         first: dict[Hashable, int] = {}
         for config, (result, row) in enumerate(zip(results, numbers, strict=True)):
             cases[config, n] = first.setdefault(_case(result.questions, row[name], reads), len(first))
-    return MatchedLabels(own, shared, drawn, cases, len(chosen), unused)
+    marked = np.isin([label.value for label in people.given], (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all()
+    marks = MARKS if people.given and marked else ""
+    return MatchedLabels(own, shared, drawn, cases, matrix.metric, len(people.given), unused, marks)
 
 
 def _rows(
@@ -237,23 +239,18 @@ def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
     return matrix.declined[list(rows)]
 
 
-def reason_uncorrected(matched: MatchedLabels, found: Corrected, metric: str) -> str:
-    """Return why the labels could not correct the metric; "" if ``found`` has a corrected value."""
+def reason_uncorrected(matched: MatchedLabels, found: Corrected) -> str:
+    """Return why the labels could not correct their metric; "" if ``found`` has a corrected value."""
     if found.value == found.value:
         return ""
+    metric = matched.metric
     if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few
         return f"nearly all labelled questions of {metric} are on one source document; label questions on others, too"
     reason = f"the config with the fewest labels of {metric} has {found.labels} that count; {FEWEST_LABELS} are needed"
     return f"{reason}; {matched.way_out()}"
 
 
-def check_corrected(matched: MatchedLabels, found: Corrected, metric: str) -> None:
+def check_corrected(matched: MatchedLabels, found: Corrected) -> None:
     """Raise InputError if nothing was corrected because a config has no label that counts."""
     if not found.labels and found.value != found.value:
-        raise InputError(f"--labels: {reason_uncorrected(matched, found, metric)}")
-
-
-def are_marks(labels: Sequence[HumanLabel], metric: str, matrix: Matrix) -> bool:
-    """Return whether all labels of a metric are 0 or 1 (wrong or right) although some scores are fractions."""
-    given = [label.value for label in labels if label.metric == metric]
-    return bool(given and np.isin(given, (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all())
+        raise InputError(f"--labels: {reason_uncorrected(matched, found)}")

@@ -16,10 +16,8 @@ from ragsweep.stats.compare_configs import compare_configs, find_reference
 from ragsweep.stats.comparison import Correction, ExcludedConfig, NoComparison, SweepComparison
 from ragsweep.stats.context_length import rises_with
 from ragsweep.stats.human_labels import (
-    MARKS,
     MatchedLabels,
     RunLabels,
-    are_marks,
     correct_difference,
     correct_mean,
     match_labels,
@@ -27,7 +25,7 @@ from ragsweep.stats.human_labels import (
 )
 from ragsweep.stats.inference.best import SelectionBias
 from ragsweep.stats.inference.differences import BASELINE, FEW
-from ragsweep.stats.inference.estimates import AllPairs, Differences, Power
+from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
 from ragsweep.stats.inference.slices import reversals
@@ -66,10 +64,6 @@ class CorrectedMeans:
         if not error:  # every label shows the same gain
             return 0.5 + 0.5 * float(np.sign(gain))
         return float(NormalDist().cdf(gain / error))
-
-    def expected_gain(self, row: int, other: int) -> float:
-        """Return the expected lead of ``row`` over ``other``."""
-        return float(self.means[row] - self.means[other])
 
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0."""
@@ -146,18 +140,17 @@ def _correct(
         return ""
     if judged.ratios or math.isnan(judged.critical):
         return _RATIOS if judged.ratios else FEW
-    matched, base = match_labels(people.given, matrix.metric, results, people.runs, matrix), judged.baseline
-    level = 1 - (1 - judged.level) / (len(results) - 1)
+    matched, base = match_labels(people, results, matrix), judged.baseline
+    level = 1 - (1 - LEVEL) / (len(results) - 1)
     found = {row: correct_difference(matrix, matched, (base, row), level) for row in range(len(results)) if row != base}
     known = [one for one in found.values() if not math.isnan(one.low)]
     if not known:
-        return reason_uncorrected(matched, max(found.values(), key=lambda one: one.labels), matrix.metric)
+        return reason_uncorrected(matched, max(found.values(), key=lambda one: one.labels))
     first = correct_mean(matrix, matched, base).value
     estimates = np.array([found[row].value if row in found else 0.0 for row in range(len(results))])
     means = estimates + (float(matrix.values[base].mean()) if math.isnan(first) else first)
-    notes = [matched.why_unused(), MARKS if are_marks(people.given, matrix.metric, matrix) else ""]
     fewest = min((one.labels for one in known if one.labels), default=0)  # 0 labels: the pair's answers are identical
-    correction = Correction(means, judged, fewest, "; ".join(filter(None, notes)))
+    correction = Correction(means, judged, fewest, "; ".join(filter(None, [matched.why_unused(), matched.marks])))
     return _CorrectedMetric(_differences(judged, found, matched), correction, matched)
 
 

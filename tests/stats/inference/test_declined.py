@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragsweep.commands.gate import gate
 from ragsweep.core.missing import ABSTAINED, NO_REFERENCE, NOTHING_RETRIEVED, NOTHING_SAID, TIMED_OUT
 from ragsweep.core.results import Result
-from ragsweep.stats.human_labels import correct_difference, correct_mean, match_labels
+from ragsweep.stats.human_labels import RunLabels, correct_difference, correct_mean, match_labels
 from ragsweep.stats.inference.differences import compare_with_baseline
 from ragsweep.stats.inference.matrix import score_matrix
 from support.inputs.human_labels import M, answered, label, replace_outcomes
@@ -100,7 +100,7 @@ def test_declined_answers_need_no_labels_whichever_config_declined() -> None:
         chosen = set(generator.permutation(300)[:120].tolist()) - own
         labels += [label(n, float(people[row, n]), name) for n in sorted(chosen)]
     matrix = score_matrix(results, M)
-    matched = match_labels(labels, M, results, ["", ""], matrix)
+    matched = match_labels(RunLabels(labels, ["", ""]), results, matrix)
     found, mean = correct_difference(matrix, matched, (0, 1)), correct_mean(matrix, matched, 1)
     assert found.low <= people[1].mean() - people[0].mean() <= found.high
     assert mean.value == pytest.approx(people[1].mean(), abs=0.05)
