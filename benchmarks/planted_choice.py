@@ -99,7 +99,7 @@ def before(matrix: Matrix) -> int | None:
     """Return the best mean whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
     differences, baseline = matrix.values - matrix.values[0], matrix.values[0]
     found = max_t_intervals(differences, matrix.clusters, resamples=RESAMPLES)
-    allowed, loss = needed_p_value(found.critical, found.degrees, 0.95), largest_loss(baseline, falls=True)
+    allowed, loss = needed_p_value(found.critical, found.degrees), largest_loss(baseline, falls=True)
     for row in np.argsort(-found.means, kind="stable").tolist():
         if found.low[row] > 0:
             gains, clusters = differences[row], matrix.clusters

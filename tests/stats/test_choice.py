@@ -38,14 +38,10 @@ def believed(results: Sequence[Result]) -> Posterior:
     return posterior(score_matrix(results, METRIC))
 
 
-def is_known(result: Result, metric: str) -> bool:
-    return not math.isnan(result.summaries.metrics[metric].value)
-
-
 def chosen(
     results: Sequence[Result], loss: float = LOSS, refusing: Any = (), baseline: int | None = None, **limits: Any
 ) -> Choice:
-    return choose(believed(results), ConfigCosts(results, is_known), limits, loss, refusing, baseline)
+    return choose(believed(results), ConfigCosts(results), limits, loss, refusing, baseline)
 
 
 def turned(results: Sequence[Result]) -> list[Result]:

@@ -33,9 +33,6 @@ class Believed:
     def probability_better(self, row: int, other: int) -> float:
         return self.probability if row > other else 1 - self.probability
 
-    def expected_gain(self, row: int, other: int) -> float:
-        return 0.0
-
     def expected_loss(self, row: int, other: int) -> float:
         return 0.0
 

@@ -14,7 +14,7 @@ from ragsweep.report.tables import log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, factor_values, shared_metrics
 from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
-from ragsweep.stats.inference.estimates import TOO_SHORT
+from ragsweep.stats.inference.estimates import LEVEL, TOO_SHORT
 from ragsweep.stats.inference.factorial import Effect
 from ragsweep.stats.inference.matrix import has_ratios, ratio_of, score_matrix, transform_amounts
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
@@ -82,7 +82,7 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
         "method": found.method,
         "interactions": found.interactions,
         "weighted": weighted,
-        "confidence_level": found.level,
+        "confidence_level": LEVEL,
         "effects": log_table([_row(effect, ratios) for effect in ordered]),
     }
     return Document(f"Effects on {metric}", [section], facts)

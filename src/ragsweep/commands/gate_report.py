@@ -10,7 +10,8 @@ from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, signed
 from ragsweep.report.tables import Row, log_table
 from ragsweep.stats import comparable
-from ragsweep.stats.gate import GAIN, LEAST, MARGIN, Check
+from ragsweep.stats.gate import EACH, GAIN, LEAST, MARGIN, Check
+from ragsweep.stats.inference.estimates import LEVEL
 from ragsweep.stats.inference.noninferiority import Gate
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 
@@ -112,7 +113,7 @@ def _row(check: Check) -> Row:
         "decision": found.pop("decision"),
         "counts": check.counts,
         "small": check.small,
-        **{name: value for name, value in found.items() if name != "level"},
+        **found,
         "condition": condition.kind,
         "margin": check.found.margin if condition.kind == MARGIN else condition.size,
         "margin_given": str(condition),
@@ -136,7 +137,7 @@ def _facts(decision: GateDecision) -> dict[str, Any]:
         "candidate": decision.candidate.facts,
         "golden_set": facts.golden_digest,
         "corpus": facts.corpus_digest,
-        "confidence_level": decision.checks[0].found.level if decision.checks else None,
+        "confidence_level": LEVEL if any(check.label != EACH for check in decision.checks) else None,
         "factors": [vars(factor) for factor in decision.factors],
         **({"variance": variance} if variance else {}),
         "checks": log_table([_row(check) for check in decision.checks]),

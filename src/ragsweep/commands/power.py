@@ -3,15 +3,14 @@
 import argparse
 import math
 from collections.abc import Sequence
-
-import numpy as np
+from itertools import pairwise
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.commands.power_report import plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
-from ragsweep.stats.calibration import Noise
+from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, is_scored, shared_metrics
 from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
@@ -29,7 +28,6 @@ from ragsweep.stats.inference.planning import (
     plan_rows,
     worth_finding,
 )
-from ragsweep.stats.inference.power import noise_floor
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, find_run, open_ledger
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 
@@ -62,14 +60,14 @@ def power(arguments: Sequence[str]) -> int:
     counts = {metric: len(configs) for metric, configs in compared.items()}
     configs = options.configs or max(*counts.values(), 2) - 1
     repeated = [runs[0].result, *(run.result for run in repeats)]
-    rows, noise = list[Row](), dict[str, Sequence[Noise]]()
+    rows, floors = list[Row](), dict[str, Sequence[Noise]]()
     for metric in metrics:
-        repeats_of = [np.array(result.questions[metric], dtype=np.float64) for result in repeated]
-        noise[metric] = noise_floor(repeats_of, results[0].questions.get(WEIGHT))
+        scores = pairwise(result.questions[metric] for result in repeated)
+        floors[metric] = [noise(first, second, results[0].questions.get(WEIGHT)) for first, second in scores]
         level = comparison_level(compared[metric], metric, options.configs or 1, baseline)
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
-        rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in noise[metric]), default=math.nan)})
-    print_document(power_document(runs, repeats, rows, noise, configs, counts), options)
+        rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in floors[metric]), default=math.nan)})
+    print_document(power_document(runs, repeats, rows, floors, configs, counts), options)
     return 0
 
 

@@ -154,7 +154,8 @@ def against(beliefs: Beliefs, row: int, other: int) -> Against:
     """Compare ``row``, as the choice, with ``other``."""
     probability = beliefs.probability_better(row, other)
     worse, loss = 1 - probability, beliefs.expected_loss(row, other)
-    return Against(other, probability, beliefs.expected_gain(row, other), 0.0 if worse <= TIE else loss / worse)
+    gain = float(beliefs.means[row] - beliefs.means[other])
+    return Against(other, probability, gain, 0.0 if worse <= TIE else loss / worse)
 
 
 def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:

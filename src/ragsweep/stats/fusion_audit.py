@@ -74,13 +74,13 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
     )
 
 
-def better_leg(result: Result, metric: str | None = None) -> BetterLeg | None:
+def better_leg(result: Result) -> BetterLeg | None:
     """Return a hybrid's best leg if this leg is notably better than the hybrid's final ranking; else None.
 
     ``LegComparison.notable`` defines "notably". Return None also if there is no :func:`fusion_audit`. The leg has the
-    same ``top_k`` and budget and no reranker. ``metric`` is one of :func:`audited_metrics`, by default the first.
+    same ``top_k`` and budget and no reranker.
     """
-    audit = fusion_audit(result, metric, True)
+    audit = fusion_audit(result, None, True)
     if audit is None:
         return None
     one = next(each for each in audit.differences if each.leg == audit.best_leg)
@@ -155,14 +155,14 @@ def _unique(traces: Traces) -> tuple[UniqueRecall, ...]:
     )
 
 
-def degraded_slices(result: Result, most: int = 3) -> DegradedSlices | None:
+def degraded_slices(result: Result) -> DegradedSlices | None:
     """Return the worst slices where a leg alone is notably better than the config.
 
-    The metric is the first of :func:`audited_metrics` with such a slice. At most ``most`` slices are returned, the
-    worst first; those after the first are significant. Return None if no metric has such a slice.
+    The metric is the first of :func:`audited_metrics` with such a slice. At most three slices are returned, the worst
+    first; those after the first are significant. Return None if no metric has such a slice.
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)
         if audit and (worst := audit.worst_slices):
-            return DegradedSlices(result.name, metric, [one for one in worst[:most] if one.worse or one is worst[0]])
+            return DegradedSlices(result.name, metric, [one for one in worst[:3] if one.worse or one is worst[0]])
     return None

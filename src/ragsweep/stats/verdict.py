@@ -30,9 +30,6 @@ class Beliefs(Protocol):
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is better than that of ``other``."""
 
-    def expected_gain(self, row: int, other: int) -> float:
-        """Return the expected lead of ``row`` over ``other``."""
-
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``; a gain counts as 0."""
 

@@ -14,7 +14,6 @@ from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.power import (
     each_level,
     estimate_power,
-    noise_floor,
     questions_needed,
     shared_level,
     typical_questions_needed,
@@ -140,12 +139,3 @@ def test_typical_is_of_those_that_differ() -> None:
     values[1] = values[0]
     found = estimate_power(matrix(values))
     assert found.typical == pytest.approx(np.median(found.detectable[2:]))
-
-
-def test_noise_floor_is_what_repeated_runs_differ_by() -> None:
-    first, second = np.array([0.0, 1.0, 0.5, math.nan]), np.array([0.5, 1.0, 0.5, 0.0])
-    (found,) = noise_floor([first, second])
-    assert (found.n, found.changed) == (3, pytest.approx(1 / 3))
-    assert found.spread == pytest.approx(np.std([0.5, 0, 0], ddof=1))
-    assert noise_floor([first, first])[0].spread == 0
-    assert noise_floor([first]) == ()

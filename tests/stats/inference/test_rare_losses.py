@@ -62,7 +62,7 @@ def test_a_large_share_of_large_gains_survives_and_small_gains_do_not() -> None:
 def test_a_loss_on_a_single_question_has_no_bound_without_a_warning_of_numpy() -> None:
     """A third of the resamples lack the question and so have no error: (9 / 10) ** 10."""
     lost = np.append(np.zeros(9), -0.5)
-    assert studentised_low(lost, np.arange(10), None, 0.95) == -np.inf
+    assert studentised_low(lost, np.arange(10), None) == -np.inf
     assert not rare_losses(lost, np.arange(10), 1.0).survives
 
 

@@ -86,7 +86,7 @@ def chosen(one: Matrix, loss: float = 0.005) -> Choice:
     """Choose among the configs of a matrix, each of which takes fewer tokens than the one before."""
     count = len(one.values)
     results = [one_metric(f"c{n}", one.scores[n], context_tokens=float(count - n)) for n in range(count)]
-    return choose(posterior(one), ConfigCosts(results, lambda *_: True), {}, loss, (), 0)
+    return choose(posterior(one), ConfigCosts(results), {}, loss, (), 0)
 
 
 def everything(one: Matrix) -> list[np.ndarray]:

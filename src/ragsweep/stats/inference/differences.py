@@ -12,7 +12,7 @@ import numpy as np
 from ragsweep.core.data import Floats
 from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differences, Part
+from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Concentration, Differences, Part
 from ragsweep.stats.inference.matrix import Matrix, has_ratios, is_amount, transform_amounts
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
 from ragsweep.stats.inference.resampling import (
@@ -34,7 +34,7 @@ FEW = f"fewer than {FEWEST} independent questions"
 
 
 def compare_with_baseline(
-    matrix: Matrix, baseline: int, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
+    matrix: Matrix, baseline: int, resamples: int = RESAMPLES, largest: float | None = None
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
@@ -48,7 +48,7 @@ def compare_with_baseline(
     differences = round_to_ties(differences) if differences.size else differences
     # with ``compared`` the correlation within clusters is the same for every baseline
     data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)
-    bounds = bound(data, level, resamples, largest)
+    bounds = bound(data, resamples, largest)
     ranked, flipped = wilcoxon(differences), randomisation(differences, matrix.clusters)
     others = np.arange(len(differences)) != baseline
     known = enough_clusters(matrix.clusters, matrix.weights)
@@ -56,7 +56,6 @@ def compare_with_baseline(
     bounds.low[baseline] = bounds.high[baseline] = 0.0
     found = Differences(
         baseline,
-        level,
         bounds.means,
         bounds.low,
         bounds.high,
@@ -134,7 +133,7 @@ SAME = 1e-5
 """Relative spread of a difference below which two configs differ only by rounding or a constant."""
 
 
-def all_pairs(matrix: Matrix, level: float = 0.95, resamples: int = RESAMPLES) -> AllPairs:
+def all_pairs(matrix: Matrix, level: float = LEVEL, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
     This is like Tukey's method for means, but uses the observed dependence between configs. Configs with equal scores

@@ -19,7 +19,7 @@ class Differences:
     """The differences of configs from the baseline: one number per config, in the metric's unit and own direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
-    hold simultaneously for all configs at ``level``; ``standard_error`` is that of each single difference, by clusters.
+    hold simultaneously for all configs at ``LEVEL``; ``standard_error`` is that of each single difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
     differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
     reason.
@@ -28,7 +28,6 @@ class Differences:
     """
 
     baseline: int
-    level: float
     estimate: Doubles
     low: Doubles
     high: Doubles
@@ -68,7 +67,7 @@ class Differences:
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)
         exact = np.array([variant == "exact" for variant in self.variants], dtype=bool)
-        return np.asarray((self.randomisation < 1 - self.level) & (~exact | (self.wilcoxon < 1 - self.level)))
+        return np.asarray((self.randomisation < 1 - LEVEL) & (~exact | (self.wilcoxon < 1 - LEVEL)))
 
     def interval(self, row: int) -> tuple[float, float, float]:
         """Return the estimate of one config, and the ends of its interval."""
@@ -91,7 +90,7 @@ class AllPairs(NamedTuple):
 class Power:
     """The smallest detectable difference of each config from the baseline, in the metric's unit.
 
-    ``detectable`` is the true difference that is found with the probability ``power``, two-sided at 1 - ``level``.
+    ``detectable`` is the true difference that is found with the probability ``POWER``, two-sided at 1 - ``level``.
     ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
     error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
     configs that differ from the baseline; ``alone`` is the same number for a comparison of only two configs. All are
@@ -106,7 +105,6 @@ class Power:
     alone: float
     questions: int
     clusters: int
-    power: float = POWER
     level: float = LEVEL
     note: str = ""
 

@@ -42,7 +42,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Effects:
-    """All effects of a grid; their intervals hold simultaneously at ``level``.
+    """All effects of a grid; their intervals hold simultaneously.
 
     For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
     so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if the
@@ -51,7 +51,6 @@ class Effects:
 
     effects: tuple[Effect, ...]
     method: Method
-    level: float
     interactions: Interactions = "estimated"
 
 
@@ -72,7 +71,6 @@ class _Design:
 def effects(
     parameters: Sequence[Mapping[str, str]],
     matrix: Matrix,
-    level: float = 0.95,
     resamples: int = RESAMPLES,
     lengthening: Sequence[str] = (),
 ) -> Effects:
@@ -91,16 +89,16 @@ def effects(
     method, design = _method(factors, settings)
     terms = [term for term in design.columns if term]
     if not terms:
-        return Effects((), method, level)
+        return Effects((), method)
     inputs = np.array([design.row(one) for one in settings])
     inverse = np.linalg.pinv(inputs)
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
     rows = (contrasts @ inverse)[known] @ matrix.values
-    bounds = max_t_intervals(rows, matrix.clusters, level, resamples, matrix.weights)
+    bounds = max_t_intervals(rows, matrix.clusters, resamples, matrix.weights)
     lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
     shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
-    allowed = needed_p_value(bounds.critical, bounds.degrees, level)
+    allowed = needed_p_value(bounds.critical, bounds.degrees)
     exposed = np.zeros(len(terms), dtype=bool)
     scaled = rows / np.array([len(term) for term in terms])[known, None]  # a question can lose twice in an interaction
     exposed[known] = find_exposed(scaled, matrix.clusters, shown, largest_losses(matrix.scores), allowed)
@@ -113,16 +111,16 @@ def effects(
         references = tuple(factors[name][0] for name in names)
         note = "" if sure else "it cannot be distinguished from another effect with these configs"
         found.append(Effect(names, levels, references, estimate, low, high, error, note, bool(doubted)))
-    interactions = _interactions(matrix, inputs, inverse, level, resamples) if method == ADDITIVE else "estimated"
-    return Effects(tuple(found), method, level, interactions)
+    interactions = _interactions(matrix, inputs, inverse, resamples) if method == ADDITIVE else "estimated"
+    return Effects(tuple(found), method, interactions)
 
 
-def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, level: float, resamples: int) -> Interactions:
+def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, resamples: int) -> Interactions:
     """Test whether configs differ from an additive model by more than chance (max-T over their residuals)."""
     if np.linalg.matrix_rank(inputs) == len(inputs):
         return "untestable"
     residuals = matrix.values - inputs @ (inverse @ matrix.values)
-    bounds = max_t_intervals(residuals, matrix.clusters, level, resamples, matrix.weights)
+    bounds = max_t_intervals(residuals, matrix.clusters, resamples, matrix.weights)
     apart = (bounds.low > 0) | (bounds.high < 0)
     large = np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max()
     return "present" if (apart & large).any() else "not shown"

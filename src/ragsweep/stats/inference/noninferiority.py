@@ -10,6 +10,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, enough_clusters
 from ragsweep.stats.inference.confidence_sequence import lower_bound
+from ragsweep.stats.inference.estimates import LEVEL
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import Corrected
 from ragsweep.stats.inference.rare_losses import largest_loss, least_gain, losses_are_seen, studentised_low
@@ -31,7 +32,7 @@ class Gate:
     """The decision of a gate, with its numbers in the metric's unit.
 
     ``difference`` is candidate minus baseline. ``slack`` is the distance of the candidate from the margin, positive on
-    the passing side; ``low`` and ``high`` bound it, each one-sided at ``level``. The decision is "pass" if the whole
+    the passing side; ``low`` and ``high`` bound it, each one-sided at ``LEVEL``. The decision is "pass" if the whole
     interval is at or above 0, "fail" if all of it is below 0, and "inconclusive" otherwise.
     """
 
@@ -44,11 +45,10 @@ class Gate:
     low: float
     high: float
     questions: int
-    level: float
     note: str = ""
 
 
-def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float = 0.95) -> Gate:
+def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
     Questions are paired, and clusters count as a whole; the bounds are from Student's t (one side of Schuirmann's test,
@@ -59,7 +59,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
     If fewer than 30 questions differ, each end is computed with one more question. Its slack is the mean, moved towards
     that end by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If
     no question differs, the rule of three bounds the share of questions that might differ: with n effective clusters it
-    is 1 - (1 - level) ** (1 / n), about 3 / n at 95 % (Hanley and Lippman-Hand, JAMA 249, 1983); each of these
+    is 1 - .05 ** (1 / n), about 3 / n (Hanley and Lippman-Hand, JAMA 249, 1983); each of these
     questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more
     cluster on which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won.
     If ten or more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With
@@ -72,16 +72,16 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False, level: float 
         raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
     if not (margin >= 0 and math.isfinite(margin)):
         raise InputError(f"{matrix.metric}: a margin must be finite and at least 0, got {margin:g}")
-    return _decided(matrix, margin, relative, level)
+    return _decided(matrix, margin, relative)
 
 
-def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float = 0.95) -> Gate:
+def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     """Decide like :func:`gate`, for a growing set of questions that is examined repeatedly.
 
     Two bets are made on each cluster's differences (see ``confidence_sequence.betting``): that the candidate is not
     worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
     questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of
-    1 / (1 - level) at any look is at most 1 - level, whatever looks are chosen (Ville 1939). The order of the questions
+    20 at any look is at most 1 / 20, whatever looks are chosen (Ville 1939). The order of the questions
     does not matter. ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be
     shown.
 
@@ -97,7 +97,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
             f" {abs(margin):g}"
         )
     if not matrix.values.shape[1]:
-        return undecided(matrix, margin, level, "no question was scored in both")
+        return undecided(matrix, margin, "no question was scored in both")
     sign = 1.0 if matrix.higher_is_better else -1.0
     differences = sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
@@ -106,36 +106,36 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float, level: float =
     weights = matrix.weights_or_ones
     sums = cluster_sums(np.stack([differences, -differences]) * (weights / weights.max()), matrix.clusters)
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
-    low, below = lower_bound(sums, sizes, level, spread, ordered=False).tolist()
+    low, below = lower_bound(sums, sizes, LEVEL, spread, ordered=False).tolist()
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     slack = sign * (candidate - baseline) + margin
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
     ends, questions = (slack, low + margin, -below + margin), matrix.values.shape[1]
     note = "" if differences.any() else SAME
-    return Gate(decision, baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)
+    return Gate(decision, baseline, candidate, candidate - baseline, margin, *ends, questions, note)
 
 
-def superior(matrix: Matrix, gain: float, level: float = 0.95) -> Gate:
+def superior(matrix: Matrix, gain: float) -> Gate:
     """Decide whether the second row is better than the first by at least ``gain``: a gate with the margin -gain."""
-    return _decided(matrix, -gain, False, level)
+    return _decided(matrix, -gain, relative=False)
 
 
-def reaches(matrix: Matrix, bound: float, level: float = 0.95) -> Gate:
+def reaches(matrix: Matrix, bound: float) -> Gate:
     """Decide whether the mean of the only row is at least as good as ``bound``.
 
     The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
     ``baseline`` of the result is the bound itself.
     """
-    found = _decided(beside_bound(matrix, bound), 0.0, False, level)
+    found = _decided(beside_bound(matrix, bound), 0.0, relative=False)
     if math.isnan(found.low) or not np.isin(matrix.scores, (0, 1)).all():
         return found
-    ends = [end - bound for end in _share_interval(matrix, level)]
+    ends = [end - bound for end in _share_interval(matrix)]
     low, high = ends if matrix.higher_is_better else (-ends[1], -ends[0])
     return replace(found, decision=decide(found.slack, low, high, 0.0), low=low, high=high, note="")
 
 
-def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
-    """Return bounds on a share, each one-sided at ``level``.
+def _share_interval(matrix: Matrix) -> tuple[float, float]:
+    """Return bounds on a share, each one-sided at ``LEVEL``.
 
     Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
     that many independent questions the share would have the same standard error. If all scores are equal, this size is
@@ -147,13 +147,13 @@ def _share_interval(matrix: Matrix, level: float) -> tuple[float, float]:
     share, variance, count = float(data.means[0]), float(data.errors[0]) ** 2, len(matrix.questions)
     equal = count if matrix.weights is None else effective_clusters(matrix.weights)
     if variance > 0:
-        lost = student_quantile(level, count - 1) / student_quantile(level, data.degrees)
+        lost = student_quantile(LEVEL, count - 1) / student_quantile(LEVEL, data.degrees)
         size = min((1 + share * (1 - share) / variance) * lost**2, equal)
     else:
         size = effective_clusters(np.bincount(matrix.clusters, matrix.weights).astype(np.float64))
     hits = size * share
-    low = float(betaincinv(hits, size - hits + 1, 1 - level)) if hits > NEGLIGIBLE else 0.0
-    return low, float(betaincinv(hits + 1, size - hits, level)) if size - hits > NEGLIGIBLE else 1.0
+    low = float(betaincinv(hits, size - hits + 1, 1 - LEVEL)) if hits > NEGLIGIBLE else 0.0
+    return low, float(betaincinv(hits + 1, size - hits, LEVEL)) if size - hits > NEGLIGIBLE else 1.0
 
 
 def beside_bound(matrix: Matrix, bound: float) -> Matrix:
@@ -181,35 +181,35 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
     return replace(judged, decision=decide(slack, low, high, judged.margin), slack=slack, low=low, high=high)
 
 
-def _decided(matrix: Matrix, margin: float, relative: bool, level: float) -> Gate:
+def _decided(matrix: Matrix, margin: float, relative: bool) -> Gate:
     if not matrix.values.shape[1]:
-        return undecided(matrix, math.nan if relative else margin, level, "no question was scored in both")
+        return undecided(matrix, math.nan if relative else margin, "no question was scored in both")
     baseline, candidate = (float(row.mean()) for row in matrix.values)
     if relative and baseline <= 0:
         share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
         raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
-        return undecided(matrix, allowed, level, f"fewer than {FEWEST} independent questions")
+        return undecided(matrix, allowed, f"fewer than {FEWEST} independent questions")
     each = _slack(matrix, margin, relative)
-    slack, low, high = float(each.mean()), _end(matrix, each, level, -1.0), _end(matrix, each, level, 1.0)
+    slack, low, high = float(each.mean()), _end(matrix, each, -1.0), _end(matrix, each, 1.0)
     decision = decide(slack, low, high, allowed)
     apart = matrix.values[0] != matrix.values[1]
     note = "" if apart.any() else SAME
     if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
-        seen = _bound(each, matrix.clusters, matrix.weights, level, -1.0)
+        seen = _bound(each, matrix.clusters, matrix.weights, -1.0)
         note = FEW_DIFFER if seen >= 0 else ""
     if decision != "inconclusive" and apart.any():
         turn = 1.0 if decision == "pass" else -1.0
-        least, why = _allow_for_losses(matrix, turn, each, allowed, level)
+        least, why = _allow_for_losses(matrix, turn, each, allowed)
         low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
         decision = decide(slack, low, high, allowed)
         note = note if decision != "inconclusive" else why
     ends, questions = (slack, low, high), matrix.values.shape[1]
-    return Gate(decision, baseline, candidate, candidate - baseline, allowed, *ends, questions, level, note)
+    return Gate(decision, baseline, candidate, candidate - baseline, allowed, *ends, questions, note)
 
 
-def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float, level: float) -> tuple[float, str]:
+def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float) -> tuple[float, str]:
     """Return a lower bound on the slack that allows for rare losses, and the reason for it.
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
@@ -220,30 +220,30 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
     if scores.min() < 0 or scores.max() > 1:
         return math.inf, ""
     loss = largest_loss(scores[0], falls=(turn > 0) == matrix.higher_is_better) - turn * margin
-    least = least_gain(turned, matrix.clusters, loss, 1 - level)
+    least = least_gain(turned, matrix.clusters, loss)
     if least < 0 and losses_are_seen(turned, matrix.clusters):
-        return studentised_low(turned, matrix.clusters, matrix.weights, level), SKEWED
+        return studentised_low(turned, matrix.clusters, matrix.weights), SKEWED
     return (least, UNSEEN if turn > 0 else UNSEEN_GAINS) if least < 0 else (math.inf, "")
 
 
-def _end(matrix: Matrix, slack: Doubles, level: float, side: float) -> float:
+def _end(matrix: Matrix, slack: Doubles, side: float) -> float:
     """Return one end of the interval of the mean slack: the lower for side -1, the upper for 1."""
     apart, clusters, weights = np.abs(matrix.values[1] - matrix.values[0]), matrix.clusters, matrix.weights
     if not apart.any():
-        share = 1 - (1 - level) ** (1 / effective_clusters(np.bincount(clusters, weights).astype(np.float64)))
+        share = 1 - (1 - LEVEL) ** (1 / effective_clusters(np.bincount(clusters, weights).astype(np.float64)))
         largest = largest_loss(matrix.scores[0], (side < 0) == matrix.higher_is_better)
         return float(slack.mean() + side * share * largest)
     if np.count_nonzero(apart) < SPARSE:
         slack = np.append(slack, slack.mean() + side * apart.max())
         clusters = np.append(clusters, clusters.max() + 1)
         weights = None if weights is None else np.append(weights, 1.0)
-    return _bound(slack, clusters, weights, level, side)
+    return _bound(slack, clusters, weights, side)
 
 
-def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, level: float, side: float) -> float:
+def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, side: float) -> float:
     """Return one end of Student's interval of the mean slack."""
     data = cluster_scores(slack[None, :], clusters, weights)
-    return float(data.means[0] + side * student_quantile(level, data.degrees) * data.errors[0])
+    return float(data.means[0] + side * student_quantile(LEVEL, data.degrees) * data.errors[0])
 
 
 def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
@@ -254,8 +254,8 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
     return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
 
 
-def undecided(matrix: Matrix, margin: float, level: float, note: str) -> Gate:
+def undecided(matrix: Matrix, margin: float, note: str) -> Gate:
     """Return an inconclusive gate without an interval, for the reason given as its ``note``."""
     baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     ends, questions = (math.nan, math.nan, math.nan), matrix.values.shape[1]
-    return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, level, note)
+    return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, note)

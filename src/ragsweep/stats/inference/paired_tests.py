@@ -108,15 +108,15 @@ def _exact_p(values: Doubles, positive: float) -> float:
     return min(1.0, 2 * tail / 2.0 ** len(values))
 
 
-def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -> Doubles:
+def randomisation(differences: Doubles, clusters: Numbers) -> Doubles:
     """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
-    Return p-values (rows,). The differences of one cluster change their sign together. With at most ``flips``
+    Return p-values (rows,). The differences of one cluster change their sign together. With at most ``FLIPS``
     combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
     least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn flips
-    cannot show a p-value below 1 / ``flips``, but Holm's correction needs smaller ones. So an upper bound on the exact
+    cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller ones. So an upper bound on the exact
     p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it is at
-    most 1 / ``flips``. If nothing differs, p is 1.
+    most 1 / ``FLIPS``. If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))
@@ -126,12 +126,12 @@ def randomisation(differences: Doubles, clusters: Numbers, flips: int = FLIPS) -
         return np.ones(len(differences))
     observed = np.abs(sums.sum(axis=1)) - ROUNDING * np.abs(sums).sum(axis=1)
     count = sums.shape[1]
-    if 2**count <= flips:
+    if 2**count <= FLIPS:
         all_signs = (np.arange(2**count)[None, :] >> np.arange(count)[:, None] & 1) * 2 - 1
         return np.asarray(_beyond(sums, all_signs.astype(np.float32), observed) / 2.0**count)
     p_values = tail_bound(sums)
-    unknown = np.flatnonzero(p_values > 1 / flips)
-    p_values[unknown] = _flipped(sums[unknown], observed[unknown], flips)
+    unknown = np.flatnonzero(p_values > 1 / FLIPS)
+    p_values[unknown] = _flipped(sums[unknown], observed[unknown])
     return p_values
 
 
@@ -143,12 +143,12 @@ def tail_bound(sums: Doubles) -> Doubles:
     return np.array([min(1.0, TAIL * math.erfc(one / math.sqrt(2))) for one in away.tolist()])
 
 
-def _flipped(sums: Doubles, observed: Doubles, flips: int) -> Doubles:
+def _flipped(sums: Doubles, observed: Doubles) -> Doubles:
     """Return p-values (rows,) by random flips: a fifth of them, then all for rows with a p-value below ``DOUBT``."""
     generator = np.random.default_rng((SEED, sums.shape[1]))
     beyond, drawn = np.zeros(len(sums)), np.zeros(len(sums))
     chosen, done = np.arange(len(sums)), 0
-    for most in (math.ceil(FIRST * flips), flips):
+    for most in (math.ceil(FIRST * FLIPS), FLIPS):
         while done < most and len(chosen):
             bits = generator.integers(0, 256, ((sums.shape[1] + 7) // 8, BLOCK), dtype=np.uint8)
             signs = np.unpackbits(bits, axis=0, count=sums.shape[1]).astype(np.float32) * 2 - 1

@@ -1,14 +1,11 @@
 """The smallest difference that a golden set can detect, and the number of questions needed for a given difference."""
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Numbers
-from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.inference.cluster_errors import FEWEST
 from ragsweep.stats.inference.estimates import LEVEL, POWER, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
@@ -25,7 +22,7 @@ MOST = 1e9
 """Maximum number of questions of a plan; a difference that needs more is zero or due to rounding."""
 
 
-def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, level: float = LEVEL) -> Power:
+def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> Power:
     """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
 
     The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
@@ -39,27 +36,27 @@ def estimate_power(matrix: Matrix, baseline: int = 0, power: float = POWER, leve
     if not data.enough:
         unknown = np.full(len(matrix.values), math.nan)
         note = f"fewer than {FEWEST} independent questions"
-        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, power, level, note)
+        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, level, note)
     criticals = [student_quantile((1 + each) / 2, data.degrees) for each in (level, LEVEL)]
     errors = np.where(data.errors > 0, data.errors, math.nan)
     spread = errors * math.sqrt(questions)
     differ = ~np.isnan(errors)
     middle = float(np.median(errors[differ])) if differ.any() else math.nan
     note = "" if differ.any() else "no config differs from the baseline by more than a constant"
-    factors = [critical + student_quantile(power, data.degrees) for critical in criticals]  # in standard errors
+    factors = [critical + student_quantile(POWER, data.degrees) for critical in criticals]  # in standard errors
     if rows := np.flatnonzero(differ).tolist():
         row = sorted(rows, key=lambda row: float(errors[row]))[len(rows) // 2]
         gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
         factors = [
-            _smallest_gain_shown(gains, matrix.clusters, factor * error, critical, power) / error
+            _smallest_gain_shown(gains, matrix.clusters, factor * error, critical) / error
             for factor, critical in zip(factors, criticals, strict=True)
         ]
     factor, alone = factors
-    return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, power, level, note)
+    return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, level, note)
 
 
-def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float, power: float) -> float:
-    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``power``.
+def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float) -> float:
+    """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``POWER``.
 
     Golden sets are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is
     the true gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain``, and
@@ -76,7 +73,7 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
         weights = np.cumsum(_lifted(sums, true * size))
         drawn = sums[np.minimum(np.searchsorted(weights / weights[-1], places), len(sums) - 1)]
         shown = drawn.mean(axis=1) > critical * drawn.std(axis=1, ddof=1) / np.sqrt(len(sums))
-        return bool(shown.mean() >= power - ROUGHLY)
+        return bool(shown.mean() >= POWER - ROUGHLY)
 
     most = min(WIDEST * gain, 0.98 * float(sums[-1]) / size)
     if is_shown(gain):
@@ -138,8 +135,8 @@ def shared_level(comparisons: int, level: float = LEVEL) -> float:
     return 2 * normal.cdf(float(brentq(lambda critical: holds(critical) - level, *ends))) - 1
 
 
-def questions_needed(effect: float, spread: float, power: float = POWER, level: float = LEVEL) -> int | None:
-    """Return the number of questions needed to show a true difference of ``effect`` with ``power``.
+def questions_needed(effect: float, spread: float, level: float = LEVEL) -> int | None:
+    """Return the number of questions needed to show a true difference of ``effect`` with probability ``POWER``.
 
     The number is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question
     per cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
@@ -149,11 +146,11 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None
     normal = NormalDist()
-    least = ((normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)) * spread / effect) ** 2
+    least = ((normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(POWER)) * spread / effect) ** 2
     if least > MOST:
         return None
     count = max(math.ceil(least), FEWEST)
-    while (student_quantile((1 + level) / 2, count - 1) + student_quantile(power, count - 1)) * spread > abs(
+    while sum(student_quantile(share, count - 1) for share in ((1 + level) / 2, POWER)) * spread > abs(
         effect
     ) * math.sqrt(count):
         count += 1
@@ -163,19 +160,9 @@ def questions_needed(effect: float, spread: float, power: float = POWER, level: 
 def typical_questions_needed(found: Power, effect: float) -> int | None:
     """Return the number of questions needed to show a true difference of ``effect``; None if unknown or too large.
 
-    The number holds for the median spread of the configs, and for the power and level of ``found``. The sign of
+    The number holds for the median spread of the configs, and for the level of ``found``. The sign of
     ``effect`` does not matter.
     """
     if not len(found.spread) or np.isnan(found.spread).all():
         return None
-    return questions_needed(effect, float(np.nanmedian(found.spread)), found.power, found.level)
-
-
-def noise_floor(repeats: Sequence[Doubles], weights: Sequence[float] | None = None) -> tuple[Noise, ...]:
-    """Compare each run of a config with the previous one; ``repeats`` has each run's scores, NaN if missing.
-
-    Return one :class:`Noise` per pair of consecutive runs; for a single run the result is empty. The difference between
-    two runs of the same config is the noise floor: a smaller difference between two configs may be noise. A
-    deterministic stage has a floor of 0.
-    """
-    return tuple(noise(first.tolist(), second.tolist(), weights) for first, second in pairwise(repeats))
+    return questions_needed(effect, float(np.nanmedian(found.spread)), found.level)

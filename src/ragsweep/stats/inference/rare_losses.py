@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.core.data import Floats
 from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.cluster_errors import effective_clusters
-from ragsweep.stats.inference.estimates import RareLosses
+from ragsweep.stats.inference.estimates import LEVEL, RareLosses
 from ragsweep.stats.inference.resampling import cluster_scores, cluster_sums
 
 SEEN = 10
@@ -24,9 +24,7 @@ DRAWS = 10_000
 SEED = 20261125
 
 
-def rare_losses(
-    gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None, level: float = 0.95
-) -> RareLosses:
+def rare_losses(gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None) -> RareLosses:
     """Return the effect of rare large losses on one config's lead over another, and their possible frequency.
 
     The returned ``share`` is Clopper and Pearson's upper bound on the frequency of such losses (Biometrika 26, 1934),
@@ -37,7 +35,6 @@ def rare_losses(
         clusters: Cluster of each question, numbered from 0.
         largest: The largest possible loss of one question; 0 if the metric's definition excludes a loss.
         weights: Weight of each question, of mean 1; None if all weights are 1.
-        level: One-sided level of the share and of the lead.
     """
     sizes = np.bincount(clusters, weights).astype(np.float64)
     effective = effective_clusters(sizes)
@@ -47,12 +44,12 @@ def rare_losses(
 
     seen = int(np.count_nonzero(cluster_sums(gains[None, :], clusters)[0] <= -largest / 2 * sizes))
     counted = seen * effective / len(sizes)
-    share = float(betaincinv(counted + 1, effective - counted, level)) if counted < effective else 1.0
+    share = float(betaincinv(counted + 1, effective - counted, LEVEL)) if counted < effective else 1.0
     if losses_are_seen(gains, clusters):
-        low = studentised_low(gains, clusters, weights, level)
+        low = studentised_low(gains, clusters, weights)
         survives = bool(gains.mean() > 0 if math.isnan(low) else low > 0)  # NaN: the clusters do not vary
     else:
-        survives = chance_of_no_gain(gains, clusters, largest) < 1 - level
+        survives = chance_of_no_gain(gains, clusters, largest) < 1 - LEVEL
     return RareLosses(survives, largest, share, seen, round(effective))
 
 
@@ -115,15 +112,15 @@ def chance_of_no_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
     return float((np.count_nonzero(weights[:, :-1] @ sums.astype(np.float32) <= lost) + 1) / (DRAWS + 1))
 
 
-def least_gain(gains: Doubles, clusters: Numbers, loss: float, allowed: float) -> float:
-    """Return the bound below which a mean gain lies with probability ``allowed`` (see ``chance_of_no_gain``).
+def least_gain(gains: Doubles, clusters: Numbers, loss: float) -> float:
+    """Return the bound below which a mean gain lies with probability 1 - ``LEVEL`` (see ``chance_of_no_gain``).
 
-    The bound is below 0 if the chance of no gain is above ``allowed``.
+    The bound is below 0 if the chance of no gain is above that probability.
     """
     sums = cluster_sums(gains[None, :], clusters)[0]
     weights, size = _weights(len(sums)), len(gains) / len(sums)
     totals = weights[:, :-1] @ sums.astype(np.float32) - loss * size * weights[:, -1]
-    return float(np.quantile(totals / (size * weights.sum(axis=1)), allowed))
+    return float(np.quantile(totals / (size * weights.sum(axis=1)), 1 - LEVEL))
 
 
 @lru_cache(maxsize=4)
@@ -136,12 +133,12 @@ STUDENTISED_DRAWS = 4_000
 STUDENTISED_SEED = 20261126
 
 
-def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None, level: float) -> float:
-    """Return a mean's lower bound, one-sided at ``level`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
+def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None) -> float:
+    """Return a mean's lower bound, one-sided at ``LEVEL`` (Efron 1979; Hall, Annals of Statistics 16, 1988).
 
     Whole clusters are drawn; each draw's deviation is divided by its own standard error, which is small if rare large
     losses were not drawn. With ``weights``, ``values`` are scores times weights. Return NaN if the clusters do not
-    vary, and -infinity if more than a share of 1 - ``level`` of the draws have a standard error of 0.
+    vary, and -infinity if more than a share of 1 - ``LEVEL`` of the draws have a standard error of 0.
     """
     data = cluster_scores(values[None, :], clusters, weights)
     sums, sizes, error = data.sums[0], data.sizes, float(data.errors[0])
@@ -153,7 +150,7 @@ def studentised_low(values: Doubles, clusters: Numbers, weights: Doubles | None,
     errors = np.sqrt(np.maximum(squares - 2 * moved * products + moved**2 * of_sizes, 0.0)) / size
     with np.errstate(divide="ignore", invalid="ignore"):
         statistics = np.where(errors > 0, moved / errors, math.inf)
-        most = float(np.quantile(statistics, level))  # NaN between two infinities
+        most = float(np.quantile(statistics, LEVEL))  # NaN between two infinities
     return float(data.means[0]) - (math.inf if math.isnan(most) else most) * error
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragsweep.core.data import Floats
 from ragsweep.core.question_results import Doubles, Numbers
 from ragsweep.stats.inference.cluster_errors import enough, intraclass_correlation, unequal_clusters
+from ragsweep.stats.inference.estimates import LEVEL
 
 RESAMPLES = 10_000
 BLOCK = 500
@@ -155,23 +156,17 @@ class SimultaneousIntervals:
 
 
 def max_t_intervals(
-    rows: Doubles,
-    clusters: Numbers,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    weights: Doubles | None = None,
+    rows: Doubles, clusters: Numbers, resamples: int = RESAMPLES, weights: Doubles | None = None
 ) -> SimultaneousIntervals:
-    """Bound the means of rows (rows, questions) simultaneously at ``level`` (see :func:`bound`).
+    """Bound the means of rows (rows, questions) simultaneously (see :func:`bound`).
 
     With ``weights`` the rows are scores times weights (see ``cluster_scores``).
     """
-    return bound(cluster_scores(rows, clusters, weights), level, resamples)
+    return bound(cluster_scores(rows, clusters, weights), resamples)
 
 
-def bound(
-    data: ClusteredScores, level: float = 0.95, resamples: int = RESAMPLES, largest: float | None = None
-) -> SimultaneousIntervals:
-    """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``level``.
+def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | None = None) -> SimultaneousIntervals:
+    """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``LEVEL``.
 
     In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
     and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
@@ -180,9 +175,9 @@ def bound(
     quantile of the rows alone. Rows that vary only within clusters cannot be resampled by cluster; the quantile is then
     at least the normal one, corrected for the number of these rows (Bonferroni).
     """
-    furthest = largest_deviation(data.standardised, level, resamples) if largest is None else largest
+    furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
     if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):
-        furthest = max(furthest, NormalDist().inv_cdf(1 - (1 - level) / 2 / within))
+        furthest = max(furthest, NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / within))
     critical = critical_value(furthest, data.degrees)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return SimultaneousIntervals(
@@ -190,8 +185,8 @@ def bound(
     )
 
 
-def largest_deviation(standardised: Doubles, level: float, resamples: int) -> float:
-    """Return the ``level`` quantile of the largest resampled deviation of any row; 0 if there are no rows.
+def largest_deviation(standardised: Doubles, resamples: int) -> float:
+    """Return the ``LEVEL`` quantile of the largest resampled deviation of any row; 0 if there are no rows.
 
     ``standardised`` is (rows, clusters). The deviations are in standard errors that are treated as known;
     :func:`critical_value` allows for the fact that they are estimated.
@@ -199,7 +194,7 @@ def largest_deviation(standardised: Doubles, level: float, resamples: int) -> fl
     if not len(standardised):
         return 0.0
     largest = np.sort(np.concatenate([np.abs(block).max(axis=1) for block in deviations(standardised, resamples)]))
-    place = min(math.ceil((resamples + 1) * level), resamples) - 1
+    place = min(math.ceil((resamples + 1) * LEVEL), resamples) - 1
     return float(largest[place])
 
 
@@ -235,12 +230,12 @@ def student_quantile(share: float, degrees: float) -> float:
     return float(stdtrit(degrees, share))
 
 
-def needed_p_value(critical: float, degrees: float, level: float) -> float:
-    """Return the one-sided p-value of a critical value or of a single interval at ``level``, whichever is smaller.
+def needed_p_value(critical: float, degrees: float) -> float:
+    """Return the one-sided p-value of a critical value or of a single interval at ``LEVEL``, whichever is smaller.
 
     The limit is needed because the resampled critical value can be much too small if differences have few distinct
     values.
     """
     from scipy.special import stdtr
 
-    return min(1 - float(stdtr(degrees, critical)), (1 - level) / 2)
+    return min(1 - float(stdtr(degrees, critical)), (1 - LEVEL) / 2)

@@ -72,10 +72,6 @@ class Posterior:
         weights, gains, errors = self._differences(row, other)
         return float((weights * stdtr(self.degrees, _ratio(gains, errors))).sum())
 
-    def expected_gain(self, row: int, other: int) -> float:
-        """Return the expected true mean of ``row`` minus that of ``other``."""
-        return float(self.means[row] - self.means[other])
-
     def expected_loss(self, row: int, other: int) -> float:
         """Return the expected loss of choosing ``row`` over ``other``: the mean loss, where a gain counts as 0.
 

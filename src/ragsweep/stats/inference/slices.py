@@ -30,7 +30,6 @@ def by_slice(
     matrix: Matrix,
     labels: Mapping[str, Sequence[str]],
     baseline: int = 0,
-    level: float = 0.95,
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
@@ -55,9 +54,9 @@ def by_slice(
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
     most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
     found = []
-    intervals = _intervals(differences, matrix, [mask for *_, mask in chosen], level, resamples)
+    intervals = _intervals(differences, matrix, [mask for *_, mask in chosen], resamples)
     for (label, value, mask), part, p, adjusted in zip(chosen, intervals, p_values, corrected, strict=True):
-        shown, allowed = (part.low > 0) | (part.high < 0), needed_p_value(part.critical, part.degrees, level)
+        shown, allowed = (part.low > 0) | (part.high < 0), needed_p_value(part.critical, part.degrees)
         clusters, questions = number_clusters(matrix.clusters[mask]), int(mask.sum())
         exposed = find_exposed(differences[:, mask], clusters, shown, most, allowed) & guarded
         numbers = (part.means, part.low, part.high, p, adjusted, exposed)
@@ -81,7 +80,7 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 
 
 def _intervals(
-    differences: Doubles, matrix: Matrix, masks: Sequence[Flags], level: float, resamples: int
+    differences: Doubles, matrix: Matrix, masks: Sequence[Flags], resamples: int
 ) -> list[SimultaneousIntervals]:
     """Return each slice's mean differences with their intervals, which hold simultaneously for all slices.
 
@@ -92,8 +91,8 @@ def _intervals(
     largest = 0.0
     if known:
         fewer = max(min(resamples, 1000), min(resamples, WORK // (len(known) * differences.size)))
-        largest = largest_deviation(np.concatenate(known), level, fewer)
-    return [bound(part, level, largest=largest) for part in parts]
+        largest = largest_deviation(np.concatenate(known), fewer)
+    return [bound(part, largest=largest) for part in parts]
 
 
 def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScores:
