@@ -32,7 +32,6 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import HybridRrf, Vector
 from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
-from ragsweep.stats.context_effect import Success
 from ragsweep.stats.funnel import INDEX, RERANKING, Counterfactual, Funnel, funnel
 from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, padded
 from support.results import changed, changed_table
@@ -244,7 +243,7 @@ def test_evidence_in_the_context_of_a_wrong_answer_was_lost_by_the_answer() -> N
     result = run()
     for score, fate in ((0.0, stages.ANSWER), (1.0, "")):
         answered = changed(result, questions=changed_table(result, {"answer": ["a"], "success_rate": [score]}))
-        found = funnel(answered, Success())
+        found = funnel(answered)
         assert found.lost_by == {"q": fate}
         assert funnel_rows(found)[-1][0] == "solved, of 1 questions with all evidence"
 

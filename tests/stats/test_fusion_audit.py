@@ -59,7 +59,8 @@ def test_weights_weigh() -> None:
 def test_a_slice_of_few_questions_is_named_after_one_that_loses_more_in_all() -> None:
     fused, leg = [0.0] * 12 + [0.5] * 2, [0.6] * 4 + [0.0] * 8 + [1.0] * 2
     found = audited(hybrid(fused, {"a": leg, "b": fused}, ["many"] * 12 + ["few"] * 2))
-    assert [one.value for one in found.worst_slices] == ["many", "few"]
+    assert [one.value for one in found.lost_slices] == ["many", "few"]
+    assert all(one.notable for one in found.lost_slices)
 
 
 def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
@@ -80,7 +81,7 @@ def test_degradation_is_shown_where_it_is_and_not_where_it_is_chance() -> None:
     assert (few.worse, few.notable, few.small, few.difference) == (False, True, True, pytest.approx(-0.25))
     assert not any(one.worse or one.better or one.notable for one in found.slices if one.leg == "b")
     assert [one.worse for one in found.differences] == [True, False]
-    assert [(one.value, one.leg) for one in found.worst_slices] == [("bad", "a"), ("few", "a")]
+    assert [(one.value, one.leg) for one in found.lost_slices if one.notable] == [("bad", "a"), ("few", "a")]
     (data,) = [one.data for one in degraded_statements(degraded_slices(result))]
     assert (data["value"], data["questions"], data["alone"], data["hybrid"], data["worse"]) == ("bad", 40, 1, 0, True)
 

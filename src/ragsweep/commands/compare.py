@@ -101,7 +101,7 @@ def compare_document(conclusion: PairConclusion, runs: tuple[RecordedRun, Record
     head += [Statement("warning", warning) for warning in pair_warnings(conclusion)]
     metrics = Table(_COLUMNS, [_cells(row) for row in rows.metrics], headed=False)
     variances = {one.matrix.metric: one.variance for one in conclusion.metrics if one.variance}
-    spread = [Statement("variance", f"{name}: {one}", {"metric": name, **one.facts}) for name, one in variances.items()]
+    spread = [Statement("variance", f"{name}: {one}", {"metric": name, **vars(one)}) for name, one in variances.items()]
     moved = [*_details(rows), *spread, *_most_moved(rows)]
     shown = [Statement("judged", str(judged), judged._asdict())] if judged else []
     section = Section([lines(head), metrics, notes(moved, shown), _slices(rows)])
@@ -195,7 +195,7 @@ def _slices(rows: PairRows) -> Table:
 
 def _facts(conclusion: PairConclusion, rows: PairRows) -> dict[str, Any]:
     """Return the conclusion for JSON: ``metrics`` as in MLflow's log_metrics, and tables as in its log_table."""
-    variance = {one.matrix.metric: one.variance.facts for one in conclusion.metrics if one.variance}
+    variance = {one.matrix.metric: vars(one.variance) for one in conclusion.metrics if one.variance}
     return {
         "weighted": weighted_note(conclusion.baseline),
         "golden_set": conclusion.baseline.run.dataset.golden_digest,

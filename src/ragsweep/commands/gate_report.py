@@ -127,7 +127,7 @@ def _row(check: Check) -> Row:
 def _facts(decision: GateDecision) -> dict[str, Any]:
     """Return the decision as JSON-compatible values; ``checks`` is a table in the format of MLflow's log_table."""
     facts = decision.candidate.result.run.dataset
-    variance = {str(one.condition): one.variance.facts for one in decision.checks if one.variance}
+    variance = {str(one.condition): vars(one.variance) for one in decision.checks if one.variance}
     return {
         "format": FORMAT,
         **{name: getattr(decision, name) for name in _SAME},

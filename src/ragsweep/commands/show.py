@@ -19,7 +19,6 @@ from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import define, details, heading, remedies
 from ragsweep.report.sweep_table import label_table, settings
 from ragsweep.report.tables import headline
-from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
 from ragsweep.stats.fusion_audit import degraded_slices, fusion_audit
@@ -110,7 +109,7 @@ def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[st
 
 
 def _losses(result: Result) -> Iterator[Block]:
-    found, audit = funnel(result, success_of(result)), fusion_audit(result)
+    found, audit = funnel(result), fusion_audit(result)
     if found:
         yield Table([f"{found.evidences:,} pieces of evidence", ">left", ">lost here"], funnel_rows(found))
         yield paragraphs("LOST", (Statement("", text) for text in funnel_sentences(found)))

@@ -109,7 +109,7 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
         return {"lines": lines, "metric": None}
     configs = verdict.matrix.configs
     labels = {name: _correction(verdict, name) for name in verdict.corrections}
-    variance = {configs[row]: one.facts for row, one in verdict.variance.items()}
+    variance = {configs[row]: vars(one) for row, one in verdict.variance.items()}
     return {
         "lines": [*lines, *texts(limits(verdict))],
         "metric": verdict.metric,

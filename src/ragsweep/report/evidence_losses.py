@@ -10,7 +10,6 @@ from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number, signed
 from ragsweep.stats import funnel as stages
-from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.audits import DegradedSlices, FusionAudit, LegComparison
 from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
@@ -40,7 +39,7 @@ def loss_facts(result: Result) -> dict[str, Any]:
     """
     from dataclasses import asdict
 
-    found = funnel(result, success_of(result))
+    found = funnel(result)
     audits = {metric: audit for metric in audited_metrics(result) if (audit := fusion_audit(result, metric))}
     return {
         "funnel": found and {**asdict(found), "sentences": list(funnel_sentences(found))},

@@ -104,7 +104,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
     rows = best_first(verdict, verdict.variance)
     if rows:
         shares, pair = verdict.variance[rows[0]], f"{name(verdict, rows[0])} against {name(verdict, verdict.reference)}"
-        yield Statement("", f"{pair}: {shares}.", shares.facts)
+        yield Statement("", f"{pair}: {shares}.", vars(shares))
 
 
 def slices(verdict: SweepComparison) -> Iterator[Statement]:

@@ -92,11 +92,6 @@ class FusionAudit:
     by_question: Mapping[str, Mapping[str, float]]
 
     @property
-    def worst_slices(self) -> list[LegComparison]:
-        """The slices where a leg is notably better, sorted like ``lost_slices``."""
-        return [one for one in self.lost_slices if one.notable]
-
-    @property
     def lost_slices(self) -> list[LegComparison]:
         """The slices where a leg has the better mean: significant ones first, then by total loss (largest first)."""
         found = [one for one in self.slices if one.lead > 0]
@@ -174,11 +169,8 @@ RATE = "distractor_rate"
 FEWEST_CHANGES = 10
 """Minimum number of questions that ``distractor_loss`` needs to return a result."""
 
-Columns = Mapping[str, Sequence[Any]]
-"""A table of outcomes by column (see results.Result)."""
 
-
-def distractor_loss(tables: Sequence[Columns], metric: str) -> DistractorLoss | None:
+def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) -> DistractorLoss | None:
     """Compare each question's scores with and without a distractor in its context.
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the

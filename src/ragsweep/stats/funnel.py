@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.question_results import Flags, Numbers, QuestionResults
+from ragsweep.core.question_results import Flags, Numbers
 from ragsweep.core.results import Result
-from ragsweep.stats.context_effect import Success
+from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.evidence_traces import Traces, read_traces
 
 CORPUS, CHUNKING, INDEX, RETRIEVAL, FUSION = "corpus", "chunking", "index", "retrieval", "fusion"
@@ -83,8 +83,8 @@ class Funnel:
     recall_by_top_k: Mapping[int, float] = field(default_factory=dict)  # of the final ranking, by cutoff where it rises
 
 
-def funnel(result: Result, success: Success | None = None) -> Funnel | None:
-    """Follow the evidence of a result from the corpus to the context, and with ``success`` to the answer.
+def funnel(result: Result) -> Funnel | None:
+    """Follow the evidence of a result from the corpus to the context and the answer.
 
     Return None for a result without evidence, and for older records without paths. Evidence in the context is not lost.
     Any other piece was lost by the first stage of ``STAGES`` whose condition holds:
@@ -111,7 +111,7 @@ def funnel(result: Result, success: Success | None = None) -> Funnel | None:
     for row, name in zip(traces.question.tolist(), names, strict=True):
         fates[traces.questions[row]] = (*fates.get(traces.questions[row], ()), name)
     lost_by = {name: min(filter(None, all_), key=STAGES.index, default="") for name, all_ in fates.items()}
-    unsolved = _unsolved(result.questions, lost_by, success)
+    unsolved = _unsolved(result, lost_by)
     absent = {  # corpus, chunking, retrieval and top_k are stages of every config
         INDEX: not traces.exact,
         FUSION: not traces.legs,
@@ -160,9 +160,10 @@ def _lost_at(traces: Traces) -> Numbers:
     return np.asarray(lost, dtype=np.int64)
 
 
-def _unsolved(questions: QuestionResults, lost_by: Mapping[str, str], success: Success | None) -> dict[str, bool]:
+def _unsolved(result: Result, lost_by: Mapping[str, str]) -> dict[str, bool]:
     """Return, by question, whether a scored answer with all evidence in its context fails to solve the question."""
-    if success is None or "answer" not in questions or success.metric not in questions:
+    questions, success = result.questions, success_of(result)
+    if "answer" not in questions or success.metric not in questions:
         return {}
     scores = zip(questions["question_id"], questions[success.metric], strict=True)
     return {

@@ -163,6 +163,6 @@ def degraded_slices(result: Result) -> DegradedSlices | None:
     """
     for metric in audited_metrics(result):
         audit = fusion_audit(result, metric, True)
-        if audit and (worst := audit.worst_slices):
+        if audit and (worst := [one for one in audit.lost_slices if one.notable]):
             return DegradedSlices(result.name, metric, [one for one in worst[:3] if one.worse or one is worst[0]])
     return None

@@ -161,8 +161,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         label matches both configs; or a test in ``noninferiority`` raises it, as for a relative margin if the mean is
         not above 0. A slice with such a mean is inconclusive instead.
     """
-    unit, results = before.summaries.metrics[condition.metric].unit, [before, filled.result]
-    matrix = score_matrix(results if condition.paired else results[1:], condition.metric)
+    unit = before.summaries.metrics[condition.metric].unit
+    compared = [before, filled.result] if condition.paired else [filled.result]
+    matrix = score_matrix(compared, condition.metric)
     matrix = matrix.select_questions(np.array([name in scope.chosen for name in matrix.questions], dtype=bool))
     missing = [name for name in filled.missing if name in scope.chosen]
     if scope.each:
@@ -179,13 +180,12 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         found, labels, judged = _decide(condition, part, scope.spread, sliced=bool(label)), 0, None
         if scope.people and not label and not math.isnan(found.low):
             judged = found
-            found, labels = _correct(judged, condition, part, results, filled.worst, scope.people)
+            found, labels = _correct(judged, condition, part, compared, filled.worst, scope.people)
         if same and found.note == noninferiority.SAME:  # one config against itself: other questions cannot differ
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
         needed = None if scope.spread or judged else _questions_needed(condition, part, found)
-        compared = results if condition.paired else results[1:]
         shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
@@ -223,8 +223,8 @@ def _correct(
     people: RunLabels,
 ) -> tuple[noninferiority.Gate, int]:
     """Decide by the corrected mean or difference; return the gate, and the smallest number of labels of any config."""
-    rows, size = len(matrix.values), condition.size
-    matched = match_labels(RunLabels(people.given, people.runs[-rows:]), results[-rows:], matrix)
+    size = condition.size
+    matched = match_labels(RunLabels(people.given, people.runs[-len(results) :]), results, matrix)
     sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
     declined[-1] = np.isin(matrix.questions, worst)
     matrix = replace(matrix, declined=declined if matrix.declined is None else declined | matrix.declined)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +54,6 @@ class VarianceShares:
         what = "difference" if len(self.repetitions) > 1 else "mean"
         text = f"of the variance of this {what} {', '.join(parts)}: {', '.join(ways)}".replace("%", " %")
         return text + ("; the noise of answers drawn once counts as the questions'" if partly else "")
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The fields as a dictionary, for machine-readable output."""
-        return dict(vars(self))
 
     def repetitions_for(self, questions: float) -> int | None:
         """Return how many repetitions would narrow the interval as much as ``questions`` times as many questions would.

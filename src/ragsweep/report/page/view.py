@@ -6,7 +6,6 @@ from ragsweep.core.results import Result, objectives
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import all_settings, swept
 from ragsweep.report.tables import headline, rank_results
-from ragsweep.stats.answer_outcomes import success_of
 from ragsweep.stats.funnel import Funnel, funnel
 
 SIDE_BY_SIDE = 8
@@ -38,7 +37,7 @@ class PageView:
             [one for one in self.results if self.metric in one.summaries.metrics], self.metric
         )
         self.chosen = self._chosen()
-        funnels = {one.name: funnel(one, success_of(one)) for one in self.sorted(self.chosen)}
+        funnels = {one.name: funnel(one) for one in self.sorted(self.chosen)}
         self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
     def _roles(self) -> dict[str, str]:

@@ -167,7 +167,7 @@ def _range(block: Floats, scale: Floats) -> Floats:
 
 def affordable(configs: int, resamples: int) -> int:
     """Return ``resamples``, or fewer if the work would exceed ``WORK``, but at least 1,000 of them."""
-    return max(min(resamples, 1000), min(resamples, WORK // max(configs * configs // 2, 1)))
+    return min(resamples, max(WORK // (configs * configs // 2), 1000))
 
 
 def _pairs(data: ClusteredScores) -> tuple[Doubles, Floats]:

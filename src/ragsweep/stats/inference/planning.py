@@ -50,13 +50,6 @@ class Design(NamedTuple):
         return self.questions / self.clusters
 
 
-class Needed(NamedTuple):
-    """The numbers of questions and of their source documents that are needed to show a difference."""
-
-    questions: int
-    clusters: int
-
-
 def find_variation(metric: str) -> tuple[str, Variation]:
     """Return the name and variation of the measured metric: ``metric`` itself, or the same metric at another cutoff.
 
@@ -108,15 +101,17 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
     return factor * _of_a_cluster(spread, correlation, design.size) / math.sqrt(design.clusters)
 
 
-def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Needed | None:
-    """Return the size of a golden set that shows a difference of ``effect`` with clusters of the design's mean size.
+def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Design | None:
+    """Return the design, with as many clusters of the same mean size as show a difference of ``effect``.
 
     Return None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no
     spread.
     """
     one = _of_a_cluster(spread, correlation, design.size)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
-    return None if clusters is None else Needed(math.ceil(clusters * design.size), clusters)
+    if clusters is None:
+        return None
+    return design._replace(questions=math.ceil(clusters * design.size), clusters=clusters)
 
 
 def independent_questions(correlation: float, design: Design) -> float:

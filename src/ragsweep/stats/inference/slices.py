@@ -90,7 +90,7 @@ def _intervals(
     known = [_over_all(part, matrix.clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
     largest = 0.0
     if known:
-        fewer = max(min(resamples, 1000), min(resamples, WORK // (len(known) * differences.size)))
+        fewer = min(resamples, max(WORK // (len(known) * differences.size), 1000))
         largest = largest_deviation(np.concatenate(known), fewer)
     return [bound(part, largest=largest) for part in parts]
 
