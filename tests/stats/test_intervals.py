@@ -94,7 +94,7 @@ def plain(values: np.ndarray) -> tuple[float, float]:
     return means[int(np.floor(0.025 * last))], means[int(np.ceil(last - 0.025 * last))]
 
 
-COLUMN = st.lists(st.floats(0, 1) | st.just(np.nan) | st.floats(-1e6, 1e6), min_size=7, max_size=7)
+COLUMN = st.lists(st.floats(0, 1) | st.just(np.nan) | st.floats(-1e6, 1e6), min_size=12, max_size=12)
 
 
 @given(st.lists(COLUMN, min_size=1, max_size=4))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.stats.inference.matrix import Matrix, relative
 
 
 def matrix(values: ArrayLike, clusters: ArrayLike | None = None, *, higher_is_better: bool = True) -> Matrix:
@@ -15,6 +15,12 @@ def matrix(values: ArrayLike, clusters: ArrayLike | None = None, *, higher_is_be
     numbers = np.arange(count) if clusters is None else np.unique(np.array(clusters), return_inverse=True)[1]
     configs, questions = (tuple(f"{kind}{n}" for n in range(size)) for kind, size in zip("cq", rows.shape, strict=True))
     return Matrix(rows, numbers, configs, questions, "score", higher_is_better, count)
+
+
+def weighted(one: Matrix, weights: NDArray[np.float64]) -> Matrix:
+    """Return the same scores, with weights of these proportions."""
+    scaled = relative(weights)
+    return dataclasses.replace(one, values=one.values * scaled, weights=scaled)
 
 
 def normal(configs: int, questions: int, gain: float = 0.0, seed: int = 0) -> Matrix:

@@ -9,17 +9,12 @@ from hypothesis import strategies as st
 
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
 from ragsweep.stats.inference.differences import MOST, compare_parts, compare_with_baseline, dominating_clusters
-from ragsweep.stats.inference.matrix import Matrix, relative
+from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import cluster_scores
-from support.matrices import normal
+from support.matrices import normal, weighted
 
 BIG = np.append(np.zeros(40, dtype=np.int64), np.arange(1, 81))
 """A document of 40 questions and 80 documents of one."""
-
-
-def weighted(one: Matrix, weights: np.ndarray) -> Matrix:
-    scaled = relative(weights)
-    return dataclasses.replace(one, values=one.values * scaled, weights=scaled)
 
 
 def with_traffic(questions: int, gain: float, seed: int, share: float = 0.2) -> Matrix:
