@@ -13,8 +13,8 @@ from scipy.stats import binom
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
-from ragsweep.stats.choice import Choice, against, choose
-from ragsweep.stats.compare_configs import ConfigCosts, compare_configs
+from ragsweep.stats.choice import Choice, ConfigCosts, against, choose
+from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior

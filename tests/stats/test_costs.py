@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragsweep.stats.compare_configs import ConfigCosts
+from ragsweep.stats.choice import ConfigCosts
 from support.results import METRIC, changed, noisy, one_metric
 
 

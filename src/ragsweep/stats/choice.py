@@ -3,19 +3,25 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
-from ragsweep.stats.inference.estimates import RareLosses
-from ragsweep.stats.inference.matrix import Matrix, has_ratios
+from ragsweep.stats.comparable import is_mean, is_scored
+from ragsweep.stats.inference.differences import compare_amounts
+from ragsweep.stats.inference.estimates import Differences, RareLosses
+from ragsweep.stats.inference.matrix import Matrix, has_ratios, score_matrix
+from ragsweep.stats.latencies import LEAST_MS, latency_apart
 from ragsweep.stats.verdict import LIKELY, Beliefs
 
 COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """The cost metrics, in order of priority: money, billed quantities, time."""
+SAVING = 0.1
+"""Minimum saving, as a share of the higher of two costs."""
 MARGIN = 0.05
 """Default of ``recommend.margin``; for a metric with a unit it is a share of the mean over all configs."""
 LOSS = 0.005
@@ -24,25 +30,71 @@ TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
 
-class Costs(Protocol):
-    """The costs of the compared configs, and tests of whether one config costs less than another."""
+@dataclass(frozen=True, eq=False)
+class ConfigCosts:
+    """The costs of the compared configs: ``values`` maps a cost's name to one number per config, NaN if unknown."""
 
-    @property
-    def results(self) -> Sequence[Result]:
-        """The results of the configs."""
+    results: Sequence[Result]
 
-    @property
+    @cached_property
     def values(self) -> Mapping[str, Doubles]:
-        """The costs that are known for at least one config: name -> one number per config, NaN if unknown."""
+        """The costs that are known for at least one config."""
+        found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
+        return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
     def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none."""
+        """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none.
+
+        The observed values count, whether or not their difference is significant: a saving in a cost of lower priority
+        must not outweigh a possible increase in a cost of higher priority. A latency must also vary by ``LEAST_MS``.
+        """
+        for name, values in self.values.items():
+            both = values[list(rows)]
+            if not np.isnan(both).any() and self._is_saving(name, both.max(), both.min()):
+                return name
+        return ""
 
     def saves(self, name: str, row: int, other: int) -> bool:
         """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
 
-        The difference must also be at least a tenth of the higher cost.
+        The difference must also be at least a tenth of the higher cost (and ``LEAST_MS`` for a latency). A mean is
+        tested question by question; the result is False if either config has too few scores. Quantiles of latencies are
+        tested by ``latency_apart``; for a quantile of any other cost, the result is False.
         """
+        values = self.values[name]
+        if not self._is_saving(name, values[other], values[row]):
+            return False
+        if (found := self.difference(name, row, other)) is not None:
+            return bool(found.better[1])
+        return name.startswith("latency") and latency_apart(self.results[row], self.results[other], name)
+
+    def difference(self, name: str, row: int, other: int) -> Differences | None:
+        """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
+
+        Return None for a quantile, if either config has too few scores for this cost, or if no question has a score in
+        all configs.
+        """
+        matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
+        if matrix is None or not {*pair} <= {*matrix.configs}:
+            return None
+        unit = self.results[row].summaries.metrics[name].unit
+        return compare_amounts(matrix.select_configs([*map(matrix.configs.index, pair)]), 0, unit)
+
+    @cached_property
+    def _matrices(self) -> Mapping[str, Matrix | None]:
+        found = {}
+        for name in self.values:
+            means = [one for one in self.results if is_scored(one, name) and is_mean(one, name)]
+            matrix = score_matrix(means, name) if len(means) > 1 else None
+            found[name] = matrix if matrix and matrix.questions else None
+        return found
+
+    def _value(self, result: Result, name: str) -> float:
+        return result.summaries.metrics[name].value if is_scored(result, name) else math.nan
+
+    def _is_saving(self, name: str, before: float, after: float) -> bool:
+        least = LEAST_MS if name.startswith("latency") else 0.0
+        return bool(before - after >= max(SAVING * before, least) and before > after)
 
 
 @dataclass(frozen=True)
@@ -85,7 +137,7 @@ class Choice:
 
 def choose(
     beliefs: Beliefs,
-    costs: Costs,
+    costs: ConfigCosts,
     constraints: Mapping[str, float | None],
     loss: float,
     refusing: Collection[int] = (),
@@ -143,7 +195,7 @@ def choose(
     )
 
 
-def _is_worth_a_change(beliefs: Beliefs, costs: Costs, best: int, baseline: int) -> bool:
+def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
     """Return whether the best config is likely better than the baseline, or shown to be cheaper."""
     name = costs.deciding([best, baseline])
     cheaper = bool(name) and costs.saves(name, best, baseline)
@@ -166,7 +218,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
     return allowed
 
 
-def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[int]:
+def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
     """Sort rows by expected mean, best first; ties by costs other than latency, which is noisy, then by settings."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
@@ -181,7 +233,7 @@ def _by_preference(means: Doubles, costs: Costs, rows: Sequence[int]) -> list[in
     return sorted(rows, key=preference)
 
 
-def _cheapest(costs: Costs, best: int, near: Sequence[int]) -> tuple[int, str]:
+def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, str]:
     """Return the cheapest ``near`` row shown to cost less than the best, and the cost's name; else the best and ""."""
     name = costs.deciding([best, *near])
     if name:

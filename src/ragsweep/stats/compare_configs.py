@@ -1,16 +1,13 @@
 """Compare the configs of a sweep by scores and costs: choose a config, and collect the evidence on the others."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.question_results import Doubles
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.stats.choice import COSTS, Choice, choose, find_loss, find_margin
+from ragsweep.stats.choice import Choice, ConfigCosts, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
@@ -23,80 +20,8 @@ from ragsweep.stats.inference.power import each_level, estimate_power
 from ragsweep.stats.inference.rare_losses import largest_loss, rare_losses
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice, reversals
-from ragsweep.stats.latencies import LEAST_MS, latency_apart
 from ragsweep.stats.repetition import VarianceShares, variance_shares
 from ragsweep.stats.verdict import Beliefs
-
-SAVING = 0.1
-"""Minimum saving, as a share of the higher of two costs."""
-
-
-@dataclass(frozen=True, eq=False)
-class ConfigCosts:
-    """The costs of the compared configs: ``values`` maps a cost's name to one number per config, NaN if unknown."""
-
-    results: Sequence[Result]
-
-    @cached_property
-    def values(self) -> Mapping[str, Doubles]:
-        """The costs that are known for at least one config."""
-        found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
-        return {name: values for name, values in found.items() if not np.isnan(values).all()}
-
-    def deciding(self, rows: Sequence[int]) -> str:
-        """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none.
-
-        The observed values count, whether or not their difference is significant: a saving in a cost of lower priority
-        must not outweigh a possible increase in a cost of higher priority. A latency must also vary by ``LEAST_MS``.
-        """
-        for name, values in self.values.items():
-            both = values[list(rows)]
-            if not np.isnan(both).any() and self._is_saving(name, both.max(), both.min()):
-                return name
-        return ""
-
-    def saves(self, name: str, row: int, other: int) -> bool:
-        """Return whether the cost ``name`` of ``row`` is significantly lower than that of ``other``.
-
-        The difference must also be at least a tenth of the higher cost (and ``LEAST_MS`` for a latency). A mean is
-        tested question by question; the result is False if either config has too few scores. Quantiles of latencies are
-        tested by ``latency_apart``; for a quantile of any other cost, the result is False.
-        """
-        values = self.values[name]
-        if not self._is_saving(name, values[other], values[row]):
-            return False
-        if (found := self.difference(name, row, other)) is not None:
-            return bool(found.better[1])
-        return name.startswith("latency") and latency_apart(self.results[row], self.results[other], name)
-
-    def difference(self, name: str, row: int, other: int) -> Differences | None:
-        """Compare a cost of ``row`` (row 1 of the returned differences) with the same cost of ``other`` (row 0).
-
-        Return None for a quantile, if either config has too few scores for this cost, or if no question has a score in
-        all configs.
-        """
-        matrix, pair = self._matrices.get(name), [self.results[n].name for n in (other, row)]
-        if matrix is None or not {*pair} <= {*matrix.configs}:
-            return None
-        unit = self.results[row].summaries.metrics[name].unit
-        return compare_amounts(matrix.select_configs([*map(matrix.configs.index, pair)]), 0, unit)
-
-    @cached_property
-    def _matrices(self) -> Mapping[str, Matrix | None]:
-        found = {}
-        for name in self.values:
-            means = [one for one in self.results if is_scored(one, name) and is_mean(one, name)]
-            matrix = score_matrix(means, name) if len(means) > 1 else None
-            found[name] = matrix if matrix and matrix.questions else None
-        return found
-
-    def _value(self, result: Result, name: str) -> float:
-        return result.summaries.metrics[name].value if is_scored(result, name) else math.nan
-
-    def _is_saving(self, name: str, before: float, after: float) -> bool:
-        least = LEAST_MS if name.startswith("latency") else 0.0
-        return bool(before - after >= max(SAVING * before, least) and before > after)
-
 
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen all intervals."""

@@ -3,23 +3,27 @@
 ``compare_configs`` creates the comparison; the modules in ``report`` turn it into text, tables and charts.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
-from ragsweep.stats.choice import Choice, Costs
 from ragsweep.stats.inference.best import SelectionBias
 from ragsweep.stats.inference.estimates import AllPairs, Concentration, Differences, Power, Reversal, Slice
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.repetition import VarianceShares
 from ragsweep.stats.verdict import LIKELY, Beliefs, PairVerdict, pair_verdict
+
+if TYPE_CHECKING:
+    from ragsweep.stats.choice import Choice, ConfigCosts
 
 FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
 """The class path, as in configs, of the generator that returns fields of a case as its answer."""
@@ -86,7 +90,7 @@ class SweepComparison:
     power: Power
     margin: float
     results: Sequence[Result]
-    costs: Costs
+    costs: ConfigCosts
     sliced: tuple[int, ...]  # the configs compared by slice, the reference first
     slices: tuple[Slice, ...]  # each with one row per config of `sliced`
     reversals: tuple[Reversal, ...]  # configs (rows of `matrix`) that are better on average but worse in a slice

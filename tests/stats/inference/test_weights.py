@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import DescrStatsW
 
-from ragsweep.stats.choice import Choice, choose
-from ragsweep.stats.compare_configs import ConfigCosts
+from ragsweep.stats.choice import Choice, ConfigCosts, choose
 from ragsweep.stats.inference import cluster_errors
 from ragsweep.stats.inference.best import selection_bias, winner
 from ragsweep.stats.inference.cluster_errors import enough_clusters, unequal_clusters
@@ -25,13 +24,8 @@ from ragsweep.stats.inference.resampling import cluster_scores, draws, student_q
 from ragsweep.stats.inference.shrinkage import posterior
 from ragsweep.stats.inference.slices import by_slice
 from support import nightly
-from support.matrices import matrix
+from support.matrices import matrix, weighted
 from support.results import METRIC, changed, changed_table, one_metric
-
-
-def weighted(values: np.ndarray, weights: np.ndarray, clusters: np.ndarray | None = None) -> Matrix:
-    one = matrix(values, clusters)
-    return replace(one, values=one.values * relative(weights), weights=relative(weights))
 
 
 def scores(seed: int, configs: int = 3, questions: int = 60) -> np.ndarray:
@@ -48,7 +42,7 @@ def test_intervals_of_weighted_means_hold() -> None:
         weights = np.where(heavy, 4.0, 1.0)
         base = generator.uniform(0.3, 0.5, 80)
         values = np.stack([base, base + generator.normal(np.where(heavy, 0.1, -0.1), 0.2)])
-        found = compare_with_baseline(weighted(values, weights), 0, resamples=400)
+        found = compare_with_baseline(weighted(matrix(values), weights), 0, resamples=400)
         truth = (0.25 * 4 * 0.1 - 0.75 * 0.1) / (0.25 * 4 + 0.75)
         held += bool(found.low[1] <= truth <= found.high[1])
     assert 180 <= held <= 197
@@ -57,17 +51,17 @@ def test_intervals_of_weighted_means_hold() -> None:
 def test_few_heavy_questions_are_not_enough() -> None:
     weights = np.where(np.arange(60) < 3, 200.0, 1.0)
     assert not enough_clusters(np.arange(60), relative(weights))
-    assert np.isnan(compare_with_baseline(weighted(scores(3, 2), weights), 0).low[1])
+    assert np.isnan(compare_with_baseline(weighted(matrix(scores(3, 2)), weights), 0).low[1])
 
 
 def test_slices_have_weights_of_their_own() -> None:
     values, weights = scores(6, 2), np.random.default_rng(7).gamma(2, 1, 60)
     labels = [str(n % 2) for n in range(60)]
-    found = by_slice(weighted(values, weights), {"half": labels}, resamples=200)
+    found = by_slice(weighted(matrix(values), weights), {"half": labels}, resamples=200)
     for one in found:
         chosen = np.array(labels) == one.value
         assert one.estimate[1] == pytest.approx(np.average((values[1] - values[0])[chosen], weights=weights[chosen]))
-        cut = weighted(values, weights).select_questions(chosen)
+        cut = weighted(matrix(values), weights).select_questions(chosen)
         assert cut.scores == pytest.approx(values[:, chosen])
         assert cut.values.mean(axis=1) == pytest.approx(np.average(values[:, chosen], axis=1, weights=weights[chosen]))
 
@@ -76,9 +70,12 @@ def test_bets_are_in_proportion_to_weights() -> None:
     """Questions of hardly any weight change nothing."""
     values, weights = scores(9, 2, 200), np.where(np.arange(200) % 2, 1.0, 1e-9)
     odd = np.arange(200) % 2 == 1
-    found, alone = sequential_gate(weighted(values, weights), 0.1, 1.0), sequential_gate(matrix(values[:, odd]), 0.1, 1)
+    found, alone = (
+        sequential_gate(weighted(matrix(values), weights), 0.1, 1.0),
+        sequential_gate(matrix(values[:, odd]), 0.1, 1),
+    )
     assert (found.low, found.high) == (pytest.approx(alone.low, abs=1e-6), pytest.approx(alone.high, abs=1e-6))
-    turned = replace(weighted(-values, weights), higher_is_better=False)
+    turned = replace(weighted(matrix(-values), weights), higher_is_better=False)
     assert sequential_gate(turned, 0.1, 1.0).low == pytest.approx(found.low)
 
 
@@ -150,13 +147,13 @@ def test_a_weight_is_as_many_copies_in_one_cluster(seed: int, copies: list[int])
     values, weights = scores(seed), np.array(copies, dtype=np.float64)
     repeated = matrix(np.repeat(values, copies, axis=1), np.repeat(np.arange(60), copies))
     one, many = (
-        compare_with_baseline(weighted(values, weights), 0, resamples=50),
+        compare_with_baseline(weighted(matrix(values), weights), 0, resamples=50),
         compare_with_baseline(repeated, 0, resamples=50),
     )
     assert one.estimate == pytest.approx(many.estimate)
     assert one.effect == pytest.approx(many.effect, rel=0.03)
     assert one.randomisation == pytest.approx(many.randomisation)
-    heavy = weighted(values, weights)
+    heavy = weighted(matrix(values), weights)
     assert winner(heavy) == winner(repeated)
     factors = [cluster_scores(each.values, each.clusters, each.weights) for each in (heavy, repeated)]
     assert factors[0].sums * weights.mean() == pytest.approx(factors[1].sums)
@@ -165,7 +162,7 @@ def test_a_weight_is_as_many_copies_in_one_cluster(seed: int, copies: list[int])
 
 def test_a_constant_difference_is_one_whatever_the_weights() -> None:
     values = np.stack([np.full(60, 0.25), np.full(60, 0.5)])
-    found = compare_with_baseline(weighted(values, np.random.default_rng(0).gamma(2, 1, 60) + 0.1), 0)
+    found = compare_with_baseline(weighted(matrix(values), np.random.default_rng(0).gamma(2, 1, 60) + 0.1), 0)
     assert found.notes[1].startswith(CONSTANT)
     assert np.isnan(found.effect[1])
 
@@ -173,7 +170,10 @@ def test_a_constant_difference_is_one_whatever_the_weights() -> None:
 def test_where_nothing_differs_heavy_questions_leave_more_of_the_traffic_unseen() -> None:
     """The rule of three counts effective clusters: 60 questions of which 12 have most of the traffic are few."""
     values = np.stack([scores(5, 1)[0]] * 2)
-    plain, heavy = gate(matrix(values), 0.05), gate(weighted(values, np.where(np.arange(60) < 12, 30.0, 1.0)), 0.05)
+    plain, heavy = (
+        gate(matrix(values), 0.05),
+        gate(weighted(matrix(values), np.where(np.arange(60) < 12, 30.0, 1.0)), 0.05),
+    )
     assert heavy.low < 3 * plain.low - 2 * 0.05 < plain.low
 
 
@@ -194,7 +194,7 @@ def error_by_hand(differences: np.ndarray, weights: np.ndarray) -> float:
 
 def test_every_rule_has_the_weighted_mean_and_error() -> None:
     values, weights = scores(11, 2), np.random.default_rng(12).gamma(2, 1, 60) + 0.1
-    one, apart = weighted(values, weights), values[1] - values[0]
+    one, apart = weighted(matrix(values), weights), values[1] - values[0]
     mean, error = float(np.average(apart, weights=weights)), error_by_hand(apart, weights)
     found = compare_with_baseline(one, 0, resamples=200)
     assert (found.estimate[1], found.standard_error[1]) == (pytest.approx(mean), pytest.approx(error))
@@ -207,11 +207,11 @@ def test_every_rule_has_the_weighted_mean_and_error() -> None:
     assert decided.high == pytest.approx(mean + 0.03 + quantile * error)
     (main,) = effects([{"a": "1"}, {"a": "2"}], one, resamples=200).effects
     assert (main.estimate, main.standard_error) == (pytest.approx(mean), pytest.approx(error))
-    positive = weighted(values + 0.1, weights)
+    positive = weighted(matrix(values + 0.1), weights)
     logarithms = np.log((values[1] + 0.1) / (values[0] + 0.1))
     ratio = compare_amounts(positive, 0, "ms", resamples=200)
     assert ratio.estimate[1] == pytest.approx(np.average(logarithms, weights=weights))
-    bias = selection_bias(weighted(np.stack([values[0], values[0] + 0.3]), weights))
+    bias = selection_bias(weighted(matrix(np.stack([values[0], values[0] + 0.3])), weights))
     assert (bias.optimism, bias.observed) == (0, pytest.approx(np.average(values[0], weights=weights) + 0.3))
     bound = reaches(replace(one, values=one.values[:1], configs=one.configs[:1]), 0.3)
     own = error_by_hand(values[0], weights)
@@ -225,7 +225,7 @@ def test_where_a_winner_leads_is_where_the_traffic_is() -> None:
     weights = np.where(np.arange(90) < 30, 20.0, 1.0)
     noise = np.random.default_rng(3).normal(0, 0.05, (2, 90))
     values = 0.5 + noise + np.stack([np.zeros(90), np.where(np.arange(90) < 30, 0.15, -0.3)])
-    one = weighted(values, weights)
+    one = weighted(matrix(values), weights)
     assert winner(one) == selection_bias(one).winner == 1
     assert compare_with_baseline(one, 0).better[1]
     assert compare_with_baseline(matrix(values), 0).worse[1]
@@ -234,7 +234,7 @@ def test_where_a_winner_leads_is_where_the_traffic_is() -> None:
     assert selection_bias(one).optimism == pytest.approx(0, abs=0.01)
     assert (chosen(one).row, chosen(matrix(values)).row) == (1, 0)
     assert posterior(one).probability_better(1, 0) > 0.9 > 0.1 > posterior(matrix(values)).probability_better(1, 0)
-    even = weighted(np.stack([values[0], values[0] + np.where(np.arange(90) < 30, -0.0005, -0.02)]), weights)
+    even = weighted(matrix(np.stack([values[0], values[0] + np.where(np.arange(90) < 30, -0.0005, -0.02)])), weights)
     assert (chosen(even).row, chosen(even).best, chosen(even).cost) == (1, 0, "context_tokens")
     assert chosen(matrix(even.scores)).row == 0
 
@@ -251,7 +251,7 @@ def test_the_correlation_inside_of_clusters_is_one_of_scores() -> None:
 def test_all_pairs_draw_weighted_deviations() -> None:
     """By hand, of two configs: deviations times weights, resampled, in standard errors of the draws."""
     values, weights = scores(13, 2), relative(np.random.default_rng(14).gamma(0.5, 1, 60) + 0.1)
-    one = weighted(values, weights)
+    one = weighted(matrix(values), weights)
     apart = weights * (values[1] - values[0] - compare_with_baseline(one, 0, resamples=200).estimate[1])
     drawn = np.abs(np.concatenate(list(draws(60, 2000))).astype(np.float64) @ apart) / np.sqrt(apart @ apart)
     assert all_pairs(one, resamples=2000).largest == pytest.approx(np.sort(drawn)[math.ceil(2001 * 0.95) - 1], rel=1e-5)
