@@ -23,7 +23,7 @@ from optuna_sweeper.settings import SearchSettings, StopRule
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import Space, merge_overrides, read_space
 from optuna_sweeper.storage import open_storage
-from optuna_sweeper.study import SharedStudy, Sign, StudyPlan, no_attributes
+from optuna_sweeper.study import SharedStudy, Sign, StudyPlan
 from optuna_sweeper.summary import write_summary
 from optuna_sweeper.trial_zero import trial_zero
 from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
@@ -46,7 +46,7 @@ def run_search(
     launch: Launch,
     composer: SearchComposer,
     folder: Path,
-    attributes: Callable[[int], Mapping[str, str]] = no_attributes,
+    attributes: Callable[[int], Mapping[str, str]] = lambda _: {},
 ) -> list[Sequence[JobReturn]]:
     """Search, and return the results of the jobs that this process launched, one list per launch or race.
 
@@ -87,6 +87,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
     identity = json.dumps([space.description(), settings.directions, subject, *own], sort_keys=True)
     zero = [trial_zero(space, composer, settings.declared).overrides] if settings.default else []
     configs = [*zero, *(merge_overrides(space.fixed, lines) for lines in settings.enqueue)]
+    points = [space.split_config(composer.values(lines, space.parameters))[0] for lines in configs]
     extend = settings.custom_search_space
     suffix = f"-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     return StudyPlan(
@@ -97,7 +98,7 @@ def _plan(settings: SearchSettings, space: Space, composer: SearchComposer) -> S
         subject=subject,
         sampler=settings.sampler,
         n_trials=settings.n_trials,
-        first=tuple((lines, space.locate_config(composer.values(lines, space.parameters))) for lines in configs),
+        first=tuple(zip(configs, map(space.optuna_values, points), strict=True)),
         has_zero=bool(zero),
         lapse=settings.lapse,
         extend=partial(get_method(extend), composer.config()) if extend else None,

@@ -49,13 +49,6 @@ class Space:
         positions = {name: number for number, name in enumerate(self.order)}
         return tuple(sorted(lines, key=lambda line: positions.get(line.partition("=")[0], len(positions))))
 
-    def locate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a config's parameters, in the form that Optuna takes.
-
-        A parameter whose value is outside the space is omitted, and so are the parameters that depend on it.
-        """
-        return self.optuna_values(self.split_config(config)[0])
-
     def split_config(self, config: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
         """Split a config's values into those in the space, as typed in an override, and those outside it.
 

@@ -41,11 +41,6 @@ Sign = Callable[[Sequence[str]], Signature]
 """A function from overrides to the signature of their config."""
 
 
-def no_attributes(job: int) -> Mapping[str, str]:
-    """Return no attributes for a job."""
-    return {}
-
-
 @dataclass(frozen=True)
 class StudyPlan:
     """The name, objectives, first configs and other settings of a study."""
@@ -61,7 +56,7 @@ class StudyPlan:
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # end of the name, by which a study is found even if the beginning has changed; "": full name
     objectives: tuple[str, ...] = ()  # names of the objectives, for display by other programs
-    attributes: Callable[[int], Mapping[str, str]] = no_attributes  # set on a job's trial when the trial ends
+    attributes: Callable[[int], Mapping[str, str]] = lambda _: {}  # set on a job's trial when the trial ends
 
 
 @dataclass
@@ -138,15 +133,11 @@ class SharedStudy:
         return sorted(batch, key=lambda evaluation: evaluation.job)
 
     def _running(self) -> list[Any]:
-        from optuna.trial import TrialState
-
-        return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+        return [trial for trial in self.trials() if trial.state.name == "RUNNING"]
 
     def _waiting(self) -> Any:
         """Return the first waiting trial, which Optuna starts next; None if no trial is waiting."""
-        from optuna.trial import TrialState
-
-        return next(iter(self.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,))), None)
+        return next((trial for trial in self.trials() if trial.state.name == "WAITING"), None)
 
     def _next(self, waiting: Any) -> Any:
         """Start the next trial in Optuna and return it; None if no config is left to try."""

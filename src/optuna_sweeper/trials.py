@@ -189,9 +189,7 @@ def superseded(trials: Iterable[Any]) -> set[int]:
 
 def is_abandoned(trial: Any) -> bool:
     """Return whether a trial's process died before it claimed the trial, which was then drawn or enqueued again."""
-    from optuna.trial import TrialState
-
-    return trial.state == TrialState.FAIL and EVALUATION not in trial.user_attrs and TWIN not in trial.user_attrs
+    return trial.state.name == "FAIL" and EVALUATION not in trial.user_attrs and TWIN not in trial.user_attrs
 
 
 def is_charged(trial: Any) -> bool:
@@ -222,20 +220,18 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
 
 def read_trial(trial: Any) -> TrialOutcome | None:
     """Read the outcome of a trial from Optuna; None if the trial has not ended."""
-    from optuna.trial import TrialState
-
     if not trial.state.is_finished():
         return None
-    attributes = trial.user_attrs
-    complete = trial.state == TrialState.COMPLETE
+    attributes, state = trial.user_attrs, trial.state.name
+    complete = state == "COMPLETE"
     return TrialOutcome(
         values=tuple(trial.values) if complete else (),
-        reason=str(attributes.get(REASON, "failed")) if trial.state == TrialState.FAIL else "",
+        reason=str(attributes.get(REASON, "failed")) if state == "FAIL" else "",
         violations=dict(trial.constraints) if complete else {},
         charged=is_charged(trial),
         cost=attributes.get(COST, {}),
         differences=tuple(math.nan if least is None else least for least in attributes.get(DIFFERENCES, ())),
-        pruned=trial.state == TrialState.PRUNED,
+        pruned=state == "PRUNED",
     )
 
 

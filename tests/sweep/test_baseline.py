@@ -61,6 +61,11 @@ def test_overrides_that_equal_no_job_add_one_behind_the_others() -> None:
     assert len({job.name for job in jobs}) == 5
 
 
+def test_overrides_may_have_lists_with_spaces() -> None:
+    _, jobs = with_baseline(*expanded("baseline=top_k=8 headline=[mrr, map]"))
+    assert jobs[-1].config.values["headline"] == ["mrr", "map"]
+
+
 def test_overrides_stand_on_what_all_jobs_share() -> None:
     _, jobs = with_baseline(*expanded("depth=70", "baseline=top_k=8"))
     assert (len(jobs), *(jobs[-1].config.values[key] for key in ("depth", "top_k"))) == (5, 70, 8)

@@ -1,40 +1,18 @@
 """The declared baseline of a command: check its form, and replace overrides with the number of their job."""
 
 import math
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from hydra.errors import HydraException
-
+from optuna_sweeper.trial_zero import read_baseline
 from ragsweep.core.errors import ConfigError
-from ragsweep.sweep.composing.command import Command, compose_jobs
-from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.command import Command, compose_jobs, number_baseline
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
-
-
-def read_overrides(declared: object) -> list[str] | None:
-    """Read a ``declared`` baseline that consists of overrides, and return them; None for a number, a name or a run.
-
-    Raises ConfigError for invalid syntax, and for overrides with several values.
-    """
-    if not isinstance(declared, str) or "=" not in declared:
-        return None
-    try:
-        lines = shlex.split(declared)
-        several = [line for line in lines if parse(line).is_sweep_override()]
-    except (ValueError, HydraException) as fault:
-        fact = f"cannot read {declared!r}: {str(fault).splitlines()[0]}"
-        raise ConfigError(
-            f"{BASELINE}: {fact}; write KEY=VALUE pairs separated by spaces, with quotes around a value that has spaces"
-        ) from None
-    if several:
-        raise ConfigError(f"{BASELINE}: must be one config, got several values: {several[0]}; give one value")
-    return lines
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
@@ -60,7 +38,9 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{most}")
     if command.searching or number is not None:
         return command, made  # of a search, ``read_command`` has replaced overrides with the number of trial 0
-    if (lines := read_overrides(declared)) is None:
+    with one_sentence():
+        lines = read_baseline(declared)
+    if lines is None:
         return command, made
     swept = {parse(line).key_or_group for line in lines}
     shared = [line for line in command.jobs[0] if all(line in job for job in command.jobs)]
@@ -72,14 +52,10 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         raise ConfigError(f"{BASELINE}: {fault}") from None
     known = next((n for n, one in enumerate(configs) if _what(one) == _what(config)), len(configs))
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
-    command = replace(command, jobs=tuple(_declaring(one, known + 1) for one in jobs))
+    command = replace(command, jobs=tuple(number_baseline(one, f"{BASELINE}={known + 1}") for one in jobs))
     return command, compose_jobs(command)
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
     """Return the settings that identify a config: all except those of `OPERATIONAL` keys."""
     return {key: value for key, value in config.values.items() if key not in OPERATIONAL}
-
-
-def _declaring(job: Sequence[str], number: int) -> tuple[str, ...]:
-    return (*(line for line in job if parse(line).key_or_group != BASELINE), f"{BASELINE}={number}")

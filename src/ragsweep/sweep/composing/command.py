@@ -285,8 +285,8 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
     numbered = f"baseline={'null' if zero.outside or not settings['default'] else 1}"  # trial 0 is the first config
     return replace(
         command,
-        overrides=_number_baseline(command.overrides, numbered) if declared else command.overrides,
-        jobs=tuple(_number_baseline(job, numbered) if declared else job for job in dict.fromkeys(jobs)),
+        overrides=number_baseline(command.overrides, numbered) if declared else command.overrides,
+        jobs=tuple(number_baseline(job, numbered) if declared else job for job in dict.fromkeys(jobs)),
         search={**settings, "declared": declared},
         notes=(note,) if zero.outside else (),
     )
@@ -301,7 +301,7 @@ def trial_composer(command: Command, title: str, config: Callable[[], DictConfig
     return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)
 
 
-def _number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:
+def number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:
     """Return ``lines`` with the override ``numbered`` in place of the baseline that they or a named sweep declare."""
     return tuple(dict.fromkeys([*(numbered if re.match(r"\+*baseline=", one) else one for one in lines), numbered]))
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
-from ragsweep.sweep.composing.overrides import Options, expand_glob, parse
+from optuna_sweeper.parameters import parse_override
+from ragsweep.sweep.composing.overrides import Options, parse
 from ragsweep.sweep.composing.trees import spell_value
 
 CASES = "hydra.sweeper.cases"
@@ -112,16 +113,13 @@ def _read(lines: Sequence[str], where: str, options: Options | None) -> list[Ove
     """Parse overrides; ``where`` is their place in the config, for error messages."""
     start, overrides = f"{where}: " if where else "", []
     for line in lines:
-        try:
-            override = parse(line)
-        except HydraException as fault:
-            way = "write KEY=VALUE, and quote a value that must not be parsed"
-            raise HydraException(f'{start}cannot read "{line}": {str(fault).splitlines()[0]}; {way}') from fault
-        if options:
-            try:
-                override = parse(expand_glob(line, options))
-            except HydraException as fault:
-                raise HydraException(f'{start}"{line}": {str(fault).splitlines()[0]}') from fault
+        override = parse_override(line, where)
+        if options and isinstance(pattern := override.value(), Glob):
+            known = options(override.key_or_group)
+            if not (found := pattern.filter(known)):
+                fact = f"the pattern matches no option; known: {', '.join(known) or 'none'}"
+                raise HydraException(f'{start}"{line}": {fact}')
+            override = parse(f"{override.get_key_element()}={','.join(found)}")
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise HydraException(
                 f'{start}"{line}": a grid accepts choices and ranges, but no intervals; write range(START,STOP), or'

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragsweep.core.secrets import mask
+from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
@@ -13,10 +14,7 @@ _RESOLVED = "\0"
 _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
 """Resolvers whose arguments are not keys of the config."""
 
-_NO_PARAMETERS = {
-    "metrics", "targets", "tracking", "prices", "budget", "store", "plan", "progress", "rerun", "timeout",
-    "max_failures", "headline", "answer_headline", "coverage", "constraints", "recommend", "success"
-}  # fmt: skip
+_NO_PARAMETERS = {"metrics", *OPERATIONAL} - {"baseline", "by", "compute", "finalists", "hydra", "name"}
 """Keys that cannot change a result, or are shown as metrics."""
 
 _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)

@@ -17,7 +17,7 @@ from ragsweep.report.tables import headline
 from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext, TrackedContent
 
-_JUDGING = frozenset({"objective", *OPERATIONAL} - {"store", "tracking"})
+_JUDGING = {"objective", *OPERATIONAL} - {"store", "tracking"}
 """Config keys whose values, such as names of metrics, are needed to interpret a result and so are never masked."""
 
 _KEYED = ("config", "metrics", "first_stage")
