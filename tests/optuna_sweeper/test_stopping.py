@@ -16,7 +16,7 @@ from optuna_sweeper import plots
 from optuna_sweeper.settings import SearchSettings, StopRule, read_stop
 from optuna_sweeper.summary import optimization_results, summarise, write_summary
 from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
-from ragsweep.sweep.searching.study_summary import read_summary
+from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 from test_study import Program, completed, open_in, search
 
 TWELVE = {"x": "range(0,12)"}
@@ -199,9 +199,9 @@ def test_best_config_has_the_values_of_its_choices_and_not_their_text() -> None:
 
 def test_summary_tells_jobs_trials_and_duplicates_apart(tmp_path: Path) -> None:
     study = search(open_in(None, {"x": "1,2,3"}, "random", 3), Program(lambda values: float(values["x"])))
-    given = settings(stop={"patience": 9}, folder=str(tmp_path / "search"), plots=False)
+    given = settings(stop={"patience": 9}, folder=str(study_folder(tmp_path / "ledger.db", "id")), plots=False)
     write_summary(study, given, tmp_path)
-    plain, summary = summarise(study, given), read_summary(tmp_path / "search")
+    plain, summary = summarise(study, given), read_summary(tmp_path / "ledger.db", "id")
     assert [trial["job"] for trial in plain["trials"] if "job" in trial] == list(summary.trials) == [0, 1, 2]
     assert all("duplicate_of" in trial for trial in plain["trials"] if "job" not in trial)
     assert plain["states"]["COMPLETE"] == 3

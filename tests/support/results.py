@@ -15,7 +15,12 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import from_texts, to_texts
 from ragsweep.core.results import Artifacts, DatasetFacts, Result, Run, Summaries, Summary, TargetResult
+from ragsweep.parts.tracking import CHOSEN
 from ragsweep.records.ledger import FINISHED, Ledger, Sweep
+from ragsweep.report.sweep_report import PageTexts
+from ragsweep.sweep.concluding.parent_run import sweep_run
+from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.running.context import TrackedContent
 from ragsweep.sweep.searching.study_summary import study_folder
 
 NAN = math.nan
@@ -152,6 +157,11 @@ def break_constraints(folder: Path, *jobs: int) -> None:
     trials = [{"job": job, "trial": job, "state": "COMPLETE", "broken": ["a <= 1"]} for job in jobs]
     facts = {"format": FORMAT, "study": "s", "states": {}, "n_trials": 0, "stopped": "", "stop": None, "sampler": {}}
     (study / FILE).write_text(json.dumps({**facts, "trials": trials}))
+
+
+def parent_run(summary: SweepSummary, tables: str = CHOSEN) -> TrackedContent:
+    """Return what the parent run of a sweep of any name holds, without the texts of its dataset."""
+    return sweep_run(summary, Sweep("", "sweep", "", (("a=1",),), ("a=1",)), PageTexts(), tables)
 
 
 def drawn(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> list[float]:

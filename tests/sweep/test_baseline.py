@@ -13,11 +13,10 @@ from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.settings import read_number
-from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.recorded_runs import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.commands import in_one_process, read, write_dataset
-from support.results import break_constraints, changed, drawn, record, record_sweep, scored
+from support.results import break_constraints, changed, drawn, parent_run, record, record_sweep, scored
 
 SWEEP = ("seed=1,2", "top_k=3,5")
 """Values alone: all jobs have one template."""
@@ -136,7 +135,7 @@ def test_a_config_of_another_sweep_is_a_row_beside_the_own(tmp_path: Path, by: s
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[-1].id))
     assert [one.name for one in summary.baselines] == [f"{by} k=1"]
     assert len(summary.results) == 2
-    result = json.loads(parent_run(summary, "b").files["results.json"])["result"]
+    result = json.loads(parent_run(summary).files["results.json"])["result"]
     assert (result["kind"], result["choice"], result["baseline"]) == ("better", "#2 k=1", f"{by} k=1")
     assert result["against_baseline"]["expected_gain"] == pytest.approx(0.19, abs=0.02)
 
@@ -145,7 +144,7 @@ def test_a_baseline_that_violates_a_constraint_is_named_among_the_excluded(tmp_p
     ledger = sweep(tmp_path, "a" * 32, 0.6, 0.2, 0.4, baseline=1)
     break_constraints(tmp_path, 0)
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
-    page = " ".join(b" ".join(parent_run(summary, "a").files.values()).decode(errors="replace").split())
+    page = " ".join(b" ".join(parent_run(summary).files.values()).decode(errors="replace").split())
     assert "without 1 excluded by a &lt;= 1, the baseline (#1 k=0)" in page
 
 
@@ -193,6 +192,6 @@ def test_a_sweep_is_refused_before_it_starts_where_its_baseline_answered_other_q
 def test_choice_and_its_comparators_have_tables_of_questions(tmp_path: Path, tables: str, expected: set[int]) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.8, 0.6, 0.1)
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
-    made = parent_run(summary, "a", tables=tables).tables
+    made = parent_run(summary, tables).tables
     assert set(made) == expected
     assert json.loads(made[1])["columns"][0] == "question_id"

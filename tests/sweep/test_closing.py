@@ -5,28 +5,28 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ragsweep.core.results import DROPPED, Failure, Result
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.holdout import gap_line, holdout_gap
-from ragsweep.report.sweep_report import PastSweep
+from ragsweep.report.sweep_report import PageTexts, PastSweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.concluding import summarise as closing
-from ragsweep.sweep.concluding.parent_run import describe, parent_run, sweep_page
+from ragsweep.sweep.concluding.parent_run import describe, sweep_page
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep, sweep_content
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import job_value
 from support.inputs.human_labels import M, pair, written
-from support.results import METRIC, changed, changed_table, drawn, noisy, one_metric, scored
+from support.results import METRIC, changed, changed_table, drawn, noisy, one_metric, parent_run, scored
 
 
 def measured(name: str, mean: float, partition: str = "all", seed: int = 0) -> Result:
@@ -45,6 +45,11 @@ def kept(folder: Path, *outcomes: Result | Failure, sweep: str = "sweep") -> Led
     return ledger
 
 
+def concluded(folder: Path, *outcomes: Result | Failure, **settings: Any) -> closing.SweepSummary:
+    ledger = kept(folder, *outcomes)
+    return summarise_sweep(ledger, ledger.records("sweep"), **settings)
+
+
 def printed(came: closing.SweepSummary) -> list[str]:
     stream = io.StringIO()
     show_sweep(came, Terminal(stream, bars=False))
@@ -52,8 +57,7 @@ def printed(came: closing.SweepSummary) -> list[str]:
 
 
 def test_a_single_finished_config_heads_its_sweep(tmp_path: Path) -> None:
-    ledger = kept(tmp_path, measured("a", 0.4))
-    came = summarise_sweep(ledger, ledger.records("sweep"), weighed=False)
+    came = concluded(tmp_path, measured("a", 0.4), weighed=False)
     assert "ragsweep  #1 a" in "\n".join(printed(came))
     assert came.verdict is None
 
@@ -73,9 +77,8 @@ def test_no_question_has_changed_if_all_scores_are_the_same(tmp_path: Path, toke
 
 
 def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
-    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
-    came = summarise_sweep(ledger, ledger.records("sweep"))
-    parent = parent_run(came, "sweep")
+    came = concluded(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1), Failure("c", (), {}, "error"))
+    parent = parent_run(came)
     told = json.loads(parent.files["results.json"])["sweep"]
     shown = " ".join(" ".join(printed(came)).split())
     choice = texts(choice_statements(came.conclusion))
@@ -95,36 +98,34 @@ def test_the_history_of_a_page_is_by_the_metric_of_the_page(tmp_path: Path, coun
     """A quantile cannot decide between two configs; without a comparison, the page is by the objective itself."""
     scores = [{"latency_p95_ms": drawn(50, seed=n), METRIC: drawn(0.5, seed=n)} for n in range(count)]
     rows = [scored(one, name=f"k={n}", config={"headline": [METRIC]}) for n, one in enumerate(scores)]
-    ledger, metrics = kept(tmp_path, *rows), list[str]()
-    came = summarise_sweep(ledger, ledger.records("sweep"))
+    came, metrics = concluded(tmp_path, *rows), list[str]()
 
     def past(_: object, metric: str) -> list[PastSweep]:
         metrics.append(metric)
         return []
 
-    sweep_page(replace(came, past_sweeps=past), "t")
+    sweep_page(replace(came, past_sweeps=past), Sweep("", "t", "", (), ()), PageTexts())
     assert metrics == [asked]
 
 
 def test_labels_of_people_correct_what_is_printed_and_what_the_parent_run_holds(tmp_path: Path) -> None:
     results, labels = pair()
-    ledger = kept(tmp_path, *results)
-    came = summarise_sweep(ledger, ledger.records("sweep"), labels=labels)
-    told = json.loads(parent_run(came, "sweep").files["results.json"])
+    came = concluded(tmp_path / "labels", *results, labels=labels)
+    told = json.loads(parent_run(came).files["results.json"])
     shown = printed(came)
     assert " .73 as judged, becomes .43 with at least 72 labels a config" in " ".join(" ".join(shown).split())
     assert [line.split("  ")[0] for line in shown if " -> ." in line] == ["1", "2"]  # the best by the labels first
     assert told["sweep"]["verdict"]["labels"][M]["configs"]["#2 b"]["corrected"]["difference"] < 0
     assert told["result"]["choice"] == "#1 a"
-    judged = json.loads(parent_run(summarise_sweep(ledger, ledger.records("sweep")), "sweep").files["results.json"])
+    judged = json.loads(parent_run(concluded(tmp_path / "judge", *results)).files["results.json"])
     assert judged["result"]["choice"] == "#2 b"
 
 
 def test_sweep_that_was_run_with_labels_is_read_with_them_ever_after(tmp_path: Path) -> None:
     results, labels = pair()
     judge = {"judge": {"labels": written(tmp_path / "labels.jsonl", labels)}}
-    ledger = kept(tmp_path, *(changed(result, config={**result.run.config, **judge}) for result in results))
-    assert "72 labels a config" in describe(summarise_sweep(ledger, ledger.records("sweep")))
+    came = concluded(tmp_path, *(changed(result, config={**result.run.config, **judge}) for result in results))
+    assert "72 labels a config" in describe(came)
 
 
 def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(tmp_path: Path) -> None:
@@ -135,24 +136,22 @@ def test_limits_name_the_slice_where_the_best_config_is_worse_than_its_own_leg(t
     traces = [json.dumps({**trace, "scores": {"vector": {METRIC: score}}}) for score in leg]
     labels = {"category": ["how_to"] * 12 + ["fact"] * 40, "evidence_trace": traces}
     best = changed(fused, questions=changed_table(fused, labels), groups={"category": {"how_to": {}, "fact": {}}})
-    came = summarise_sweep(ledger := kept(tmp_path, one_metric("a", [0.0] * 52), best), ledger.records("sweep"))
+    came = concluded(tmp_path, one_metric("a", [0.0] * 52), best)
     said = "In category how_to (12 questions), "
     assert any(said in line for line in printed(came))
     assert said in describe(came)
 
 
 def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
-    ledger = kept(tmp_path, Failure("c", (), {}, "error"))
-    came = summarise_sweep(ledger, ledger.records("sweep"))
+    came = concluded(tmp_path, Failure("c", (), {}, "error"))
     assert came.verdict is None
-    assert json.loads(parent_run(came, "sweep").files["results.json"])["sweep"]["holdout_looks"] == 0
+    assert json.loads(parent_run(came).files["results.json"])["sweep"]["holdout_looks"] == 0
     assert printed(came) == ["failed    #1 c · error"]
 
 
 def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
     dropped = changed(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
-    ledger = kept(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
-    came = summarise_sweep(ledger, ledger.records("sweep"))
+    came = concluded(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
     assert isinstance(came.verdict, NoComparison)
     assert came.gap is None
 
@@ -162,11 +161,10 @@ def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(closing, "compare_labelled", fails)
-    ledger = kept(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
-    came = summarise_sweep(ledger, ledger.records("sweep"))
+    came = concluded(tmp_path, measured("a", 0.4), measured("b", 0.6, seed=1))
     assert isinstance(came.verdict, NoComparison)
     assert "could not be made: ZeroDivisionError: division by zero" in " ".join(" ".join(printed(came)).split())
-    assert "results.csv" in parent_run(came, "sweep").files
+    assert "results.csv" in parent_run(came).files
 
 
 def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
@@ -215,7 +213,7 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
     came = summarise_sweep(ledger, ledger.records("second"))
     assert isinstance(came.verdict, SweepComparison)
     assert came.gap is not None
-    assert parent_run(came, "s").metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
+    assert parent_run(came).metrics["verdict_holdout_gap"] == pytest.approx(-0.1)
     shown = " ".join(" ".join(printed(came)).split())
     assert "The holdout was used once" in shown
     assert summarise_sweep(ledger, ledger.records("first")).gap is None
@@ -225,8 +223,8 @@ def test_holdout_sweep_finds_what_was_measured_on_tune(tmp_path: Path) -> None:
 def test_without_an_objective_a_lone_config_is_shown_by_the_first_headline_metric(tmp_path: Path) -> None:
     alone = measured("a", 0.4, "holdout")
     config = {**alone.run.config, "objective": None, "headline": [METRIC]}
-    ledger = kept(tmp_path, changed(alone, config=config, groups={"category": {"x": alone.summaries.metrics}}))
-    came, stream = summarise_sweep(ledger, ledger.records("sweep")), io.StringIO()
+    came = concluded(tmp_path, changed(alone, config=config, groups={"category": {"x": alone.summaries.metrics}}))
+    stream = io.StringIO()
     show_sweep(came, Terminal(stream, bars=False), by="category")
     assert f"{METRIC} by category:" in stream.getvalue()
     assert came.gap is None

@@ -94,7 +94,7 @@ def test_jobs_that_differ_in_values_share_a_template_and_no_value() -> None:
 
 def test_value_that_another_key_reads_reaches_that_key() -> None:
     config = Composer().compose(["retriever=vector", "embedder.max_length=77"])
-    assert config.template.overrides == ("retriever=vector",)
+    assert config.changes == {"embedder.max_length": 77}
     assert config.values["retriever"]["embedder"]["max_length"] == 77
     assert config.template.values({})["retriever"]["embedder"]["max_length"] != 77
 
@@ -110,7 +110,7 @@ READS = {
 @pytest.mark.parametrize("without", [(), ("chosen",)])
 def test_values_are_those_of_a_config_in_which_they_were_set(without: tuple[str, ...], changes: dict[str, int]) -> None:
     tree = {key: value for key, value in READS.items() if key not in without}
-    template, changed = Template(DictConfig(tree), ()), DictConfig(copy.deepcopy(tree))
+    template, changed = Template(DictConfig(tree)), DictConfig(copy.deepcopy(tree))
     for key, value in changes.items():
         OmegaConf.update(changed, key, value)
     expected = OmegaConf.to_container(changed, resolve=True)

@@ -16,12 +16,11 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison
 from ragsweep.sweep.composing.job import SUFFIX
-from ragsweep.sweep.concluding.parent_run import parent_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
-from support.results import METRIC, changed, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric, parent_run
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +114,7 @@ def ended(folder: Path, *held_out: Result | Failure, baseline: int | None = 1) -
 
 
 def told(summary: SweepSummary) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(parent_run(summary, "search").files["results.json"])
+    found: dict[str, Any] = json.loads(parent_run(summary).files["results.json"])
     return found
 
 
@@ -132,7 +131,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
         ended(tmp_path / "lost", held(FIELD[0], 0.3), held(FIELD[1], 0.302, 1)),
         ended(tmp_path / "kept", held(FIELD[0], 0.3), held(FIELD[1], 0.5, 1)),
     )
-    assert [parent_run(one, "s").tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
+    assert [parent_run(one).tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
     assert "Decided on 210 questions that the search did not use." in said(lost)
     assert told(lost)["result"]["where"] == "on 210 questions that the search did not use"
     found = told(kept)
@@ -194,18 +193,18 @@ def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path)
     assert len(summary.results) == 5
     expected = {f"#{n} {one.name}{SUFFIX}" for n, one in enumerate(FIELD[:4], 1)}
     assert {one.name for one in summary.finalists.results} == expected
-    assert parent_run(summary, "s").metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
+    assert parent_run(summary).metrics["verdict_holdout_gap"] == pytest.approx(summary.finalists.gap.change)  # type: ignore[union-attr]
 
 
 def test_what_a_search_left_is_read_and_what_cannot_be_read_is_nothing(tmp_path: Path) -> None:
     folder = study_folder(tmp_path / "ledger.db", "id")
     assert folder == tmp_path / "searches" / "id"
-    assert read_summary(folder) is None
+    assert read_summary(tmp_path / "ledger.db", "id") is None
     folder.mkdir(parents=True)
     whole = {"study": "", "states": {}, "n_trials": 0, "stopped": "", "stop": None, "sampler": {}, "trials": []}
     for broken in ("", "[]", "{}", json.dumps({"format": "other/1", **whole})):
         (folder / "study.json").write_text(broken)
-        assert read_summary(folder) is None
+        assert read_summary(tmp_path / "ledger.db", "id") is None
     trials = {0: {"trial": 3, "state": "COMPLETE", "broken": ["a <= 1"]}}
     left = StudySummary(states={"COMPLETE": 2, "REPEATED": 1}, trials=trials)
     assert left.tags() == {"ragsweep.trials": "2 complete, 1 repeated"}

@@ -139,11 +139,10 @@ def test_all_jobs_of_a_sweep_read_one_clock(tmp_path: Path, monkeypatch: pytest.
 
 def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    secrets = Secrets()
-    secrets.add("hunter-2-and-more", named=True)
-    command = read_command(["+note=hunter-2-and-more"], False, secrets=secrets)
+    command = read_command(["+note=hunter-2-and-more"], False)
+    command.secrets.add("hunter-2-and-more", named=True)
     (job,) = compose_jobs(command)
-    JobLoop(command, job, secrets).run(look, job)
+    JobLoop(command, job, command.secrets).run(look, job)
     files = [path.read_text() for path in tmp_path.rglob("*.yaml")]
     assert len(files) == 3
     assert not any("hunter" in text for text in files)
@@ -154,10 +153,9 @@ def test_password_of_a_url_is_masked_in_the_files_of_a_job(tmp_path: Path, monke
     (tmp_path / "more" / "experiment").mkdir(parents=True)
     text = "# @package _global_\nplace: http://me:hunter-2@host/a?sig=hunter-3\nagain: hunter-3\n"
     (tmp_path / "more" / "experiment" / "own.yaml").write_text(text)
-    secrets = Secrets()
-    command = read_command(["+experiment=own"], False, "more", secrets)
+    command = read_command(["+experiment=own"], False, "more")
     (job,) = compose_jobs(command)
-    JobLoop(command, job, secrets).run(look, job)
+    JobLoop(command, job, command.secrets).run(look, job)
     assert not [path for path in tmp_path.rglob("**/.hydra/*.yaml") if "hunter" in path.read_text()]
     assert "again: '***'" in next(tmp_path.rglob("**/.hydra/config.yaml")).read_text()
 

@@ -24,8 +24,8 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     command, context = SimpleNamespace(task=[]), SimpleNamespace(sweep=SimpleNamespace(id="s"))
     search: Any = SimpleNamespace(
         command=command, context=context, settings={}, race=None,
-        values={"objective": "mrr", "max_failures": limit}, _folder=lambda _: Path(),
-        ledger=SimpleNamespace(jobs=lambda *_: {0, 1}),
+        values={"objective": "mrr", "max_failures": limit},
+        ledger=SimpleNamespace(path=Path("ledger.db"), jobs=lambda *_: {0, 1}),
     )  # fmt: skip
     if launched:
         Search._run_jobs(search, jobs.extend, Path())

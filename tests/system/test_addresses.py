@@ -240,7 +240,7 @@ def changed(data: dict[str, Path]) -> Changed:
     def prepare(lines: Sequence[str], key: str = "", value: str = "") -> Experiment:
         config = composer.compose(lines)
         changes = {**config.changes, **({key: yaml.safe_load(value)} if key else {})}
-        return Session().prepare(Job(JobConfig(config.template, changes, ()), "", ()))
+        return Session().prepare(Job(JobConfig(config.template, changes), "", ()))
 
     return prepare
 

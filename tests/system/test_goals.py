@@ -101,7 +101,8 @@ def test_an_objective_that_cannot_be_measured_fails_the_trial_and_says_which(
     typed = [*SEARCH, *write_dataset(tmp_path), "objective=[context_ndcg,ann_recall_at_10]"]
     done = ragsweep(*typed, "hydra.sweeper.n_trials=2", "hydra.sweeper.max_failure_rate=1")
     assert "of 2 configs, 0 are" in done.stdout or "no config has all of context_ndcg, ann_recall_at_10" in done.stdout
-    (left,) = [read_summary(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    folder = tmp_path / ".ragsweep"
+    (left,) = [read_summary(folder / "ledger.db", path.name) for path in (folder / "searches").iterdir()]
     assert left is not None
     assert [one["state"] for one in left.trials.values()] == ["FAIL", "FAIL"]
     assert "ann_recall_at_10 was not measured" in left.trials[0]["reason"]
@@ -137,7 +138,8 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: R
     assert done.returncode == 0, done.stderr
     plots = artifacts(tmp_path, runs(tmp_path, "sweep")[0], "plots")
     assert {"plots/search_pareto_front.png", "plots/search_history_context_tokens.png"} <= plots
-    (left,) = [read_summary(path) for path in (tmp_path / ".ragsweep" / "searches").iterdir()]
+    folder = tmp_path / ".ragsweep"
+    (left,) = [read_summary(folder / "ledger.db", path.name) for path in (folder / "searches").iterdir()]
     assert left is not None
     beyond = {job for job, one in left.trials.items() if not one["feasible"]}
     assert 0 in beyond  # the default hands on five chunks

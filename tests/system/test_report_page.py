@@ -13,9 +13,10 @@ import pytest
 
 from ragsweep.commands.report import report
 from ragsweep.core.errors import RagsweepError
+from ragsweep.parts.tracking import CHOSEN
 from ragsweep.records.ledger import Ledger
-from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.parent_run import parent_run
+from ragsweep.report.sweep_report import PageTexts
+from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
 from support.results import changed, record_sweep, refuse
@@ -145,7 +146,7 @@ def test_the_parent_run_holds_the_page_that_the_command_writes(tmp_path: Path) -
     ledger = Ledger(tmp_path)
     (sweep,) = ledger.sweeps()
     summary = summarise_sweep(ledger, ledger.records(sweep.id))
-    parent = parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep))
+    parent = sweep_run(summary, sweep, PageTexts(), CHOSEN)
     assert parent.files["report.html"] == (tmp_path / "page.html").read_bytes()
 
 

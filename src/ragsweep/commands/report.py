@@ -76,7 +76,7 @@ def report(arguments: Sequence[str]) -> int:
                 sys.stdout.write(text)
         return 0
     texts = Session().page_texts(summary.results, Secrets())
-    page = sweep_page(summary, sweep_title(sweep), reference(sweep), texts)
+    page = sweep_page(summary, sweep, texts)
     return _write_page(options.output or f"report-{reference(sweep)}.html", page)
 
 

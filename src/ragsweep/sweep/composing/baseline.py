@@ -12,7 +12,7 @@ from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import BASELINE, read_number
-from ragsweep.sweep.composing.sweep_names import OPERATIONAL
+from ragsweep.sweep.composing.trees import OPERATIONAL
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:

@@ -100,19 +100,18 @@ def read_command(
     overrides: Sequence[str],
     multirun: bool,
     config_dir: str | None = None,
-    secrets: Secrets | None = None,
     before: Command | None = None,
 ) -> Command:
     """Expand overrides into a command's jobs, with Hydra's parser and by the rules of the chosen sweeper.
 
-    ``before`` is an earlier command in the same folder, with the same ``config_dir`` and ``secrets``; the configs that
-    were composed for it are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
+    ``before`` is an earlier command in the same folder with the same ``config_dir``, whose composed configs and secrets
+    are reused. Raises ConfigError if the overrides cannot be read or composed; the message for a
     misspelt name contains the nearest known name.
     """
     if before is not None:
         composer, secrets = before.composer, before.secrets
     else:
-        secrets = Secrets() if secrets is None else secrets
+        secrets = Secrets()
         composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     overrides = [_quoted(line) for line in overrides]
     _check_readable(overrides)

@@ -76,10 +76,10 @@ class Composer:
         try:
             template, depends = self._template(tuple(line for line in lines if line not in values))
         except HydraException:
-            return JobConfig(self._template(lines)[0], {}, lines)  # with all lines: Hydra reports the first fault
+            return JobConfig(self._template(lines)[0], {})  # with all lines: Hydra reports the first fault
         if depends or not all(template.accepts(key) for key, _ in values.values()):
-            return JobConfig(self._template(lines)[0], {}, lines)
-        return JobConfig(template, dict(values[line] for line in lines if line in values), lines)
+            return JobConfig(self._template(lines)[0], {})
+        return JobConfig(template, dict(values[line] for line in lines if line in values))
 
     def template(self, overrides: Sequence[str]) -> Template:
         """Return the template composed from all these overrides; the same overrides are composed only once."""
@@ -139,7 +139,7 @@ class Composer:
                 with read_write(config):
                     config.hydra.searchpath = _search_path(lines)
                     config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
-            template = Template(config, lines)
+            template = Template(config)
             self._templates[lines] = template, self._policy is not None and self._policy.check(template, folders)
         return self._templates[lines]
 

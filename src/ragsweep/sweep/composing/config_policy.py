@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -142,10 +145,6 @@ def refuse_clashes(lines: Sequence[str], folders: Sequence[Path]) -> None:
 
 def _chosen_metrics(lines: Sequence[str], folders: Sequence[Path]) -> list[tuple[str, str, str]]:
     """List the file, the key and the class of each metric in the chosen files, in merge order."""
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-    from hydra.types import RunMode
-
     metrics = []
     try:
         with hydra_initialized():

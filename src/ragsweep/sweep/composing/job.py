@@ -73,8 +73,8 @@ _CIRCULAR = "an interpolation is circular; replace one reference in the cycle wi
 class Template:
     """A composed config, its node ``hydra`` included, in which jobs set plain values."""
 
-    def __init__(self, config: DictConfig, overrides: tuple[str, ...]) -> None:
-        self.config, self.overrides = config, overrides
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
         written = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
         assert isinstance(written, dict)
         self.hydra: dict[str, Any] = written.pop("hydra")
@@ -168,7 +168,6 @@ class JobConfig:
 
     template: Template = field(repr=False)
     changes: Mapping[str, Any]
-    overrides: tuple[str, ...]
 
     @cached_property
     def values(self) -> dict[str, Any]:

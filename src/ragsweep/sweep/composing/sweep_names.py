@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ragsweep.core.plurals import counted
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.trees import OPERATIONAL
 
 if TYPE_CHECKING:
     from ragsweep.records.ledger import Sweep
-
-OPERATIONAL = {
-    "answer_headline", "baseline", "budget", "by", "compute", "constraints", "coverage", "finalists", "headline",
-    "hydra", "max_failures", "name", "plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets",
-    "timeout", "tracking",
-}  # fmt: skip
-"""Config keys that do not identify a config: they determine how and where a config is run, priced, shown and judged."""
 
 REFERENCE = 8
 """Length of a sweep's id in commands."""

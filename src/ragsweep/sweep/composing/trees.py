@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragsweep.core.secrets import mask
-from ragsweep.sweep.composing.sweep_names import OPERATIONAL
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
@@ -13,6 +12,13 @@ _RESOLVED = "\0"
 
 _READS_NO_KEY = ("oc.env", "now", "hydra", "python_version")
 """Resolvers whose arguments are not keys of the config."""
+
+OPERATIONAL = {
+    "answer_headline", "baseline", "budget", "by", "compute", "constraints", "coverage", "finalists", "headline",
+    "hydra", "max_failures", "name", "plan", "prices", "progress", "recommend", "rerun", "store", "success", "targets",
+    "timeout", "tracking",
+}  # fmt: skip
+"""Config keys that do not identify a config: they determine how and where a config is run, priced, shown and judged."""
 
 _NO_PARAMETERS = {"metrics", *OPERATIONAL} - {"baseline", "by", "compute", "finalists", "hydra", "name"}
 """Keys that cannot change a result, or are shown as metrics."""

@@ -74,31 +74,17 @@ def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
 
 
 def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
-    """Return the content of the parent run of a recorded sweep, with the name, the title and the id of the sweep."""
-    return parent_run(summary, sweep.name, sweep_title(sweep), reference(sweep), texts, tables)
+    """Return the content of a sweep's parent run in the tracker; ``texts`` are texts that are not in the records.
 
-
-def parent_run(
-    summary: SweepSummary,
-    name: str,
-    title: str = "",
-    reference: str = "",
-    texts: PageTexts | None = None,
-    tables: str = CHOSEN,
-) -> TrackedContent:
-    """Return the content of a sweep's parent run in the tracker; ``name`` is the sweep's name.
-
-    On the sweep's report page, ``title`` is the heading (default: ``name``), ``reference`` is the sweep's id in
-    commands, and ``texts`` are texts that are not in the records. ``tables`` determines which configs get a table of
-    questions: ALL, or CHOSEN for the two configs that are compared first.
+    ``tables`` determines which configs get a table of questions: ALL, or CHOSEN for the two that are compared first.
     """
     study = summary.study
     shown = summary.results, summary.failures, headline(summary.results)
-    files = artifacts(_sweep_facts(summary, name), *shown, summary.conclusion)
+    files = artifacts(_sweep_facts(summary, sweep.name), *shown, summary.conclusion)
     if len(summary.objectives) > 1:
         files["front.csv"] = front_csv(summary.front, summary.objectives)
     files |= study.pictures if study else {}
-    files |= _page_file(summary, title or name, reference, texts)
+    files |= _page_file(summary, sweep, texts)
     tags, metrics = _facts(summary)
     tags |= study.tags() if study else {}
     if summary.verdict is not None:
@@ -108,7 +94,7 @@ def parent_run(
         tags |= {DESCRIPTION: describe(summary)}
         tags |= {VERDICT_TAG: " ".join(result_texts(summary.conclusion))}
         tags |= {RESULT_TAG: summary.conclusion.kind}
-    tabled = _tables(summary, texts.chunk if texts else None, tables)
+    tabled = _tables(summary, texts.chunk, tables)
     dataset = summary.results[0].run.dataset if summary.results else None
     return TrackedContent(files, metrics, tags, _children(summary), tabled, dataset)
 
@@ -145,13 +131,9 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     ranked = [one for one in ranked if not refuses_all(one)] or ranked
-    pairs = [
-        (one, one.summaries.metrics[name])
-        for name in summary.objectives[:1]
-        for one in ranked
-        if name in one.summaries.metrics
-    ]
-    known = [(one, summary) for one, summary in pairs if not math.isnan(summary.value)]
+    first = summary.objectives[0] if summary.objectives else ""
+    pairs = [(one, one.summaries.metrics[first]) for one in ranked if first in one.summaries.metrics]
+    known = [(one, found) for one, found in pairs if not math.isnan(found.value)]
     return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
 
@@ -165,17 +147,17 @@ def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
     return {**tags, BEST_TAG: best[0].name}, {best[1].name: best[1].value}
 
 
-def _page_file(summary: SweepSummary, title: str, reference: str, texts: PageTexts | None) -> dict[str, bytes]:
+def _page_file(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> dict[str, bytes]:
     try:
-        return {PAGE: sweep_page(summary, title, reference, texts)}
+        return {PAGE: sweep_page(summary, sweep, texts)}
     except Exception:  # if the page fails, the results must still be kept
         logging.getLogger(__name__).exception("%s could not be created", PAGE)
         return {}
 
 
-def sweep_page(summary: SweepSummary, title: str, reference: str = "", texts: PageTexts | None = None) -> bytes:
+def sweep_page(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> bytes:
     """Return the page of a sweep as the bytes of one self-contained HTML file."""
-    content = sweep_content(summary, title, reference, texts)
+    content = sweep_content(summary, sweep_title(sweep), reference(sweep), texts)
     metric = page_metric(content)
     past = summary.past_sweeps(summary.results[0].run.dataset, metric) if metric else []
     return as_html(page_document(replace(content, history=past)), content.texts.secrets)

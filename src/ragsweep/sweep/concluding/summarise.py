@@ -31,7 +31,7 @@ from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_runs import find_baseline, sweep_results
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
-from ragsweep.sweep.searching.study_summary import broken_trials, read_summary, study_folder
+from ragsweep.sweep.searching.study_summary import broken_trials, read_summary
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs on the basis of earlier scores."""
@@ -54,7 +54,7 @@ def summarise_sweep(
     records = [replace(record, outcome=record.outcome.renamed(names[record.job])) for record in records]
     results = [record.outcome for record in records if isinstance(record.outcome, Result)]
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
-    study = read_summary(study_folder(ledger.path, sweep)) if sweep else None
+    study = read_summary(ledger.path, sweep) if sweep else None
     broken = study.broken() if study else {}
     excluded = [
         ExcludedConfig(one.outcome.name, f"excluded by {broken[one.job]}") for one in records if one.job in broken

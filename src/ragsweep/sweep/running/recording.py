@@ -14,7 +14,7 @@ from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
-from ragsweep.sweep.composing.sweep_names import OPERATIONAL
+from ragsweep.sweep.composing.trees import OPERATIONAL
 from ragsweep.sweep.running.context import RunContext, TrackedContent
 
 _JUDGING = {"objective", *OPERATIONAL} - {"store", "tracking"}

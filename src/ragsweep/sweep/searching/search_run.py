@@ -157,7 +157,7 @@ class Search(Multirun):
         More work is needed if the command requests more trials, if the search was ended by a stop rule other than the
         command's, or if a chosen finalist has no complete result.
         """
-        summary, wanted = read_summary(self._folder(sweep)), len(new.names)
+        summary, wanted = read_summary(self.ledger.path, sweep.id), len(new.names)
         if len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
             return False
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
@@ -165,9 +165,6 @@ class Search(Multirun):
         outcomes = [record.outcome for record in self.ledger.finalists(sweep.id)]
         complete = {result.name for result in outcomes if isinstance(result, Result) and result.run.state != PARTIAL}
         return all(name + SUFFIX in complete for name, _ in self.choose(sweep))
-
-    def _folder(self, sweep: Sweep) -> Path:
-        return study_folder(self.ledger.path, sweep.id)
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
         """Set a search's number of trials to that of ``names``; return the search, and its progress in words.
@@ -190,9 +187,9 @@ class Search(Multirun):
         command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
-        settings = SearchSettings.read({**self.settings, **own, "folder": str(self._folder(sweep))})
+        summaries = str(study_folder(self.ledger.path, sweep.id))
+        settings = SearchSettings.read({**self.settings, **own, "folder": summaries})
         composed = trial_composer(command, study_title(sweep), lambda: OmegaConf.create(dict(self.values)))
-
         limit = self.values["max_failures"]
 
         def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
@@ -217,7 +214,7 @@ class Search(Multirun):
 
         If the study is on a database server, only jobs that are claimed in this ledger by a dead process are recorded.
         """
-        study = None if self.elsewhere else read_summary(self._folder(sweep))
+        study = None if self.elsewhere else read_summary(self.ledger.path, sweep.id)
         recorded = self.ledger.jobs(sweep.id, *DONE)
         for job, trial in (study.trials if study else {}).items():
             if trial["state"] == "FAIL" and job not in recorded:
@@ -234,7 +231,7 @@ class Search(Multirun):
         A result was lost if the study has its value, but the ledger has no record. Other trials without a record are
         not failures, because a search may end early.
         """
-        study = None if self.elsewhere else read_summary(self._folder(sweep))
+        study = None if self.elsewhere else read_summary(self.ledger.path, sweep.id)
         if study and study.stopped and not study.trials:
             why = why or f"no trial ran, because {study.stopped}; raise the limit"
         valued = {job for job, trial in (study.trials if study else {}).items() if trial["state"] == "COMPLETE"}

@@ -53,8 +53,12 @@ def study_folder(ledger: Path, sweep: str) -> Path:
     return ledger.parent / "searches" / sweep
 
 
-def read_summary(folder: Path) -> StudySummary | None:
-    """Read the summary of a search from its folder; return None if it is missing, unreadable or in another format."""
+def read_summary(ledger: Path, sweep: str) -> StudySummary | None:
+    """Read the summary of a search; return None if it is missing, unreadable or in another format.
+
+    ``ledger`` is the ledger's file, and ``sweep`` the search's id.
+    """
+    folder = study_folder(ledger, sweep)
     try:
         plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if plain["format"] != FORMAT:
@@ -71,5 +75,5 @@ def read_summary(folder: Path) -> StudySummary | None:
 
 def broken_trials(ledger: Path, sweep: str) -> dict[int, str]:
     """Return `StudySummary.broken` of a search; {} without a readable summary. ``ledger`` is the ledger's file."""
-    study = read_summary(study_folder(ledger, sweep))
+    study = read_summary(ledger, sweep)
     return study.broken() if study else {}
