@@ -56,16 +56,19 @@ def zero(params: Mapping[str, Any], *typed: str, declared: Sequence[str] | None 
     return trial_zero(read_space(typed, params), COMPOSER, declared)
 
 
-def test_the_default_is_trial_0_where_the_space_contains_it() -> None:
-    assert zero({"retriever": "bm25,rrf", "top_k": "range(3,9)"}, "seed=0") == (("seed=0",), "")
-
-
-def test_an_option_outside_gives_way_to_the_first_choice_and_its_own_defaults() -> None:
-    assert zero(UNION) == (("retriever=bm25",), "")  # k1=1.5 of bm25 and top_k=5 are in their ranges
-
-
-def test_a_child_whose_default_lies_outside_has_the_nearest_value() -> None:
-    assert zero(UNION, "retriever=convex,bm25") == (("retriever=convex", "retriever.alpha=0.4"), "")
+@pytest.mark.parametrize(
+    ("params", "typed", "lines"),
+    [
+        ({"retriever": "bm25,rrf", "top_k": "range(3,9)"}, "seed=0", ["seed=0"]),  # the space contains the default
+        (UNION, "seed=0", ["retriever=bm25", "seed=0"]),  # the first choice; k1=1.5 of bm25 and top_k=5 are in range
+        (UNION, "retriever=convex,bm25", ["retriever=convex", "retriever.alpha=0.4"]),  # the nearest value of a child
+        ({"+a": "x,y"}, "+b=interval(1,2)", ["+a=x", "+b=1.0"]),  # keys without a default
+    ],
+)
+def test_trial_0_has_the_defaults_and_otherwise_the_first_choice_or_the_nearest_value(
+    params: Mapping[str, Any], typed: str, lines: list[str]
+) -> None:
+    assert zero(params, typed) == (tuple(lines), "")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +86,6 @@ def test_a_child_whose_default_lies_outside_has_the_nearest_value() -> None:
 )
 def test_a_default_outside_of_a_domain_becomes_the_first_or_nearest_value(sweep: str, line: list[str]) -> None:
     assert zero({"top_k": sweep}) == (tuple(line), "")
-
-
-def test_a_key_without_a_default_has_the_first_choice_or_the_low_end() -> None:
-    assert zero({"+a": "x,y", "+b": "interval(1,2)"}) == (("+a=x", "+b=1.0"), "")
 
 
 @given(low=st.integers(-50, 50), steps=st.integers(0, 30), step=st.integers(1, 7), value=st.floats(-500, 500))

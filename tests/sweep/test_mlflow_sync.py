@@ -20,7 +20,7 @@ from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import add_tables
+from support.commands import ROOT, add_tables
 from support.inputs.human_labels import pair, written
 from support.results import changed
 from support.servers import forked
@@ -28,7 +28,6 @@ from support.servers.tracking_server import QUIET, client
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, **QUIET, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
 LEFT = """
 import sys
@@ -97,6 +96,12 @@ def test_record_in_progress_is_shown_once(ends: str, left: tuple[Ledger, Sweep, 
     assert ledger.claims.jobs("", UPLOAD) == []
 
 
+def sent(ledger: Ledger, tracker: Mlflow, *, everything: bool = True) -> tuple[int, str]:
+    """Send the records that a tracker lacks; return their number, and what is printed."""
+    stream, contents = io.StringIO(), RecordedContents(ledger, Session().page_texts)
+    return mlflow_sync.sync(ledger, tracker, Terminal(stream, bars=False), contents, everything), stream.getvalue()
+
+
 def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: Path, tracker: Mlflow) -> None:
     add_tables(tmp_path)
     results, labels = pair()
@@ -108,11 +113,7 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     for name, target in (("spring", sweep.id), ("release", f"{sweep.id}#2"), ("last", f"{sweep.id}#2")):
         ledger.names.give(name, target)
-    stream = io.StringIO()
-    printed = Terminal(stream, bars=False)
-    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 2
-    assert "traces    not in the ledger (2 results); rerun" in stream.getvalue()
+    assert sent(ledger, tracker) == (2, "traces    not in the ledger (2 results); rerun=true recreates them\n")
     parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
     assert parent
     tags = client(tracker).get_run(parent).data.tags
@@ -120,11 +121,11 @@ def test_what_was_recorded_offline_arrives_with_its_labels_and_names(tmp_path: P
     assert "72 labels a config" in tags["mlflow.note.content"]
     children = {job: client(tracker).get_run(child.run_id) for job, child in tracker.children(parent).items()}
     assert [children[job].data.tags.get("ragsweep.names") for job in "01"] == [None, "release, last"]
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+    assert sent(ledger, tracker)[0] == 0
 
 
-def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None) -> tuple[Sweep, RecordedContents]:
-    """Return a finished sweep of two results in MLflow, below the run ``adopt`` if given, and its contents."""
+def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None = None) -> Sweep:
+    """Return a finished sweep of two results in MLflow, below the run ``adopt`` if given."""
     add_tables(ledger.path.parent)
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b"), tracker.identity))
     mlflow_sync.open_parent(ledger, tracker, sweep, adopt)
@@ -133,20 +134,20 @@ def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None) -> tuple[
     sweep = mlflow_sync.complete(ledger, tracker, ledger.sweep(sweep.id))
     tracker.close_sweep(sweep.parent, FINISHED, {}, {})
     ledger.set_status(sweep.id, FINISHED)
-    return sweep, RecordedContents(ledger, Session().page_texts, tracker.tables)
+    return sweep
 
 
 def test_run_that_was_deleted_in_mlflow_is_sent_again(tmp_path: Path, tracker: Mlflow) -> None:
-    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
-    sweep, contents = finished_sweep(ledger, tracker, None)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+    ledger = Ledger(tmp_path)
+    sweep = finished_sweep(ledger, tracker)
+    assert sent(ledger, tracker, everything=False)[0] == 0
     kept, deleted = (record.run for record in ledger.records(sweep.id))
     client(tracker).delete_run(deleted)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 1
+    assert sent(ledger, tracker, everything=False)[0] == 1
     runs = [record.run for record in ledger.records(sweep.id)]
     assert runs[0] == kept
     assert runs == [tracker.children(sweep.parent)[job].run_id for job in "01"]
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+    assert sent(ledger, tracker, everything=False)[0] == 0
 
 
 def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(
@@ -155,30 +156,29 @@ def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(
     monkeypatch.chdir(tmp_path)  # where MLflow keeps the artifacts of its default experiment
     tracker.find({})  # creates the experiments
     parent, alone = (client(tracker).create_run("0").info.run_id for _ in range(2))
-    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
-    sweep, contents = finished_sweep(ledger, tracker, parent)
+    ledger = Ledger(tmp_path)
+    sweep = finished_sweep(ledger, tracker, parent)
     assert sweep.parent == parent
     result = pair()[0][0]
     tracker.log_result(result, RunPlacement(adopt=alone))
     ledger.mark_tracked(ledger.write(None, 0, result, tracker.identity), alone)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0
+    assert sent(ledger, tracker, everything=False)[0] == 0
     assert (ledger.sweep(sweep.id).parent, [one.run for one in ledger.singles()]) == (parent, [alone])
     client(tracker).delete_run(alone)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 1
+    assert sent(ledger, tracker, everything=False)[0] == 1
 
 
 def test_single_config_whose_upload_to_another_tracker_was_cut_off_is_completed(
     tmp_path: Path, tracker: Mlflow
 ) -> None:
     add_tables(tmp_path)
-    ledger, printed, result = Ledger(tmp_path), Terminal(io.StringIO(), bars=False), pair()[0][0]
+    ledger, result = Ledger(tmp_path), pair()[0][0]
     ledger.write(None, 0, result)  # with tracking=none
     run = tracker.log_result(result)
     client(tracker).update_run(run, "RUNNING")  # as after an outage
-    contents = RecordedContents(ledger, Session().page_texts, tracker.tables)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 1
+    assert sent(ledger, tracker)[0] == 1
     assert client(tracker).get_run(run).info.status == FINISHED
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+    assert sent(ledger, tracker)[0] == 0
 
 
 def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: Path) -> None:
@@ -195,20 +195,19 @@ def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: 
 
 def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tracker: Mlflow) -> None:
     add_tables(tmp_path)
-    ledger, printed = Ledger(tmp_path), Terminal(io.StringIO(), bars=False)
+    ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
     for job, result in enumerate(pair()[0]):
         ledger.write(sweep.id, job, result)
     ledger.claims.release(ClaimKey(COMMAND, sweep.id))
-    contents = RecordedContents(ledger, Session().page_texts)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 2
+    assert sent(ledger, tracker)[0] == 2
     parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
     assert parent
     runs = [client(tracker).get_run(child.run_id) for child in tracker.children(parent).values()]
     assert ["mlflow.loggedArtifacts" in run.data.tags for run in runs] == [True, True]
     assert [record.run for record in ledger.records(sweep.id)] == [None, None]
     client(tracker).update_run(parent, "RUNNING")  # as after an outage
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=True) == 0
+    assert sent(ledger, tracker)[0] == 0
     assert client(tracker).get_run(parent).info.status == FINISHED
 
 
@@ -216,10 +215,10 @@ def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tr
 def test_what_could_not_be_written_at_the_end_of_a_sweep_is_sent_later(
     fails: str, tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger, printed, write = Ledger(tmp_path), Terminal(io.StringIO(), bars=False), files.write
-    sweep, contents = finished_sweep(ledger, tracker, None)
-    context = RunContext(Session(folder=tmp_path), tracker, printed, Secrets(), sweep)
-    content, status = contents.of_sweep(sweep, ledger.records(sweep.id))
+    ledger, write = Ledger(tmp_path), files.write
+    sweep = finished_sweep(ledger, tracker)
+    context = RunContext(Session(folder=tmp_path), tracker, Terminal(io.StringIO(), bars=False), Secrets(), sweep)
+    content, status = RecordedContents(ledger, Session().page_texts).of_sweep(sweep, ledger.records(sweep.id))
     tracker.reopen_sweep(sweep.parent)
 
     def refuse(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
@@ -231,7 +230,7 @@ def test_what_could_not_be_written_at_the_end_of_a_sweep_is_sent_later(
     assert not mlflow_sync.close(context, sweep, status, content, elsewhere=False)
     ledger.set_status(sweep.id, FAILED)
     monkeypatch.setattr(files, "write", write)
-    assert mlflow_sync.sync(ledger, tracker, printed, contents, everything=False) == 0  # all records are there
+    assert sent(ledger, tracker, everything=False)[0] == 0  # all records are there
     assert client(tracker).get_run(sweep.parent).info.status == FINISHED
     assert {"report.html", "results.json"} & {one.path for one in client(tracker).list_artifacts(sweep.parent)}
     runs = [client(tracker).get_run(record.run or "") for record in ledger.records(sweep.id)]

@@ -205,13 +205,10 @@ def test_a_question_without_a_score_is_no_evidence() -> None:
     assert "c4" not in Betting().decide(scores(broken)).dropped
 
 
-def test_nothing_asked_drops_nobody() -> None:
+def test_nobody_is_dropped_where_nothing_is_asked_or_every_config_failed() -> None:
     assert Betting().decide({}).dropped == ()
     assert Betting().decide({"a": [], "b": []}).evidence == {"a": 1.0, "b": 1.0}
     assert Betting().decide({"a": [0.1, 0.2]}).dropped == ()
-
-
-def test_a_race_in_which_every_config_failed_drops_nobody() -> None:
     assert Betting().decide({}, groups=["x", "x", "y"]).dropped == ()
     assert Betting().decide({"a": []}, groups=["x", "x", "y"]).leaders == ("a",)
 

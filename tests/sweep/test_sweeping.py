@@ -168,13 +168,14 @@ def test_a_search_that_was_stopped_keeps_its_trials_if_fewer_are_wanted(
     assert len(Ledger(Path("store")).sweep(sweep).names) == 4
 
 
+def interrupt(*_: object) -> str:
+    raise Interrupted(signal.SIGINT)
+
+
 @pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
 def test_interruption_before_the_first_job_says_that_the_same_command_resumes(
     swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*_: object) -> str:
-        raise Interrupted(signal.SIGINT)
-
     with monkeypatch.context() as patched:
         patched.setattr(NoTracking, "open_sweep", interrupt)
         with pytest.raises(Interrupted):
@@ -188,9 +189,6 @@ def test_interruption_before_the_first_job_says_that_the_same_command_resumes(
 def test_an_interrupted_search_with_rerun_is_resumed_without_rerun(
     typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*_: object) -> str:
-        raise Interrupted(signal.SIGINT)
-
     first = run(*typed, *SEARCH).sweep
     with monkeypatch.context() as patched:
         patched.setattr(NoTracking, "open_sweep", interrupt)

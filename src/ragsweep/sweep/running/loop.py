@@ -18,7 +18,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import keys_read, value_at, with_values
+from ragsweep.sweep.composing.trees import with_values
 from ragsweep.sweep.running.jobs import log_once
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class JobLoop:
                 self.folder = Path(str(OmegaConf.select(config, self._folder_key)))
         except OmegaConfBaseException as fault:
             raise ConfigError(f"{self._folder_key}: {str(fault).splitlines()[0]}; correct it") from None
-        text = str(value_at(self._first.tree, self._folder_key))
-        self._one_folder = "${hydra" not in text and keys_read(text, self._folder_key) == set()
 
     def write_multirun(self) -> None:
         """Write the config of the multirun to the sweep's folder."""
@@ -113,8 +111,7 @@ class JobLoop:
         with ExitStack() as stack:
             whole = template.changed({**config.changes, **own})
             stack.enter_context(as_hydra_config(whole))
-            shared = self._one_folder and template is self._first
-            folder = self.folder if shared else Path(str(OmegaConf.select(whole, self._folder_key)))
+            folder = Path(str(OmegaConf.select(whole, self._folder_key)))
             if self._multirun:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
             own["hydra.runtime.output_dir"] = str(folder.absolute())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ragsweep.core.building import Builder, check_members
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
@@ -50,13 +49,6 @@ EXPECTED = frozenset({"distractors", "section", "count"})
 """The values of a metric's ``needs`` for data that the digest of a golden set does not cover."""
 
 
-class MetricSet(NamedTuple):
-    """The metrics of a config; ``judged`` maps names to the metrics that call a judge."""
-
-    parts: list[BuiltPart]
-    judged: dict[str, BuiltPart]
-
-
 @dataclass
 class Session:
     """State shared by the jobs of one process: parts, datasets and computed results."""
@@ -66,7 +58,6 @@ class Session:
     services: ServiceSession = field(default_factory=ServiceSession)
     remote: Remote | None = None  # the object store that machines share, if any
     _datasets: dict[str, Dataset] = field(default_factory=dict)
-    _metric_sets: dict[str, MetricSet] = field(default_factory=dict)
     _rung: tuple[int, Evaluator] | None = None  # the current rung of a race, and its evaluator
 
     def __post_init__(self) -> None:
@@ -108,15 +99,16 @@ class Session:
         dataset = self._dataset(plain, job.searching)
         plain = resolve_language(plain, dataset.corpus)
         built = self._metrics(plain)
+        judged = {part.value.name: part for part in built if isinstance(part.value, JudgedMetric)}
         system = optional_part(self.builder, plain, "system")
         if system:
-            graph = self._external(plain, dataset, system, built)
+            graph = self._external(plain, dataset, system, judged)
         else:
-            exact = any("exact" in part.value.needs for part in built.parts)
-            graph = build_graph(self.builder, plain, dataset.corpus, built.judged, exact, dataset.excluded)
-        metrics = checked_metrics(built.parts, plain, dataset)
+            exact = any("exact" in part.value.needs for part in built)
+            graph = build_graph(self.builder, plain, dataset.corpus, judged, exact, dataset.excluded)
+        metrics = checked_metrics(built, plain, dataset)
         threshold = float(plain["evidence"]["threshold"])
-        definitions = [part.spec.digest for part in built.parts]
+        definitions = [part.spec.digest for part in built]
         searched = [leg.exact.address for leg in graph.approximate.values()]
         answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions[1:]))
         answered = [node.address for node in answers if node]
@@ -234,7 +226,9 @@ class Session:
             self.evaluator.forget_failed()
         return prices
 
-    def _external(self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, built: MetricSet) -> ConfigGraph:
+    def _external(
+        self, plain: Mapping[str, Any], dataset: Dataset, system: BuiltPart, judged: Mapping[str, BuiltPart]
+    ) -> ConfigGraph:
         for group, silent in (("llm", "none"), ("router", "none"), ("query", "last")):
             if optional_part(self.builder, plain, group):
                 raise ConfigError(
@@ -247,7 +241,7 @@ class Session:
         joined = {text: dataset.excluded[query] for text, query in own if query in dataset.excluded}
         asked = (table.wordings, table.texts)
         excluded = {**dataset.excluded, **joined}
-        return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, built.judged, excluded))
+        return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
         """Build key -> part for a group that may contain several, such as ``metrics``; null parts are omitted."""
@@ -259,19 +253,13 @@ class Session:
             raise ConfigError(f"targets.{ENFORCE}: must be true or false, got {enforced!r}")
         return {name: built.value for name, built in self._built(rules, "targets").items()}
 
-    def _metrics(self, plain: Mapping[str, Any]) -> MetricSet:
-        nodes = plain["metrics"] or {}
-        key = json.dumps(nodes, default=str)
-        if key not in self._metric_sets:
-            built = self._built(nodes, "metrics")
-            for name, part in built.items():
-                check_members(part.value, (Metric,), f"metrics.{name}")
-                if unknown := sorted(set(part.value.needs) - set(NEEDS)):
-                    raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
-            parts = list(built.values())
-            judged = {part.value.name: part for part in parts if isinstance(part.value, JudgedMetric)}
-            self._metric_sets[key] = MetricSet(parts, judged)
-        return self._metric_sets[key]
+    def _metrics(self, plain: Mapping[str, Any]) -> list[BuiltPart]:
+        built = self._built(plain["metrics"] or {}, "metrics")
+        for name, part in built.items():
+            check_members(part.value, (Metric,), f"metrics.{name}")
+            if unknown := sorted(set(part.value.needs) - set(NEEDS)):
+                raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
+        return list(built.values())
 
 
 def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
