@@ -1,5 +1,6 @@
 """What is typed becomes the jobs that Hydra would make, and a typo becomes one sentence."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,14 @@ from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from support import nightly
 from support.commands import read
+
+
+def refusal(overrides: list[str], multirun: bool) -> str:
+    """Return why a command is refused, in one line."""
+    with pytest.raises(ConfigError) as fault:
+        compose_jobs(read(overrides, multirun))
+    assert len(str(fault.value).splitlines()) == 1
+    return str(fault.value)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +64,7 @@ from support.commands import read
     ],
 )
 def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
-    with pytest.raises(ConfigError) as fault:
-        compose_jobs(read(overrides, multirun=False))
-    assert message in str(fault.value)
-    assert len(str(fault.value).splitlines()) == 1
+    assert message in refusal(overrides, multirun=False)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +78,11 @@ def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], messag
 )  # fmt: skip
 def test_key_that_only_some_swept_options_have_is_set_with_them(sweeper: str, way: str) -> None:
     typed = [f"hydra/sweeper={sweeper}", "retriever=hybrid_convex,hybrid_rrf", "retriever.alpha=0.2,0.5"]
-    with pytest.raises(ConfigError) as fault:
-        compose_jobs(read(typed, multirun=True))
-    assert str(fault.value).startswith("retriever.alpha=0.2: retriever=hybrid_rrf has no alpha; known: retriever._targ")
-    assert str(fault.value).endswith(f"; options that have it: retriever=hybrid_convex{way}")
-    with pytest.raises(ConfigError, match=r"has no alpha; known: .*; options that have it: retriever=hybrid_convex$"):
-        compose_jobs(read([typed[0], "retriever=hybrid_rrf", *typed[2:]], multirun=True))
+    told = refusal(typed, multirun=True)
+    assert told.startswith("retriever.alpha=0.2: retriever=hybrid_rrf has no alpha; known: retriever._targ")
+    assert told.endswith(f"; options that have it: retriever=hybrid_convex{way}")
+    alone = refusal([typed[0], "retriever=hybrid_rrf", *typed[2:]], multirun=True)
+    assert alone == told.removesuffix(way)
 
 
 @settings(max_examples=50)
@@ -102,16 +107,11 @@ CASES = "hydra.sweeper.cases=[['retriever=bm25'],['retriever=hybrid_rrf','retrie
     ],
 )
 def test_a_bad_case_is_one_sentence_with_its_number(cases: str, message: str) -> None:
-    with pytest.raises(ConfigError) as fault:
-        compose_jobs(read([f"hydra.sweeper.cases={cases}"], multirun=True))
-    assert message in str(fault.value)
-    assert len(str(fault.value).splitlines()) == 1
+    assert message in refusal([f"hydra.sweeper.cases={cases}"], multirun=True)
 
 
 def test_a_fault_of_what_is_typed_is_not_blamed_on_a_case() -> None:
-    with pytest.raises(ConfigError) as fault:
-        compose_jobs(read([CASES, "topk=3,5"], multirun=True))
-    assert str(fault.value).startswith('topk=3: no key "topk"')
+    assert refusal([CASES, "topk=3,5"], multirun=True).startswith('topk=3: no key "topk"')
 
 
 def test_a_folder_of_configs_that_does_not_exist_is_named(tmp_path: Path) -> None:
@@ -214,8 +214,8 @@ def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(
 
 
 def test_unknown_key_inside_a_value_is_said_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r"retriever\.legs has no such keys; known: bm25, .*add others with"):
-        read(["retriever.legs={first:{k1:1}}"], multirun=False)
+    told = refusal(["retriever.legs={first:{k1:1}}"], multirun=False)
+    assert re.search(r"retriever\.legs has no such keys; known: bm25, .*add others with", told)
 
 
 def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
@@ -261,11 +261,11 @@ def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("own_metrics")
 def test_two_metrics_under_one_key_are_refused(overrides: list[str], first: str, second: str) -> None:
-    with pytest.raises(ConfigError, match=r"^metrics\.(success_rate|recall_at_5): ") as fault:
-        compose_jobs(read(overrides, multirun=False))
-    assert first in str(fault.value)
-    assert f", but {second}" in str(fault.value)
-    assert "another key" in str(fault.value)
+    told = refusal(overrides, multirun=False)
+    assert re.match(r"metrics\.(success_rate|recall_at_5): ", told)
+    assert first in told
+    assert f", but {second}" in told
+    assert "another key" in told
 
 
 @pytest.mark.parametrize(

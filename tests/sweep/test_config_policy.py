@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.commands import ROOT, write_dataset
+from support.commands import ROOT, user_environment, write_dataset
 from support.inputs.hostile_configs import BOMBS, PAYLOADS, Payload
 
 CANARY = """
@@ -94,10 +94,8 @@ def attacked(payloads: dict[str, Payload], folder: Path, limit: int | None = Non
 
 
 def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSWEEP_", "MLFLOW_"))}
-    path = os.pathsep.join([str(folder), kept.get("PYTHONPATH", "")])
-    return {**kept, "PYTHONPATH": path, "CANARY": str(folder / "pwned"), "CANARY_TOKEN": "sesame",
-            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}  # fmt: skip
+    own = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]), "CANARY_TOKEN": "sesame"}
+    return user_environment(**own, CANARY=str(folder / "pwned"), OPENBLAS_NUM_THREADS="1")
 
 
 DAILY = ("alias in a package of parts", "pickle in numpy", "in arguments", "option file", "searched folder",

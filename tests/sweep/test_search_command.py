@@ -51,14 +51,6 @@ def test_settings_of_a_search_are_checked_before_it_begins(line: str, message: s
         read([*SMALL[1:], "retriever=bm25", line], multirun=True)
 
 
-def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    typed = [*SMALL[1:], *write_dataset(tmp_path), "judge=ollama"]
-    keys = [search_key(read([*typed, *more], multirun=True), "signature", "")
-            for more in ([], ["judge.labels=l.csv"], ["judge.seed=1"])]  # fmt: skip
-    assert keys[0] == keys[1] != keys[2]
-
-
 @pytest.mark.parametrize(
     ("line", "is_another"),
     [
@@ -71,35 +63,31 @@ def test_labels_of_people_leave_the_key_of_a_search_as_it_is(tmp_path: Path, mon
         ("rerun=true", False),
         ("progress=questions", False),
         ("compute=local", False),
+        ("judge.labels=l.csv", False),
+        ("judge.seed=1", True),
     ],
 )
 def test_what_draws_other_trials_starts_another_search(line: str, is_another: bool) -> None:
-    typed = [*SMALL[1:], "retriever=bm25"]
+    typed = [*SMALL[1:], "retriever=bm25", "judge=ollama"]
     keys = {search_key(read([*typed, *more], multirun=True), "signature", "") for more in ([], [line])}
     assert len(keys) == 1 + is_another
 
 
-def test_another_seed_in_a_file_starts_another_search() -> None:
-    command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
-    searches = ({**(command.search or {}), "sampler": {"name": "tpe", "seed": seed}} for seed in (0, 5, 6))
+@pytest.mark.parametrize(
+    ("sampler", "settings"),
+    [
+        ("tpe", [{"sampler": {"name": "tpe", "seed": seed}} for seed in (0, 5, 6)]),
+        ("nsgaii", [{"sampler": {"name": "nsgaii", "seed": 0, "population_size": size}} for size in (50, 20, 10)]),
+        ("tpe", [{"custom_search_space": name} for name in (None, "mine.a", "mine.b")]),
+    ],
+)
+def test_another_setting_in_a_file_starts_another_search(sampler: str, settings: list[dict[str, object]]) -> None:
+    """The first of the settings is the usual one."""
+    command = read([*SMALL[1:], "retriever=bm25", f"hydra/sweeper/sampler={sampler}"], multirun=True)
+    searches = [{**(command.search or {}), **one} for one in settings]
     keys = [search_key(replace(command, search=search), "signature", "") for search in searches]
     assert len(set(keys)) == 3
     assert keys[0] == search_key(command, "signature", "")
-
-
-def test_another_argument_of_the_sampler_in_a_file_starts_another_search() -> None:
-    command = read([*SMALL[1:], "retriever=bm25", "hydra/sweeper/sampler=nsgaii"], multirun=True)
-    usual = (command.search or {})["sampler"]
-    searches = ({**(command.search or {}), "sampler": {**usual, "population_size": size}} for size in (50, 20, 10))
-    keys = [search_key(replace(command, search=search), "signature", "") for search in searches]
-    assert len(set(keys)) == 3
-    assert keys[0] == search_key(command, "signature", "")
-
-
-def test_another_space_of_ones_own_starts_another_search() -> None:
-    command = read([*SMALL[1:], "retriever=bm25"], multirun=True)
-    searches = ({**(command.search or {}), "custom_search_space": name} for name in (None, "mine.a", "mine.b"))
-    assert len({search_key(replace(command, search=search), "signature", "") for search in searches}) == 3
 
 
 def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Path) -> None:

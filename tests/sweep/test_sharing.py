@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
-from ragsweep.sweep.searching.search_run import leave
+from ragsweep.sweep.searching.search_run import Search
 from support import wait_until
 from support.commands import ROOT, RUN, artifacts, runs, write_dataset
 from support.servers import forked
@@ -167,6 +169,11 @@ def test_a_server_out_of_reach_is_said_before_anything_is_written(environment: d
 def opened(tmp_path: Path) -> tuple[Ledger, Sweep]:
     ledger = Ledger(tmp_path)
     return ledger, ledger.open_sweep("key", Sweep("", "search", "", ((),), ("trial 0",)))
+
+
+def leave(ledger: Ledger, sweep: Sweep) -> str:
+    search: Any = SimpleNamespace(ledger=ledger)
+    return Search.leave(search, sweep)
 
 
 def pretend(ledger: Ledger, sweep: Sweep, kind: str, number: int, host: str = "elsewhere", silent: float = 0.0) -> None:

@@ -16,6 +16,10 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from optuna_sweeper.settings import read_enqueue
+from optuna_sweeper.signatures import SearchComposer
+from optuna_sweeper.space import merge_overrides, read_space
+from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
@@ -32,8 +36,6 @@ from ragsweep.sweep.composing.trees import value_at
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-    from optuna_sweeper.signatures import SearchComposer
 
 
 @dataclass(frozen=True)
@@ -257,10 +259,6 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
     For a sweeper other than ours, set one job, as typed. A baseline of overrides becomes 1, or null if not trial 0.
     """
-    from optuna_sweeper.settings import read_enqueue
-    from optuna_sweeper.space import merge_overrides, read_space
-    from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
-
     task = command.task
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):
         return replace(command, jobs=(tuple(task),), search=settings)
@@ -293,8 +291,6 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
     """Return the composer of a search's trials; ``title`` and ``config`` are arguments of SearchComposer."""
-    from optuna_sweeper.signatures import SearchComposer
-
     composer, fixed = command.composer, command.fixed
     faults = HydraException, OmegaConfBaseException, RagsweepError
     return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)

@@ -124,14 +124,11 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
             f"judge.labels: no labelled metric ({', '.join(named)}) is measured; add one, for example"
             f" with metrics=ragas, or omit judge.labels{nearest(named[0], metrics)}"
         )
-    ends = {name: metrics[name].bounds for name in named if name in metrics}
-    check_scale(
-        labels,
-        {
-            name: (-math.inf if low is None else low, math.inf if high is None else high)
-            for name, (low, high) in ends.items()
-        },
-    )
+    scales = {
+        name: (-math.inf if low is None else low, math.inf if high is None else high)
+        for name, (low, high) in ((name, metrics[name].bounds) for name in named if name in metrics)
+    }
+    check_scale(labels, scales)
 
 
 def check_config(plain: Mapping[str, Any]) -> None:

@@ -57,7 +57,7 @@ class HydraTask:
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
-        """Run the body with ``launch``, Hydra's launcher, and store its result or exception for `through_hydra`.
+        """Run the body with ``launch``, Hydra's launcher, and store its result or exception for `through_launcher`.
 
         The launcher takes the jobs' overrides and the number of the first job. ``master`` is the command's config.
         """
@@ -171,10 +171,18 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
-    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see jobs.Launcher)."""
+    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see jobs.Launcher).
+
+    An exception that the body raises under Hydra's launcher is raised again here.
+    """
     assert context.sweep
     if not body or not command.in_process:
-        return through_hydra(command, HydraTask(context.sweep.id, context, body))
+        task = HydraTask(context.sweep.id, context, body)
+        folder = ["--config-dir", command.config_dir] if command.config_dir else []
+        call_hydra([*(["--multirun"] if command.multirun else []), *command.overrides, *folder], task)
+        if isinstance(task.result, BaseException):
+            raise task.result
+        return task.result
     loop = JobLoop(command, jobs[0], context.secrets)
     loop.write_multirun()
 
@@ -183,17 +191,6 @@ def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job],
             return [loop.run(partial(run_job, context, job), job) for job in batch]
 
     return body(launch, loop.folder)
-
-
-def through_hydra(command: Command, task: HydraTask) -> str:
-    """Run a command through Hydra; return the result of the task's body, or raise its exception."""
-    arguments = [*(["--multirun"] if command.multirun else []), *command.overrides]
-    if command.config_dir:
-        arguments += ["--config-dir", command.config_dir]
-    call_hydra(arguments, task)
-    if isinstance(task.result, BaseException):
-        raise task.result
-    return task.result
 
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008

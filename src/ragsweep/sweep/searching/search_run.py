@@ -24,7 +24,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.records.claims import COMMAND, FINALIST, KEY, ClaimKey
-from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger, Sweep
+from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.sweep.composing.command import Command, compose_jobs, trial_composer
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import SUFFIX, Job
@@ -45,22 +45,6 @@ PATIENCE = 2.0
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
-
-
-def leave(ledger: Ledger, sweep: Sweep) -> str:
-    """Release this process's claim on a search that another process has concluded or will conclude.
-
-    Return a message for the user; "", without releasing the claim, if this process must conclude the search.
-    """
-    others = ledger.claims.others(sweep.id)
-    if not others and ledger.sweep(sweep.id).status == RUNNING:
-        return ""
-    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
-    if not others:
-        return "another process has already closed this search"
-    return (
-        f"still at work on this search: {' and '.join(map(str, others))}; the last process to finish writes the verdict"
-    )
 
 
 def search_key(command: Command, signature: str, tracker: str) -> str:
@@ -241,8 +225,19 @@ class Search(Multirun):
         return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
 
     def leave(self, sweep: Sweep) -> str:
-        """Leave a search that another process concludes, and return a message; "" otherwise (see `leave`)."""
-        return leave(self.ledger, sweep)
+        """Release this process's claim on a search that another process has concluded or will conclude.
+
+        Return a message for the user; "", without releasing the claim, if this process must conclude the search.
+        """
+        claims = self.ledger.claims
+        others = claims.others(sweep.id)
+        if not others and self.ledger.sweep(sweep.id).status == RUNNING:
+            return ""
+        claims.release(ClaimKey(COMMAND, sweep.id))
+        if not others:
+            return "another process has already closed this search"
+        who = " and ".join(map(str, others))
+        return f"still at work on this search: {who}; the last process to finish writes the verdict"
 
     def finish(self, sweep: Sweep, ending: Ending) -> Ending:
         """Record the failed trials that have no record, and evaluate the finalists on the holdout.
