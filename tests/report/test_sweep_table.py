@@ -61,7 +61,7 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     (line,) = narrow.omissions("abc")
     assert line == f"... {len(narrow.left_out)} more judged metrics: ragsweep show abc#{narrow.rows[0][0]}"
     assert not sweep_table(results, shown, compared(RESULTS[:2]), width=400).left_out
-    (baseline,) = SweepTable([">#"], [["prod"]], 0, ("faithful_1",)).omissions("abc")
+    (baseline,) = SweepTable([">#"], [["prod"]], [], 0, ("faithful_1",)).omissions("abc")
     assert baseline == "... 1 more judged metric: ragsweep show prod"
 
 
@@ -106,6 +106,7 @@ def test_a_recorded_baseline_is_a_row_beside_the_sweep() -> None:
     before = changed(config(9, 0.3, 9, top_k="9", seed="1", baseline="2"), name="ffea9bd0#3 top_k=9")
     rows = [*RESULTS[:2], before]
     assert swept(rows) == "top_k = 1, 2, 9"
+    assert slice_table(rows[1:], "category", "ndcg", 120).header[2:] == [">#2", ">ffea9bd0#3"]
     table = sweep_table(rows, ["ndcg"], compared(rows, before.name), "#2 config")
     assert table.header[-2] == ">ndcg vs ffea9bd0#3"
     assert table.rows[-1][0] == "ffea9bd0#3"
@@ -198,7 +199,7 @@ def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, 
             "b": scored({"ndcg": drawn(n / 10, 25)}).summaries.metrics,
         }
         results.append(changed(scored({"ndcg": drawn(n / 10)}, name=f"#{n} top_k"), groups={"category": groups}))
-    table = slice_table(results, "category", "ndcg", ["6", "3"], wide)
+    table = slice_table([results[2], results[0]], "category", "ndcg", wide)
     assert table.header == ["category", ">questions", ">#6", ">#3"]
     assert [row[:2] for row in table.rows] == [["a", "15"], ["b", "25"]]
     assert [cell.partition(" ")[0] for cell in table.rows[1][2:]] == [".60", ".30"]

@@ -258,8 +258,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
         if n:
             words = pair_words(pair_verdict(found, n, beliefs, margin), unit, found.ratios)
             change = ", ".join(map(str, factors(results[0], results[n]))) or results[n].name
-            estimate, low, high = found.interval(n)
-            rows.append([words, change, change_with_interval(estimate, low, high, unit, found.ratios)])
+            rows.append([words, change, change_with_interval(*found.interval(n), unit, found.ratios)])
     head = Statement("ablate", text, {"questions": len(matrix.questions), "changes": len(results) - 1})
     table = Table(("verdict", "change", "difference"), rows, headed=False)
     return Document("ablate", [Section([lines(head), table])])

@@ -51,8 +51,7 @@ def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metr
     for metric in metrics:
         pair, unit = family.compare(first, second, metric), first.summaries.metrics[metric].unit
         found, row = pair.found, pair.rows[1]
-        estimate, low, high = found.interval(row)
-        difference = change_with_interval(estimate, low, high, unit, found.ratios)
+        difference = change_with_interval(*found.interval(row), unit, found.ratios)
         verdicts[metric] = f"{pair_words(pair.verdict, unit, found.ratios)}, {difference}"
     return verdicts
 
@@ -111,7 +110,7 @@ def _metric_row(one: PairMetric) -> Row:
         "baseline": means[0],
         "candidate": means[1],
         "difference": means[1] - means[0],
-        **_ends(found.estimate[other], found.low[other], found.high[other], found.ratios),
+        **ends(*found.interval(other), found.ratios),
         "verdict": pair_words(pair.verdict, one.unit, found.ratios),
         "probability_better": pair.verdict.probability,
         "compared_among": len(pair.matrix.configs),
@@ -131,14 +130,13 @@ def _metric_row(one: PairMetric) -> Row:
     }
 
 
-def _ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
+def ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     """Return the interval of the difference and, if ``ratios``, the ratio with its interval.
 
     If ``ratios``, the interval of the difference is NaN; otherwise, the ratio and its interval are None.
     """
-    ends = [float(low), float(high)]
-    ratio = [ratio_of(one) for one in (float(estimate), *ends)] if ratios else [None] * 3
-    shown = [math.nan] * 2 if ratios else ends
+    shown = (math.nan, math.nan) if ratios else (low, high)
+    ratio = map(ratio_of, (estimate, low, high)) if ratios else [None] * 3
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
 
 
@@ -151,9 +149,9 @@ def _corrected(one: PairMetric, row: Row) -> Row:
     if one.correction is None:
         return {**judged, **nothing, "labels": 0}
     found, kind, notes = one.correction
-    ends = dict(zip(_CORRECTED, (found.value, found.low, found.high), strict=True))
+    corrected = dict(zip(_CORRECTED, (found.value, found.low, found.high), strict=True))
     note = "; ".join(filter(None, (row["note"], *notes)))
-    return {"verdict": kind, **judged, **ends, "labels": found.labels, "note": note}
+    return {"verdict": kind, **judged, **corrected, "labels": found.labels, "note": note}
 
 
 _CORRECTED = ("corrected", "corrected_low", "corrected_high")
@@ -168,7 +166,7 @@ def _slice_rows(one: PairMetric) -> Iterator[Row]:
             "questions": part.questions,
             "small": part.small,
             "difference": difference,
-            **_ends(part.estimate[1], part.low[1], part.high[1], one.comparison.found.ratios),
+            **ends(*part.interval(1), one.comparison.found.ratios),
             "p_holm": float(part.p_holm[1]),
             "verdict": shown_kind(part.better[1], part.worse[1], part.low[1] == part.high[1] == 0),
             "note": part.doubt(1),

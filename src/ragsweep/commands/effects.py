@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_forms, add_path, print_document, usual_metrics
+from ragsweep.commands.comparison import ends
 from ragsweep.core.errors import InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, Result
@@ -16,7 +17,7 @@ from ragsweep.stats.context_length import LENGTHENING, RISING
 from ragsweep.stats.inference import factorial
 from ragsweep.stats.inference.estimates import LEVEL, TOO_SHORT
 from ragsweep.stats.inference.factorial import Effect
-from ragsweep.stats.inference.matrix import has_ratios, ratio_of, score_matrix, transform_amounts
+from ragsweep.stats.inference.matrix import has_ratios, score_matrix, transform_amounts
 from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
@@ -116,15 +117,13 @@ def _beyond_chance(effect: Effect) -> bool:
 
 
 def _row(effect: Effect, ratios: bool) -> dict[str, object]:
-    numbers, none = [effect.estimate, effect.low, effect.high], [math.nan] * 3
-    ratio = map(ratio_of, numbers) if ratios else [None] * 3
     return {
         "kind": "main" if len(effect.factors) == 1 else "interaction",
         "factors": " x ".join(effect.factors),
         "from": " x ".join(effect.against),
         "to": " x ".join(effect.levels),
-        **dict(zip(("effect", "low", "high"), none if ratios else numbers, strict=True)),
-        **dict(zip(("ratio", "ratio_low", "ratio_high"), ratio, strict=True)),
+        "effect": math.nan if ratios else effect.estimate,
+        **ends(effect.estimate, effect.low, effect.high, ratios),
         "beyond_chance": _beyond_chance(effect),
         "note": effect.note or TOO_SHORT * effect.exposed,
     }

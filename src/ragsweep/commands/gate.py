@@ -66,7 +66,7 @@ def gate(arguments: Sequence[str]) -> int:
     candidate = find_run(options.path, options.candidate)
     baseline = find_run(options.path, options.baseline) if options.baseline else None
     anchor = find_run(options.path, options.anchor) if options.anchor else None
-    decision = replace(decide(baseline, anchor, candidate, options), anchor=anchor, sequential=options.sequential)
+    decision = decide(baseline, anchor, candidate, options)
     document = gate_document(decision)
     if options.json:
         write_document(options.json, as_json(document))
@@ -210,7 +210,7 @@ def decide(
                 comparable.check_scored(result, wanted)
         except InputError as fault:
             reason = f"against the {name}: {fault}" if anchor else str(fault)
-            return GateDecision("refused", baseline, candidate, reason=reason)
+            return GateDecision("refused", baseline, candidate, anchor, options.sequential, reason=reason)
     metrics = comparable.shared_metrics([*baselines.values(), after], wanted, ())
     for condition in options.conditions:
         rules.check_direction(condition, after)
@@ -245,8 +245,8 @@ def decide(
     paired = dict.fromkeys(one.metric for one in options.conditions if one.paired)
     whole = baseline is not None and len(chosen) == len(ids) and not given
     return GateDecision(
-        _overall(checks), baseline, candidate, checks, comparable.factors(before, after), notes,
-        questions=len(chosen), decisions=decisions,
+        _overall(checks), baseline, candidate, anchor, options.sequential, checks, comparable.factors(before, after),
+        notes, questions=len(chosen), decisions=decisions,
         verdicts=pair_verdicts(options.path, baseline, candidate, paired) if whole and baseline else {},
     )  # fmt: skip
 

@@ -37,14 +37,14 @@ class GateDecision:
     decision: Decision
     baseline: RecordedRun | None
     candidate: RecordedRun
+    anchor: RecordedRun | None
+    sequential: bool
     checks: Sequence[Check] = ()
     factors: Sequence[comparable.Factor] = ()
     notes: Sequence[str] = ()
     reason: str = ""
     questions: int = 0  # number of chosen questions; a metric may apply to fewer
-    anchor: RecordedRun | None = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
-    sequential: bool = False
     verdicts: Mapping[str, str] = field(default_factory=dict)  # metric -> verdict on the candidate against the baseline
 
 

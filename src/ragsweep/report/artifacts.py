@@ -84,7 +84,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
         rows = [
             [
                 *(part.label, part.value, part.questions, part.small, verdict.matrix.configs[row]),
-                *([""] * 3 if verdict.differences.ratios else _interval(part, n)),
+                *([""] * 3 if verdict.differences.ratios else part.interval(n)),
                 *(float(part.p[n]), float(part.p_holm[n]), part.doubt(n)),
                 *_ratios(part, n, verdict.differences.ratios),
             ]
@@ -147,11 +147,7 @@ def _rows(matrix: Matrix, found: Differences, means: np.ndarray) -> Iterator[lis
 
 
 def _ratios(found: Differences | Slice, n: int, ratios: bool) -> list[Any]:
-    return [ratio_of(one) for one in _interval(found, n)] if ratios else [""] * 3
-
-
-def _interval(found: Differences | Slice, n: int) -> list[float]:
-    return [float(one[n]) for one in (found.estimate, found.low, found.high)]
+    return [ratio_of(one) for one in found.interval(n)] if ratios else [""] * 3
 
 
 def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> Document:

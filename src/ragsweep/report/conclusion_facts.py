@@ -91,12 +91,11 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     """
     found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
     if found.ratios:
-        ratio, low, high = (ratio_of(float(one[row])) for one in (found.estimate, found.low, found.high))
         gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
-        ratios = {"ratio": ratio, "ratio_low": low, "ratio_high": high}
-        return {"estimate": gained, "low": math.nan, "high": math.nan, **ratios}
-    low, high = sorted((sign * float(found.low[row]), sign * float(found.high[row])))
-    return {"estimate": sign * float(found.estimate[row]), "low": low, "high": high}
+        ratios = zip(("ratio", "ratio_low", "ratio_high"), map(ratio_of, found.interval(row)), strict=True)
+        return {"estimate": gained, "low": math.nan, "high": math.nan, **dict(ratios)}
+    estimate, *ends = (sign * end for end in found.interval(row))
+    return {"estimate": estimate, "low": min(ends), "high": max(ends)}
 
 
 def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:

@@ -86,9 +86,8 @@ def _by_part(verdict: SweepComparison, parts: Concentration) -> Iterator[Stateme
 
 def _part_change(verdict: SweepComparison, found: Differences, row: int) -> str:
     kind = shown_kind(bool(found.better[row]), bool(found.worse[row]), not found.apart[row])
-    estimate, low, high = found.interval(row)
-    text = change_with_interval(estimate, low, high, verdict.unit, found.ratios)
-    return text if kind == OPEN or math.isnan(low) else f"{kind} {text}"
+    text = change_with_interval(*found.interval(row), verdict.unit, found.ratios)
+    return text if kind == OPEN or math.isnan(found.low[row]) else f"{kind} {text}"
 
 
 def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:

@@ -77,7 +77,7 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     if by and names:
         metric = found.compared.metric if found.compared else names[0]
         yield notes(Statement("", f"{metric} by {by}:"))
-        yield slice_table(rows, by, metric, [row[0] for row in table.rows], width)
+        yield slice_table(table.shown, by, metric, width)
 
 
 def description_document(report: SweepReport) -> Document:

@@ -20,6 +20,8 @@ from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 
 MOST_ROWS = 10
+MOST_VALUES = 6
+"""Maximum number of listed values of a setting."""
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
@@ -27,15 +29,16 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 
 
 class SweepTable(NamedTuple):
-    """A header, rows of strings, the number of configs without a row, and the judged metrics without a column.
+    """A header, rows of strings with the config of each, the number of other configs, and the omitted judged metrics.
 
     The headers of right-aligned columns begin with ``>``.
     """
 
     header: list[str]
     rows: list[list[str]]
+    shown: list[Result]
     hidden: int
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
 
     def omissions(self, sweep: str) -> Iterator[str]:
         """Yield lines on omitted rows and metrics, with commands that show them; ``sweep`` is the sweep's reference."""
@@ -78,12 +81,12 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     return [{key: values[key] for key in keys if key in values} for values in every]
 
 
-def swept(results: Sequence[Result], most: int = 6) -> str:
-    """Describe the settings that vary: ``top_k = 3, 5, 10``; a setting with more than ``most`` values is only named."""
+def swept(results: Sequence[Result]) -> str:
+    """Describe the settings that vary: ``top_k = 3, 5, 10``; a setting with many values is only named."""
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
-    digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= most}
+    digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= MOST_VALUES}
     return " × ".join(
         f"{name} = {', '.join(_cut(value, digits[key]) for value in values[key])}" if key in digits else name
         for key, name in short_keys(keys).items()
@@ -113,7 +116,7 @@ def sweep_table(
     kept = {names.index(one) for one in wanted_rows if one in names}
     chosen = sorted(set(order[: most - len(kept - set(order[:most]))]) | kept, key=order.index)
     shown = [results[row] for row in chosen]
-    first = [Column(">#", [name.partition(" ")[0].lstrip("#") for name in (one.name for one in shown)])]
+    first = [Column(">#", [one.name.partition(" ")[0].lstrip("#") for one in shown])]
     parameters = _parameters(results, chosen)
     decides = set(objectives(results[0].run.config)) | ({found.metric} if found else set())
     judged = decides.union(*map(judged_metrics, results))  # paid for, so dropped last
@@ -136,16 +139,14 @@ def sweep_table(
         parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     columns = [*first, *parameters, *wanted.values(), *ends]
     left_out = tuple(name for name in metrics if name in judged and name not in wanted)
-    return SweepTable([one.header for one in columns], _rows(columns), len(results) - len(shown), left_out)
+    return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
 
 
-def slice_table(results: Sequence[Result], label: str, metric: str, order: Sequence[str], width: int = 120) -> Table:
+def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:
     """Make a table of a metric by slice: a row per label value that has scored questions, a column per config.
 
-    ``order``: the configs' numbers, as strings. Intervals are omitted if the table would be wider than ``width``.
+    Intervals are omitted if the table would be wider than ``width``.
     """
-    numbered = {result.name.partition(" ")[0].lstrip("#"): result for result in results}
-    shown = [numbered[one] for one in order]
     groups = [result.summaries.groups.get(label, {}) for result in shown]
     scored = (
         value
@@ -158,7 +159,10 @@ def slice_table(results: Sequence[Result], label: str, metric: str, order: Seque
     sizes = count_scored(shown, label, metric)
     first = [Column(label, values), Column(">questions", [f"{sizes[value]:,}" for value in values])]
     full, bare = (
-        [Column(f">#{one}", list(map(write, part))) for one, part in zip(order, parts, strict=True)]
+        [
+            Column(f">{one.name.partition(' ')[0]}", list(map(write, part)))
+            for one, part in zip(shown, parts, strict=True)
+        ]
         for write in (cell, _bare)
     )
     columns = [*first, *(full if _width([*first, *full]) <= width else bare)]

@@ -48,7 +48,7 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
         row = int(moved.argmax())
         unit = verdict.results[row].summaries.metrics[metric].unit
         judged, now = (_change(one, row, unit) for one in (found.judged, corrected))
-        means = (_score(float(mean), unit, False, False) for mean in (matrix.values[row].mean(), found.means[row]))
+        means = (_score(float(mean), unit) for mean in (matrix.values[row].mean(), found.means[row]))
         note = f"; {found.note}" if found.note else ""
         text = (
             f"{metric} of {short(matrix.configs[row])}, {' as judged, becomes '.join(means)} with at least"
@@ -179,12 +179,13 @@ def change(verdict: SweepComparison, row: int) -> str:
 
 def _change(found: Differences | Slice, row: int, unit: str, ratios: bool = False) -> str:
     """Format a difference with its interval or, if ``ratios``, a ratio from its logarithm."""
-    estimate, low, high = float(found.estimate[row]), float(found.low[row]), float(found.high[row])
+    estimate, low, high = found.interval(row)
     if ratios:
         return ratio_with_interval(estimate, low, high)
     fine = not high - low >= 0.1
-    value = f"{'+' if estimate > 0 else ''}{_score(estimate, unit, fine, False)}"
-    return value if math.isnan(low) else f"{value} [{_score(low, unit, fine, True)}, {_score(high, unit, fine, True)}]"
+    value = f"{'+' if estimate > 0 else ''}{_score(estimate, unit, fine)}"
+    ends = (_score(end, unit, fine, bare=True) for end in (low, high))
+    return value if math.isnan(low) else f"{value} [{', '.join(ends)}]"
 
 
 def size(verdict: SweepComparison, value: float) -> str:
@@ -204,23 +205,23 @@ def deficit(verdict: SweepComparison, value: float) -> str:
 
 def distance(value: float, unit: str, ratios: bool) -> str:
     """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a change in percent."""
-    return _share(math.expm1(value)) if ratios else _score(value, unit, True, False)
+    return _share(math.expm1(value)) if ratios else _score(value, unit, fine=True)
 
 
 def _share(value: float) -> str:
     return f"{number(100 * value, '%')} %"
 
 
-def score(verdict: SweepComparison, value: float, fine: bool = False, bare: bool = False) -> str:
+def score(verdict: SweepComparison, value: float, fine: bool = False) -> str:
     """Format a value of the metric.
 
     A share has two decimals, or three if ``fine``, and more if it would otherwise be rounded to 0. Any other value is
-    followed by its unit, unless ``bare``.
+    followed by its unit.
     """
-    return _score(value, verdict.unit, fine, bare)
+    return _score(value, verdict.unit, fine)
 
 
-def _score(value: float, unit: str, fine: bool, bare: bool) -> str:
+def _score(value: float, unit: str, fine: bool = False, bare: bool = False) -> str:
     if unit or abs(value) > 1:
         sign = "-" if value < 0 else ""
         return f"{sign}{number(abs(value), unit or '-')}{'' if bare or not unit else ' ' + unit}"

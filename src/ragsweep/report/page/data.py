@@ -114,8 +114,6 @@ def _configs(view: PageView) -> Iterator[Block]:
     found = view.report.conclusion.comparison
     table = sweep_table(view.results, view.headline, found, view.choice, 10_000, len(view.results))
     header = [name.removeprefix(">") for name in table.header]
-    by_number = {one.name.partition(" ")[0].lstrip("#"): one for one in view.results}
-    shown = [by_number.get(row[0]) for row in table.rows]
     note = "Values in brackets are 95 % intervals."
     if view.compared:
         note = f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
@@ -123,17 +121,16 @@ def _configs(view: PageView) -> Iterator[Block]:
         table.header,
         table.rows,
         note,
-        values=[[_value(one, name) for name in header] for one in shown],
-        marked=[one is not None and one.name in view.roles for one in shown],
+        values=[[_value(one, name) for name in header] for one in table.shown],
+        marked=[one.name in view.roles for one in table.shown],
     )
     if meanings := define(view.results, [view.metric, *view.headline, *WORDS, *judged_metrics(view.chosen)]):
         yield Statements([*starmap(Statement, meanings.items())], "definitions")
 
 
-def _value(result: Result | None, column: str) -> float | None:
+def _value(result: Result, column: str) -> float | None:
     """Return a result's value of the metric that a column shows; None for other columns and unmeasured metrics."""
-    value = result.summaries.metrics[column].value if result and column in result.summaries.metrics else math.nan
-    return value if math.isfinite(value) else None
+    return result.summaries.metrics[column].value if is_known(result, column) else None
 
 
 def _differences(view: PageView) -> Iterator[Block]:

@@ -146,6 +146,10 @@ class Slice:
         """The configs that seem worse, including ``exposed`` ones; usable only as a warning."""
         return self._sure(-1.0)
 
+    def interval(self, row: int) -> tuple[float, float, float]:
+        """Return the estimate of one config, and the ends of its interval."""
+        return float(self.estimate[row]), float(self.low[row]), float(self.high[row])
+
     def doubt(self, row: int) -> str:
         """Return ``TOO_SHORT`` if a loss too rare to have been observed could reverse the result; else ""."""
         return TOO_SHORT if self.exposed[row] else ""
