@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
-from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, ServedTraces
+from ragsweep.parts.tracking.served_traces import BUNDLE, ServedTrace, read_served_traces
 
 MODEL = "the served model: NAME@ALIAS, or NAME/NUMBER for a version"
 SINCE = "only traces since this date (2026-05-01), or not older than this (7d, 12h, 30m)"
@@ -38,7 +38,7 @@ def read_traces(
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: lacks the tag {BUNDLE}, which its traces share; ship the config again")
     skipped: list[str] = []
-    traces = list(ServedTraces(registry.connection).read({BUNDLE: bundle}, since, skipped.append, experiment))
+    traces = list(read_served_traces(registry.connection, {BUNDLE: bundle}, since, skipped.append, experiment))
     return traces, Counter(skipped)
 
 

@@ -20,9 +20,9 @@ from ragsweep.parts.tracking.served_traces import (
     BUNDLE,
     ServedStep,
     ServedTrace,
-    ServedTraces,
     is_traced,
     read_root_inputs,
+    read_served_traces,
     send_served,
 )
 from support.commands import add_tables
@@ -53,10 +53,10 @@ def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.Monke
     for trace in TRACES:
         send_served(trace)
     mlflow.flush_trace_async_logging()
-    place = ServedTraces(Mlflow(uri).registry().connection)
+    connection = Mlflow(uri).registry().connection
 
     def read(bundle: str, since: float, experiment: str | None = None) -> list[ServedTrace]:
-        return list(place.read({BUNDLE: bundle}, since, pytest.fail, experiment))
+        return list(read_served_traces(connection, {BUNDLE: bundle}, since, pytest.fail, experiment))
 
     second, first = read("one", 0.0)
     assert (first.question, first.facts, first.began) == (TRACES[0].question, TRACES[0].facts, 1000.0)
@@ -83,9 +83,6 @@ class SlowClient:
     def search_experiments(self, **_: object) -> PagedList[Any]:
         return PagedList([SimpleNamespace(experiment_id="1", name="assistant")], None)
 
-    def get_experiment_by_name(self, name: str) -> Any:
-        return SimpleNamespace(experiment_id="1", name=name)
-
     def search_traces(self, page_token: str | None = None, **_: object) -> PagedList[Any]:
         time.sleep(0.1)
         number = int(page_token or 0) + 1
@@ -99,7 +96,7 @@ def test_many_pages_of_traces_may_take_longer_than_one_answer_of_a_server(monkey
     monkeypatch.setattr(place, "client", SlowClient())
     monkeypatch.setattr(tracking_connection, "deadline", lambda _: deadline(0.5))
     skipped: list[str] = []
-    assert list(ServedTraces(place).read({}, 0.0, skipped.append)) == []
+    assert list(read_served_traces(place, {}, 0.0, skipped.append)) == []
     assert len(skipped) == 6
     assert read_root_inputs(place.uri, "assistant") == [{"question": str(n)} for n in range(1, 7)]
 

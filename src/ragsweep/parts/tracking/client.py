@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, PARTIAL, TRACES, Artifacts, DatasetFacts, Failure, Result
 from ragsweep.core.results import Run as ConfigRun
@@ -23,6 +23,7 @@ from ragsweep.parts.tracking import contents, files, prompts, runs, traces
 from ragsweep.parts.tracking.connection import ANSWER_SECONDS, TRACE_SECONDS, Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import (
     absolute_uri,
+    check_exists,
     database_path,
     describe_risk,
     is_server,
@@ -94,10 +95,7 @@ class Mlflow:
 
     def registry(self) -> ModelRegistry:
         """Return the model registry at the tracking URI, for reading. Raises InputError if its file does not exist."""
-        path = database_path(self.uri)
-        if path and not path.exists():  # MLflow would create it
-            way_out = "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI"
-            raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); {way_out}")
+        check_exists(self.uri, "name its location with --uri (golden harvest: traces=URI) or MLFLOW_TRACKING_URI")
         self._connection.check()
         return ModelRegistry(self._connection, "0")
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from ragsweep.core.errors import TrackingError
+from ragsweep.core.errors import InputError, TrackingError
 
 ADDRESS = "tracking.uri, --uri, traces (golden harvest) or MLFLOW_TRACKING_URI"
 """The settings of the tracking URI, as named in messages."""
@@ -47,6 +47,13 @@ def database_path(uri: str) -> Path | None:
     _, _, rest = uri.partition(":///")
     name = unquote(rest.partition("?")[0])
     return Path(name) if _is_sqlite(uri) and name not in ("", ":memory:") else None
+
+
+def check_exists(uri: str, way_out: str) -> None:
+    """Raise InputError, with the remedy ``way_out``, for a SQLite file that does not exist; MLflow would create it."""
+    path = database_path(uri)
+    if path and not path.exists():
+        raise InputError(f"{path}: no such file (current folder: {Path.cwd()}); {way_out}")
 
 
 def is_server(uri: str) -> bool:

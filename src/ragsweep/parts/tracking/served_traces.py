@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
-from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
+from ragsweep.parts.tracking.database import absolute_uri, check_exists, database_path, mask_uri
 from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
@@ -26,6 +25,8 @@ MOST_ITEMS = 1000
 """Maximum number of steps, documents or turns in a trace; traces with more are skipped."""
 
 _LARGEST = 1e15
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -125,50 +126,67 @@ def send_served(trace: ServedTrace) -> None:
     root.end(outputs, status="ERROR" if trace.failed else "OK", end_time_ns=ended)
 
 
-@dataclass(frozen=True)
-class ServedTraces:
-    """The traces of served requests in an MLflow database or on an MLflow server."""
+def read_served_traces(
+    connection: Connection,
+    tags: Mapping[str, str],
+    since: float,
+    skip: Callable[[str], None],
+    experiment: str | None = None,
+) -> Iterator[ServedTrace]:
+    """Yield the served requests with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-    connection: Connection
+    ``skip`` is called with the reason for each trace that cannot be read. ``experiment`` is the name of the experiment
+    to read; None means all experiments that are not deleted. Raises InputError if the experiment does not exist or
+    there are no experiments, and TrackingError if MLflow is unusable.
+    """
+    conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
+    conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
+    return _read_all(connection, experiment, " AND ".join(conditions), lambda trace: read_served(trace, skip))
 
-    def read(
-        self, tags: Mapping[str, str], since: float, skip: Callable[[str], None], experiment: str | None = None
-    ) -> Iterator[ServedTrace]:
-        """Yield the traces with these tags that began at ``since`` (seconds since 1970) or later, newest first.
 
-        ``skip`` is called with the reason for each trace that cannot be read. ``experiment`` is the name of the
-        experiment to read; None means all experiments that are not deleted. Raises InputError if the experiment does
-        not exist or there are no experiments, and TrackingError if MLflow is unusable.
-        """
-        conditions = [f"tags.`{name}` = '{value}'" for name, value in tags.items()]
-        conditions.append(f"trace.timestamp_ms >= {round(since * 1000)}")
-        with self.connection.opened():
-            client, token = self.connection.client, None
-            places = self._places(experiment)
-        while True:
-            with self.connection.opened():  # for each page, because it limits the total time
-                page = client.search_traces(
-                    locations=places, filter_string=" AND ".join(conditions), max_results=PAGE, page_token=token
-                )
-                served = [found for one in page if (found := read_served(one, skip))]
-            yield from served
-            token = page.token
-            if not token:
-                return
+def read_root_inputs(uri: str, experiment: str) -> list[Any]:
+    """Return the inputs of the root span of every trace in an experiment.
 
-    def _places(self, experiment: str | None) -> list[str]:
-        client = self.connection.client
-        page = client.search_experiments()
-        found = list(page)
-        while page.token:
-            page = client.search_experiments(page_token=page.token)
-            found += page
-        chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
-        if not chosen:
-            known = nearest(experiment or "", [one.name for one in found])
-            fact = f'no experiment "{experiment}"{known}' if known else "no experiments; correct the address"
-            raise InputError(f"{mask_uri(self.connection.uri)}: {fact}")
-        return chosen
+    Raises InputError if the database or the experiment does not exist, and TrackingError if MLflow is unusable.
+    """
+    place = absolute_uri(uri)
+    check_exists(place, "set traces to sqlite:///FILE or a server's address")
+    return [root.inputs for root in _read_all(Connection.to(place), experiment, None, _root)]
+
+
+def _root(trace: Any) -> Any:
+    return next((span for span in trace.data.spans if span.parent_id is None), None)
+
+
+def _read_all(
+    connection: Connection, experiment: str | None, condition: str | None, read: Callable[[Any], Found | None]
+) -> Iterator[Found]:
+    """Yield what ``read`` returns for each trace of an experiment that meets ``condition``, except None."""
+    with connection.opened():
+        client, token = connection.client, None
+        places = _places(connection, experiment)
+    while True:
+        with connection.opened():  # for each page, because it limits the total time
+            page = client.search_traces(locations=places, filter_string=condition, max_results=PAGE, page_token=token)
+            found = [one for trace in page if (one := read(trace)) is not None]
+        yield from found
+        token = page.token
+        if not token:
+            return
+
+
+def _places(connection: Connection, experiment: str | None) -> list[str]:
+    page = connection.client.search_experiments()
+    found = list(page)
+    while page.token:
+        page = connection.client.search_experiments(page_token=page.token)
+        found += page
+    chosen = [str(one.experiment_id) for one in found if experiment in (None, one.name)]
+    if not chosen:
+        known = nearest(experiment or "", [one.name for one in found])
+        fact = f'no experiment "{experiment}"{known}' if known else "no experiments; correct the address"
+        raise InputError(f"{mask_uri(connection.uri)}: {fact}")
+    return chosen
 
 
 def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
@@ -180,13 +198,7 @@ def read_served(trace: Any, skip: Callable[[str], None]) -> ServedTrace | None:
         return _as_served(trace)
     except _Unreadable as fault:
         skip(str(fault))
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-    ):  # MLflow decodes a span when it is read
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # MLflow decodes a span on access
         skip("an unreadable span")
     return None
 
@@ -196,7 +208,7 @@ class _Unreadable(Exception):
 
 
 def _as_served(trace: Any) -> ServedTrace:
-    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    root = _root(trace)
     facts = root and root.attributes.get(FACTS)
     if not root or not isinstance(facts, dict):
         raise _Unreadable(f"no {FACTS}")
@@ -269,32 +281,3 @@ def _items(values: Any, name: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         raise _Unreadable(f"{name} is not a list of at most {MOST_ITEMS:,} items")
     return value
-
-
-def read_root_inputs(uri: str, experiment: str) -> list[Any]:
-    """Return the inputs of the root span of every trace in an experiment.
-
-    Raises InputError if the database or the experiment does not exist, and TrackingError if MLflow is unusable.
-    """
-    place = absolute_uri(uri)
-    path = database_path(place)
-    if path and not path.exists():  # MLflow would create it
-        raise InputError(
-            f"{path}: no such file (current folder: {Path.cwd()}); set traces to sqlite:///FILE or a server's address"
-        )
-    connection = Connection.to(place)
-    with connection.opened():
-        client = connection.client
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
-            known = nearest(experiment, [one.name for one in client.search_experiments()])
-            raise InputError(f'{mask_uri(uri)}: no experiment "{experiment}"{known or "; correct the address"}')
-    inputs: list[Any] = []
-    token: str | None = None
-    while True:
-        with connection.opened():  # for each page
-            traces = client.search_traces(locations=[found.experiment_id], max_results=PAGE, page_token=token)
-            inputs += [span.inputs for trace in traces for span in trace.data.spans if span.parent_id is None]
-        token = traces.token
-        if not token:
-            return inputs
