@@ -21,8 +21,9 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.latency import Probes
-from ragsweep.stages.machine import is_quiet_now, speed_node, store_speed
+from ragsweep.stages.machine import is_quiet_now, store_speed
 from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.stored_replies import speed_node
 from ragsweep.stats.latencies import slowness
 from support.parts import Whole, Words, built, corpus, golden
 

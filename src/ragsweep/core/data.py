@@ -245,6 +245,11 @@ class Rankings(NamedTuple):
         return Rankings(self.positions[:, :length], self.scores[:, :length], self.chunks)
 
     @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of chunks in each ranking (questions,)."""
+        return np.asarray(np.count_nonzero(self.positions != NO_CHUNK, axis=1), dtype=np.int64)
+
+    @property
     def failed(self) -> NDArray[np.bool_]:
         """Flags (questions,) that mark the questions whose search failed."""
         is_padding = self.positions == NO_CHUNK

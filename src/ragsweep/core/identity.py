@@ -168,6 +168,11 @@ class Node:
     amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of other values
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError if a key is missing
 
+    @property
+    def title(self) -> str:
+        """The stage and the label, for messages."""
+        return f"{self.stage} {self.label}".strip()
+
     @cached_property
     def address(self) -> str:
         """The hash of the stage, the spec and the addresses of the inputs, which identifies the result."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.memoize import memoize_by_identity
@@ -168,12 +167,11 @@ class Evaluator:
         for name, nodes in graph.approximate.items():
             found, exact = (self._ranked(node, table) for node in nodes[:2])
             approximate[name] = IndexComparison(found, exact, coverage.first_ranks(found), coverage.first_ranks(exact))
-        length = _lengths(context)
         answers = None
         if graph.answer:
-            cut = _lengths(rankings.first(experiment.top_k)) - length
+            cut = rankings.first(experiment.top_k).lengths - context.lengths
             answers = Answers([], passages(names, context), cut)
-        cut_at = None if graph.budget is None else length
+        cut_at = None if graph.budget is None else context.lengths
         view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
         view = replace(view, answers=answers, output=experiment.output)
         return read_answers(self.executor.get, experiment, table, graph.repetitions[0], view)
@@ -269,10 +267,6 @@ class Evaluator:
                     "bytes": np.nan if size is None else size,
                 }
         return indexes
-
-
-def _lengths(rankings: Rankings) -> NDArray[np.int64]:
-    return np.asarray(np.count_nonzero(rankings.positions != NO_CHUNK, axis=1), dtype=np.int64)
 
 
 @memoize_by_identity

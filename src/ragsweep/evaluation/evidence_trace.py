@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.question_results import Doubles, EvidenceRanks
-from ragsweep.core.types import NO_CHUNK, EvaluationView, Metric, Rankings
+from ragsweep.core.types import EvaluationView, Metric, Rankings
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.scoring import score_metric
@@ -40,6 +40,7 @@ def trace_evidence(
     first = stages.first_stage
     lacking = np.bincount(coverage.question, minlength=len(view.questions)) == 0
     alone = {**({} if first is None else {"": first}), **stages.legs} if stages.legs and metrics else {}
+    views = {name: view_alone(ranking, view.top_k, coverage, stages.budget) for name, ranking in alone.items()}
     context = None
     if view.context_length is not None:
         is_inside = (view.first_rank > 0) & (view.first_rank <= view.context_length[coverage.question])
@@ -57,11 +58,8 @@ def trace_evidence(
         context=context,
         top=top,
         scores={
-            name: {
-                metric: _rounded(values, lacking)
-                for metric, values in _scores(view_alone(ranking, view.top_k, coverage, stages.budget), metrics).items()
-            }
-            for name, ranking in alone.items()
+            name: {metric.name: _rounded(score_metric(metric, one).values, lacking) for metric in metrics}
+            for name, one in views.items()
         },
     )
 
@@ -82,12 +80,5 @@ def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
 
 def view_alone(ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None) -> EvaluationView:
     """Return the input of metrics as if ``ranking`` were the final ranking, from which the budget cuts the context."""
-    length = None
-    if budget is not None:
-        context = cut_to_budget(ranking.first(top_k), coverage.tokens, budget)
-        length = np.count_nonzero(context.positions != NO_CHUNK, axis=1)
+    length = None if budget is None else cut_to_budget(ranking.first(top_k), coverage.tokens, budget).lengths
     return make_view(coverage, ranking, top_k, length=length)
-
-
-def _scores(view: EvaluationView, metrics: Sequence[Metric]) -> dict[str, NDArray[np.float64]]:
-    return {metric.name: score_metric(metric, view).values for metric in metrics}

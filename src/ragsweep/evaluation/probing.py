@@ -11,7 +11,8 @@ from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.latency import Probes
-from ragsweep.stages.machine import is_busy, is_quiet_now, quiet_seconds, speed_node
+from ragsweep.stages.machine import is_busy, is_quiet_now, quiet_seconds
+from ragsweep.stages.stored_replies import speed_node
 from ragsweep.stats.intervals import quantile
 
 

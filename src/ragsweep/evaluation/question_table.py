@@ -248,7 +248,7 @@ def tabulate_results(
     ``failed`` (questions,) flags questions whose search, or a stage before it, failed. Their first rank of evidence,
     and their numbers of retrieved chunks and of chunks cut from the context, are NaN.
     """
-    count, positions = len(view.questions), view.rankings.positions
+    count = len(view.questions)
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
     columns["searched"] = table.searched.tolist()
     columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
@@ -256,12 +256,11 @@ def tabulate_results(
     first = np.full(count, never)
     np.minimum.at(first, view.evidence_question, np.where(view.first_rank > 0, view.first_rank, never))
     columns["first_evidence_rank"] = _measured(np.where(first == never, 0, first), failed)
-    columns["retrieved"] = _measured(np.count_nonzero(positions != NO_CHUNK, axis=1), failed)
+    columns["retrieved"] = _measured(view.rankings.lengths, failed)
     columns["context"] = names.of(view.context)
     columns["context_scores"] = _context_scores(view)
     if view.context_length is not None:
-        uncut = np.count_nonzero(positions[:, : view.top_k] != NO_CHUNK, axis=1)
-        columns["context_cut"] = _measured(uncut - view.context_length, failed)
+        columns["context_cut"] = _measured(view.rankings.first(view.top_k).lengths - view.context_length, failed)
     if view.answers is not None:
         answers = view.answers.answers
         columns["answer"] = [answer.text for answer in answers]

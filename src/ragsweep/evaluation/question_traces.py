@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.missing import failed
 from ragsweep.core.results import EVERY, FAILURES, SAMPLE, Summary, objectives, shown_metrics
-from ragsweep.core.types import NO_CHUNK, EvaluationView, Judgement, Rankings, Request, Scores
+from ragsweep.core.types import EvaluationView, Judgement, Rankings, Request, Scores
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.evidence_trace import TracedStages
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
@@ -132,9 +132,8 @@ class QuestionTracer:
         return [row["chunk"] for row in self._rows(ranking, n)]
 
     def _listed(self, ranking: Rankings, n: int) -> Rankings:
-        length = int(np.count_nonzero(ranking.positions[n] != NO_CHUNK))
-        length = min(length, max(self.view.top_k, LISTED))
-        return Rankings(ranking.positions[n : n + 1, :length], ranking.scores[n : n + 1, :length])
+        one = Rankings(ranking.positions[n : n + 1], ranking.scores[n : n + 1])
+        return one.first(min(int(one.lengths[0]), max(self.view.top_k, LISTED)))
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
         """Return a question's total seconds in these stages of ``leg`` ("": outside any leg); NaN if not measured."""

@@ -1,7 +1,7 @@
 """Read repeated answers and score them: the mean over a question's repetitions, and the score of each repetition."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,16 +128,3 @@ def _case(metric: Any, view: EvaluationView, question: int) -> str:
     contexts = [passage.text for passage in view.answers.passages[question]] if "contexts" in metric.uses else []
     text = view.answers.answers[question].text if "answer" in metric.uses else ""
     return content_hash([text, contexts])[:12]
-
-
-def lost_warning(lost: Mapping[str, int], questions: int) -> Iterator[str]:
-    """Yield a warning if questions are scored although one of their repetitions failed.
-
-    The warning contains the number of these questions for each metric.
-    """
-    if lost:
-        listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
-        yield (
-            f"some of {questions:,} questions have failed repetitions; only the successful ones are scored: {listed};"
-            " rerun=true repeats only the failed calls"
-        )

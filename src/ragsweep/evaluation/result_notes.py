@@ -12,7 +12,6 @@ from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.types import Answer, Embeddings, EvaluationView
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.evaluation.repetition import lost_warning
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.executor import Executor
 
@@ -60,7 +59,12 @@ def result_warnings(
             " read them; the column output_fault of outcomes.parquet names each fault"
         )
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
-    yield from lost_warning(lost, len(views[0].questions))
+    if lost:
+        listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
+        yield (
+            f"some of {len(views[0].questions):,} questions have failed repetitions; only the successful ones are"
+            f" scored: {listed}; rerun=true repeats only the failed calls"
+        )
 
 
 def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Iterator[str]:

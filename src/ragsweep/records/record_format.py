@@ -195,17 +195,14 @@ def _questions(
     columns = _columns(layout, encoded, own["columns"], shared)
     count = layout[0][2] if layout else 0
     ranks, repeated = own["evidence"], own["repetitions"]
+    types = {name: np.float64 if name in DOUBLES else np.int64 for name in ranks or ()}
     return QuestionResults(
         columns,
         [own["unscored"]["distinct"][n] for n in own["unscored"]["rows"]],
         {name: StepResults.of(count, facts) for name, facts in own["steps"].items()},
-        ranks and EvidenceRanks(**{name: _array(column, _type(name)) for name, column in ranks.items()}),
+        ranks and EvidenceRanks(**{name: _array(column, types[name]) for name, column in ranks.items()}),
         repeated and _repetitions(**repeated),
     )
-
-
-def _type(name: str) -> type:
-    return np.float64 if name in DOUBLES else np.int64
 
 
 def _array(values: Any, kind: type) -> Any:

@@ -53,7 +53,7 @@ class Lines(Listener):
 
     def waiting(self, node: Node) -> None:
         """Print that another process is computing a node whose result is needed."""
-        self.screen.line("waiting", f"another process is computing {f'{node.stage} {node.label}'.strip()}")
+        self.screen.line("waiting", f"another process is computing {node.title}")
 
 
 @dataclass

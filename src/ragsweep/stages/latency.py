@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.services.errors import CallFailed
-from ragsweep.stages.machine import load, machine, speed_node, store_speed, time_fixed_work
+from ragsweep.stages.machine import load, machine, store_speed, time_fixed_work
+from ragsweep.stages.stored_replies import speed_node
 
 EACH = 3
 """Number of questions per measurement of the machine's speed, which takes as long as a fast config's question."""

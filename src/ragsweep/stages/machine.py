@@ -8,12 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stats.latencies import BUSY
 
 REPETITIONS = 25
@@ -58,16 +57,6 @@ def load() -> float:
     with suppress(OSError, AttributeError):
         return os.getloadavg()[0]
     return math.nan
-
-
-def speed_node() -> Node:
-    """Return the node whose row keys are times of the fixed work, in seconds, on idle machines like this one."""
-    spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
-    return Node("speed", spec, (), _never, "rows", result=np.ndarray)
-
-
-def _never(work: StageContext, rows: Rows) -> NoReturn:
-    raise AssertionError("the speed of a machine is stored with probes, not computed")
 
 
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:

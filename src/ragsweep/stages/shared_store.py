@@ -39,10 +39,10 @@ class SharedStore(Store):
     The constructor raises the same exceptions as the constructor of `Store`.
     """
 
-    def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote, leases: Leases | None = None) -> None:
+    def __init__(self, folder: Path, warn: Callable[[str], None], remote: Remote) -> None:
         super().__init__(folder, warn)
         self.remote = remote
-        self._leases = leases or Leases(remote)
+        self._leases = Leases(remote)
 
     def close(self) -> None:
         """Wait for the queued uploads, then close the database."""
@@ -123,7 +123,7 @@ class SharedStore(Store):
                     raise Damaged("it does not match its digest")
                 found.append((keys, data))
         if found:
-            with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
+            with self._writing(node.title), self._database.transaction() as connection:
                 for keys, data in found:
                     connection.execute(
                         "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)",
@@ -156,13 +156,13 @@ class SharedStore(Store):
             with self._healing(name):
                 data = map_file(temporary)
                 unpack(data, node.address, node.result)
-                with self._writing(f"{node.stage} {node.label}".strip()):
+                with self._writing(node.title):
                     temporary.replace(self._files.whole(node.address))
                     self._keep_cost(node, len(data))
                     return True
             return False
         except OSError as fault:
-            self._complain(fault, f"cannot store {node.stage} {node.label}".strip() + " in")
+            self._complain(fault, f"cannot store {node.title} in")
             return False
         finally:
             temporary.unlink(missing_ok=True)

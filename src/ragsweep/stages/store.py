@@ -76,7 +76,7 @@ class Store:
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
         """Write a whole value, and delete its pieces; return whether this succeeded."""
-        with self._writing(f"{node.stage} {node.label}".strip()):
+        with self._writing(node.title):
             size = self._files.write(self._files.whole(node.address), pack(node.address, value))
             shutil.rmtree(self._files.pieces(node.address), ignore_errors=True)
             with self._database.transaction() as connection:
@@ -109,7 +109,7 @@ class Store:
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
         """Write rows as segments, in one transaction; return whether this succeeded."""
-        with self._writing(f"{node.stage} {node.label}".strip()), self._database.transaction() as connection:
+        with self._writing(node.title), self._database.transaction() as connection:
             size = 0
             for digest, data in self._pack_rows(node, rows):
                 connection.execute(
@@ -122,7 +122,7 @@ class Store:
 
     def drop_rows(self, node: Node) -> None:
         """Delete the rows of a node, and its entry with the cost."""
-        with self._writing(f"{node.stage} {node.label}".strip(), "remove"), self._database.transaction() as connection:
+        with self._writing(node.title, "remove"), self._database.transaction() as connection:
             for table in ("segments", "entries"):
                 connection.execute(f"DELETE FROM {table} WHERE address = ?", (node.address,))
 

@@ -1,4 +1,4 @@
-"""Replies of services, which are stored one by one, as texts by key."""
+"""Replies of services, and measurements of this machine, which are stored one by one, as texts by key."""
 
 import json
 from collections.abc import Iterator, MutableMapping
@@ -9,6 +9,7 @@ import numpy as np
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.database import Cost
+from ragsweep.stages.machine import machine
 from ragsweep.stages.store import Store
 
 
@@ -17,8 +18,14 @@ def reply_node(spec: Spec, label: str) -> Node:
     return Node("reply", spec, (), _never, "rows", label, np.ndarray)
 
 
+def speed_node() -> Node:
+    """Return the node whose row keys are times of the fixed work, in seconds, on idle machines like this one."""
+    spec = Spec("ragsweep.machine.time_fixed_work", "1", files={"machine": machine()})
+    return Node("speed", spec, (), _never, "rows", result=np.ndarray)
+
+
 def _never(work: StageContext, rows: Rows) -> NoReturn:
-    raise AssertionError("replies are stored as they arrive, not computed")
+    raise AssertionError("these texts are stored as they arrive, not computed")
 
 
 class StoredReplies(MutableMapping[str, str]):
