@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.building import Builder
-from ragsweep.core.types import Corpus, Question
+from ragsweep.core.types import Question
 from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
 from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, TokenF1, TokenRecall
 from ragsweep.parts.retrievers import Bm25
@@ -17,6 +17,7 @@ from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import in_one_process, prepare
 from support.metrics import score_one
+from support.parts import corpus
 
 BM25 = {"_target_": "ragsweep.parts.retrievers.Bm25", "language": "auto"}
 WINDOW = {"_target_": "ragsweep.parts.chunkers.SentenceWindow", "language": "auto"}
@@ -53,10 +54,6 @@ UNKNOWN = {
 }
 
 
-def corpus(*texts: str) -> Corpus:
-    return Corpus([f"d{n}" for n in range(len(texts))], [""] * len(texts), list(texts))
-
-
 def test_a_text_shows_its_language_and_another_language_is_taken_for_none() -> None:
     assert {name: sample_language([text] * 3).name for name, text in TEXTS.items()} == {name: name for name in TEXTS}
     assert {name: sample_language([text] * 3).name for name, text in UNKNOWN.items()} == dict.fromkeys(UNKNOWN, "")
@@ -71,7 +68,7 @@ def test_a_text_shows_its_language_and_another_language_is_taken_for_none() -> N
 def test_auto_becomes_the_language_of_the_corpus_where_the_part_accepts_it(
     language: str, searched: str, cut: str
 ) -> None:
-    read = corpus(*[TEXTS.get(language, "w1 w2")] * 4)
+    read = corpus([TEXTS.get(language, "w1 w2")] * 4)
     tree = {
         "retriever": {"legs": {"a": BM25, "b": {**BM25, "language": "english"}}},
         "parts": [WINDOW],
@@ -87,7 +84,7 @@ def test_auto_becomes_the_language_of_the_corpus_where_the_part_accepts_it(
 @pytest.mark.parametrize("node", [BM25, WINDOW])
 def test_a_resolved_part_has_the_address_of_the_one_that_names_the_language(node: dict[str, Any]) -> None:
     for language in ("english", "french", "german"):
-        resolved = resolve_language(node, corpus(TEXTS[language]), "part")
+        resolved = resolve_language(node, corpus([TEXTS[language]]), "part")
         assert Builder().build(resolved, "part").spec == Builder().build({**node, "language": language}, "part").spec
 
 
@@ -100,7 +97,7 @@ def test_the_language_is_the_most_frequent_and_shares_add_up(names: list[str]) -
 
 
 def test_documents_are_read_across_the_whole_corpus() -> None:
-    found = corpus_language(corpus(*[TEXTS["english"]] * 700, *[TEXTS["french"]] * 300))
+    found = corpus_language(corpus([TEXTS["english"]] * 700 + [TEXTS["french"]] * 300))
     assert (found.name, found.texts, found.shares) == ("english", 200, {"english": 0.7, "french": 0.3})
 
 
@@ -108,7 +105,7 @@ def test_real_collections_have_their_language(collections: Path) -> None:
     expected = {"python_faq_en": "english", "squad2_dev": "english", "piaf_1_1": "french", "python_faq_fr": "french"}
     for folder, language in expected.items():
         lines = (collections / folder / "corpus.jsonl").read_text("utf-8").splitlines()
-        found = corpus_language(corpus(*(json.loads(line)["text"] for line in lines)))
+        found = corpus_language(corpus([json.loads(line)["text"] for line in lines]))
         assert (found.name, found.is_mixed) == (language, folder == "python_faq_fr"), folder
 
 
@@ -117,7 +114,7 @@ def test_every_script_is_searched_and_compared(name: str) -> None:
     """With ``auto``, a query equal to a text finds that text, and equal texts score 1 in every word comparison."""
     text, others = {**TEXTS, **UNKNOWN}[name], [one for key, one in TEXTS.items() if key != name]
     texts = [*others, text]
-    part = Builder().build(resolve_language(BM25, corpus(text)), "retriever").value
+    part = Builder().build(resolve_language(BM25, corpus([text])), "retriever").value
     assert isinstance(part, Bm25)
     ranking = part.retrieve(part.build(texts), [text], 3)
     assert ranking.positions[0, 0] == len(others)
@@ -130,9 +127,9 @@ def test_every_script_is_searched_and_compared(name: str) -> None:
 
 def written(folder: Path, *languages: str, asked: str) -> list[str]:
     """Write a corpus with a document in each language, and a question in one; choose them."""
-    corpus = [{"id": f"d{n}", "text": TEXTS[name]} for n, name in enumerate(languages)]
+    documents = [{"id": f"d{n}", "text": TEXTS[name]} for n, name in enumerate(languages)]
     golden = [{"id": "q", "question": f"{TEXTS[asked]} ?", "category": "c", "evidence": [{"document": "d0"}]}]
-    for name, rows in (("corpus", corpus), ("golden", golden)):
+    for name, rows in (("corpus", documents), ("golden", golden)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,13 +157,12 @@ class Reversed:
         return np.arange(len(pairs), dtype=np.float32)
 
 
-def reranked(mix: float, budget: int | None = None) -> Result:
-    base = experiment()
+def reranked(mix: float, budget: int | None = None, **changes: Any) -> Result:
     part = BuiltPart(
         Reversed(mix), Spec("support.parts.Reversed", "1", {"mix": mix, "candidates": 4, "min_score": None})
     )
     laid = graph(Parts(corpus(), built(Whole()), built(Words()), part, 4, 1, context_budget=budget))
-    return Evaluator().evaluate(replace(base, graph=laid))
+    return Evaluator().evaluate(replace(experiment(), graph=laid, **changes))
 
 
 def test_reranked_config_reports_the_ranking_before_and_what_was_moved() -> None:

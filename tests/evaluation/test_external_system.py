@@ -77,6 +77,13 @@ def run(folder: Path, *overrides: str, status: int = 0, dataset: Sequence[str] =
     return (json.loads(found.read_text()) if found.exists() else {}), done.stdout + done.stderr
 
 
+def recorded(folder: Path) -> Result:
+    """Return the last result in the ledger."""
+    outcome = Ledger(folder / ".ragsweep").singles()[-1].outcome
+    assert isinstance(outcome, Result)
+    return outcome
+
+
 def test_a_system_is_scored_like_a_config(folder: Path) -> None:
     _, shown = run(
         folder,
@@ -86,9 +93,7 @@ def test_a_system_is_scored_like_a_config(folder: Path) -> None:
         "~metrics.semantic_similarity",
         "chunker=none",
     )
-    (kept,) = Ledger(folder / ".ragsweep").singles()
-    record = kept.outcome
-    assert isinstance(record, Result)
+    record = recorded(folder)
     table = record.questions
     assert list(table["answer"]) == ["It purrs.", "bones", "", "Hello to you."]
     assert list(table["context_recall"])[:2] == [1.0, 0.0]
@@ -114,9 +119,7 @@ def test_a_price_for_the_address_of_a_system_applies_to_its_reported_tokens(
             folder, "system=http", f"system.url={server.url}/ask", f"system.tokens_in={tokens}", "chunker=none",
             "prices.models={http*: [1_000_000, 0]}", "~metrics.semantic_similarity",
         )  # fmt: skip
-    (kept,) = Ledger(folder / ".ragsweep").singles()
-    assert isinstance(kept.outcome, Result)
-    table = kept.outcome.questions
+    table = recorded(folder).questions
     assert (table.unscored[0].get("cost_per_1000") or table["cost_per_1000"][0]) == cost
 
 
@@ -131,9 +134,7 @@ def test_a_truncated_output_of_a_system_is_unreadable_like_that_of_a_model(
             folder, "system=http", f"system.url={server.url}/ask", 'system.answer="choices[0].message.content"',
             "system.contexts=found", "output=json", "chunker=none", "metrics=retrieval", metric,
         )  # fmt: skip
-    (kept,) = Ledger(folder / ".ragsweep").singles()
-    assert isinstance(kept.outcome, Result)
-    table = kept.outcome.questions
+    table = recorded(folder).questions
     assert (table["unreadable_output"][0], table["context_recall"][0], table["output_fault"][0]) == (
         1.0, 1.0, "cut at max_tokens",
     )  # fmt: skip
@@ -151,9 +152,7 @@ def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder
     for excluded in ("false", "true"):
         beir = ("dataset=beir", "dataset.path=.", f"dataset.exclude_self={excluded}")
         run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=beir)
-        record = Ledger(folder / ".ragsweep").singles()[-1].outcome
-        assert isinstance(record, Result)
-        lengths[excluded] = list(record.questions["retrieved"])
+        lengths[excluded] = list(recorded(folder).questions["retrieved"])
     assert lengths == {"false": [1, 2], "true": [0, 2]}
 
 
@@ -179,9 +178,7 @@ def test_questions_with_queries_of_their_own_get_their_rankings(folder: Path) ->
     (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
     task = ("dataset=cases", "dataset.cases=cases.jsonl", "dataset.corpus=corpus.jsonl", "dataset.query='{input} 1'")
     run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=task)
-    record = Ledger(folder / ".ragsweep").singles()[-1].outcome
-    assert isinstance(record, Result)
-    assert list(record.questions["context_recall"]) == [1.0, 0.0]
+    assert list(recorded(folder).questions["context_recall"]) == [1.0, 0.0]
 
 
 def test_equal_questions_of_different_conversations_have_their_own_contexts(folder: Path) -> None:
@@ -193,9 +190,7 @@ def test_equal_questions_of_different_conversations_have_their_own_contexts(fold
               "evidence": [{"document": name.lower()}]} for n, name in enumerate(("Cats", "Dogs", "Cats"))]  # fmt: skip
     (folder / "golden.jsonl").write_text("\n".join(map(json.dumps, asked)))
     run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval")
-    record = Ledger(folder / ".ragsweep").singles()[-1].outcome
-    assert isinstance(record, Result)
-    assert list(record.questions["context_recall"]) == [1.0, 1.0, 1.0]
+    assert list(recorded(folder).questions["context_recall"]) == [1.0, 1.0, 1.0]
 
 
 SOURCES = {
@@ -214,9 +209,7 @@ def found(body: dict[str, Any], sign: float = 1.0) -> Reply:
 
 def searched(folder: Path, server: Server, *overrides: str) -> Result:
     run(folder, "system=search", f"system.url={server.url}/search", "coverage=0", *overrides)
-    record = Ledger(folder / ".ragsweep").singles()[-1].outcome
-    assert isinstance(record, Result)
-    return record
+    return recorded(folder)
 
 
 def test_a_system_that_only_searches_is_measured_by_what_it_finds(
@@ -251,9 +244,7 @@ def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, m
 def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
     patterns = "router.conversation=['hello','what do fish']"
     run(folder, "router=rule", patterns)
-    (kept,) = Ledger(folder / ".ragsweep").singles()
-    record = kept.outcome
-    assert isinstance(record, Result)
+    record = recorded(folder)
     table = record.questions
     assert list(table["router_accuracy"]) == [1.0, 1.0, 0.0, 1.0]
     assert list(table["retrieved"])[2:] == [0, 0]
@@ -265,9 +256,10 @@ def test_a_router_keeps_conversation_out_of_the_search(folder: Path) -> None:
 
 @pytest.mark.nightly
 def test_without_a_router_the_golden_set_decides_and_the_address_differs(folder: Path) -> None:
-    run(folder)
-    run(folder, "router=rule")
-    signatures = {record.run.signature for record in (kept.outcome for kept in Ledger(folder / ".ragsweep").singles())}
+    signatures = set()
+    for options in ([], ["router=rule"]):
+        run(folder, *options)
+        signatures.add(recorded(folder).run.signature)
     assert len(signatures) == 2
 
 

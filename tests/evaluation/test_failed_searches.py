@@ -13,7 +13,7 @@ import pytest
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.missing import INAPPLICABLE, NOT_PROBED, NOTHING_RETRIEVED, REFUSED_BY_SERVICE, SERVER_ERROR
 from ragsweep.core.question_texts import to_texts
-from ragsweep.core.results import COMPLETE, PARTIAL, Result
+from ragsweep.core.results import COMPLETE, PARTIAL
 from ragsweep.core.types import Case, Judgement, PartTraits, Rankings
 from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.evaluator import Evaluator
@@ -29,12 +29,12 @@ from support import nightly
 from support.commands import GOLDEN, evaluate, evaluate_with_artifacts, prepare, write_dataset
 from support.parts import Whole, Words, built, corpus, golden
 from support.servers.json_server import Reply, Server, serving
+from test_failures import TIMES, cell
 
 pytestmark = pytest.mark.slow
 
 ASKED = [{"reference": "It rests on the warm mat.", **row} if row.get("evidence") else row for row in GOLDEN]
 LOST, WORDS = 1, "what keeps the yard"  # the question with a failure
-TIMES = ("latency", "answer_tokens_per_second")
 
 
 def vector(text: str) -> list[float]:
@@ -86,11 +86,6 @@ def chosen(stage: str, folder: Path, server: Server) -> list[str]:
         *service("llm", server), "depth=4", "top_k=2", "tracking=none", "targets=none", "coverage=0",
         "~metrics.semantic_similarity",
     ]  # fmt: skip
-
-
-def cell(result: Result, metric: str, row: int) -> tuple[float, str]:
-    reason = result.questions.unscored[row].get(metric, "")
-    return float(result.questions[metric][row]), reason
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,6 @@ def hybrid(alpha: float = 0.5) -> BuiltPart:
     return BuiltPart(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
 
 
-def toy_vectors() -> np.ndarray:
-    return Letters().embed_documents(corpus().texts).vectors
-
-
 def lay(retriever: BuiltPart, reranker: BuiltPart = NONE, top_k: int = 2, depth: int = 4) -> ConfigGraph:
     return graph(Parts(corpus(), built(Whole()), retriever, reranker, depth, top_k))
 
@@ -109,7 +105,7 @@ def test_embedding_goes_in_shards_that_depend_on_nothing_a_user_sets(monkeypatch
     executor = Executor()
     vectors = executor.get(lay(retriever).embeddings[0]).vectors
     assert retriever.value.embedder.calls == [2, 2, 1]
-    np.testing.assert_array_equal(vectors, toy_vectors())
+    np.testing.assert_array_equal(vectors, Letters().embed_documents(corpus().texts).vectors)
 
 
 def test_a_query_without_a_direction_is_near_to_nothing() -> None:

@@ -136,21 +136,6 @@ def test_what_would_fail_for_every_config_is_raised() -> None:
         score_metric(Refuses(), example())
 
 
-def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
-    class Judge(Own):
-        uses = ("question",)
-
-        def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
-            done(1, Judgement(0.5))
-            raise KeyError("verdict")
-
-    found: dict[int, Judgement] = {}
-    catch_judge_errors(Judge(), Judge().judge)([Case("a"), Case("b"), Case("c")], found.__setitem__)
-    assert found[1].value == 0.5
-    assert sorted(found) == [0, 1, 2]
-    assert found[0].reason.startswith(f"KeyError: 'verdict' ({HERE}:")
-
-
 @pytest.mark.parametrize(
     ("reported", "said"),
     [
@@ -158,14 +143,17 @@ def test_judge_that_raises_leaves_verdicts_that_say_why() -> None:
         ([(0, Judgement(0.5)), (0, Judgement(0.5))], "judge reported case 0 twice"),
         ([(3, Judgement(0.5))], "there is no case 3"),
         ([(0, Judgement(0.5))], "judge reported 1 of 3 cases"),
+        ([(0, Judgement(0.5)), (1, KeyError("verdict"))], f"KeyError: 'verdict' ({HERE}:"),
     ],
 )
-def test_judge_that_does_not_report_a_judgement_of_every_case_leaves_verdicts_that_say_so(
+def test_judge_that_raises_or_does_not_report_a_judgement_of_every_case_leaves_verdicts_that_say_so(
     reported: list[tuple[int, Any]], said: str
 ) -> None:
     class Judge(Own):
         def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
             for number, verdict in reported:
+                if isinstance(verdict, Exception):
+                    raise verdict
                 done(number, verdict)
 
     found: dict[int, Judgement] = {}
@@ -173,22 +161,26 @@ def test_judge_that_does_not_report_a_judgement_of_every_case_leaves_verdicts_th
     assert sorted(found) == [0, 1, 2]
     assert all(isinstance(one, Judgement) for one in found.values())
     assert said in found[2].reason
+    kept = {number: verdict for number, verdict in reported if isinstance(verdict, Judgement) and number < 3}
+    assert kept.items() <= found.items()
 
 
-def test_class_that_lacks_something_of_a_metric_is_refused_with_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "attributes", "message"),
+    [
+        ("half", "name = 'half'", r"metrics\.n: N lacks needs, unit, .*, score; add what"),
+        (
+            "need",
+            "name = unit = ''; higher_is_better, bounds, quantile, score = True, (0, 1), None, 0; needs = 'answers',",
+            r'metrics\.n: unknown needs answers; did you mean "answer"',
+        ),
+    ],
+)
+def test_class_that_lacks_something_of_a_metric_or_has_an_unknown_need_is_refused_with_its_key(
+    name: str, attributes: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(TRUSTED, "own_half")
-    (tmp_path / "own_half.py").write_text("class Half:\n    name = 'half'\n")
-    with pytest.raises(ConfigError, match=r"metrics\.half: Half lacks needs, unit, .*, score; add what"):
-        prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.half={_target_: own_half.Half}")
-
-
-def test_unknown_need_of_a_metric_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(TRUSTED, "own_need")
-    attributes = "name, unit, higher_is_better, bounds, quantile = 'n', '', True, (0, 1), None"
-    (tmp_path / "own_need.py").write_text(f"class N:\n    {attributes}\n    needs = ('answers',)\n    score = None\n")
-    with pytest.raises(ConfigError, match=r'metrics\.n: unknown needs answers; did you mean "answer"'):
-        prepare(Session(folder=tmp_path), "retriever=bm25", "+metrics.n={_target_: own_need.N}")
+    monkeypatch.setenv(TRUSTED, f"own_{name}")
+    (tmp_path / f"own_{name}.py").write_text(f"class N:\n    {attributes}\n")
+    with pytest.raises(ConfigError, match=message):
+        prepare(Session(folder=tmp_path), "retriever=bm25", f"+metrics.n={{_target_: own_{name}.N}}")

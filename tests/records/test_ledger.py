@@ -1,7 +1,6 @@
 """What is written is read back, from any process."""
 
 import math
-import os
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from ragsweep.core.results import DatasetFacts, Failure, Result, Run, Summaries,
 from ragsweep.records import record_format
 from ragsweep.records.claims import CONFIG, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
+from support import without_root
 from support.results import changed
 from support.servers import forked
 
@@ -196,9 +196,7 @@ def test_ledger_that_must_not_be_written_is_read(tmp_path: Path) -> None:
         "print(ledger.is_writable, [record.outcome.name for record in ledger.records(sweep.id)])\n"
         "ledger.check_writable()"
     )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    if os.geteuid() == 0:  # root writes in spite of the permissions, unless it gives up that right
-        command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *command]
+    command = without_root([sys.executable, "-c", code, str(tmp_path)])
     for modified in ("in the log", "in the file"):
         with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
             if modified == "in the file":

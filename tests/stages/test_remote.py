@@ -6,7 +6,6 @@ import math
 import os
 import random
 import resource
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import obstore
 import pytest
-from obstore.store import LocalStore, MemoryStore, S3Store
+from obstore.store import LocalStore, MemoryStore
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
@@ -25,11 +24,10 @@ from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.remote_url import check_remote
 from ragsweep.stages.shared_store import SharedStore
-from support import nightly
+from support import nightly, wait_until
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import Small
-from support.servers.object_store import ObjectServer, object_server
-from support.servers.slurm_cluster import wait_until
+from support.servers.object_store import ObjectServer, object_server, silent_objects
 from test_store import TRUTH, executed, small
 
 pytestmark = pytest.mark.slow
@@ -38,10 +36,8 @@ __all__ = ["object_server"]
 
 
 def test_object_store_that_never_answers_is_named_and_left_alone_for_longer_each_time() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        options = {"aws_endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "region": "x"}
-        keys = {"access_key_id": "a", "secret_access_key": "b", "client_options": {"allow_http": True}}
-        objects, warnings = S3Store("bucket", **options, **keys), list[str]()
+    with silent_objects() as objects:
+        warnings: list[str] = []
         remote = Remote(objects, "s3://bucket", warnings.append, pause=0.01, answer=0.3)
         assert remote.get("a") is None
         (warning,) = warnings
@@ -346,14 +342,9 @@ def test_machines_at_once_compute_each_node_once(shared: Shared, monkeypatch: py
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(map(executed, executors.values())) == executed(small_alone())
+    small().results(alone := Executor())
+    assert sum(map(executed, executors.values())) == executed(alone)
     assert shared.warnings == []
-
-
-def small_alone() -> Executor:
-    executor = Executor()
-    small().results(executor)
-    return executor
 
 
 def foreign(remote: Remote, beat: int = 0) -> str:

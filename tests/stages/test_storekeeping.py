@@ -23,6 +23,7 @@ from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.store import Cost, Store
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults, contents, read_results
+from support import without_root
 from support.servers import forked
 from test_ledger import opened, result
 
@@ -233,9 +234,7 @@ def test_results_of_a_read_only_folder_are_read(place: StorePlace) -> None:
         "import sys; from pathlib import Path; from ragsweep.stages.storekeeping import StorePlace, read_results\n"
         "print(list(read_results(StorePlace(Path(sys.argv[1]))).names.values()))"
     )
-    command = [sys.executable, "-c", code, str(place.path)]
-    if os.geteuid() == 0:  # root writes in spite of the permissions, unless it gives up that right
-        command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override", *command]
+    command = without_root([sys.executable, "-c", code, str(place.path)])
     with closing(sqlite3.connect(place.path / "ledger.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for name in ("-wal", "-shm"):

@@ -1,6 +1,5 @@
 """The time limit of a config ends it also while it waits for a store, whose failures are only warnings."""
 
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from obstore.store import S3Store
 
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.interruption import deadline
@@ -18,6 +16,7 @@ from ragsweep.stages.database import Cost, Database
 from ragsweep.stages.remote import Remote
 from ragsweep.stages.store import Store
 from ragsweep.stages.store_files import StoreFiles
+from support.servers.object_store import silent_objects
 
 WHOLE = Node("chunk", Spec("parts.Chunk", "1"), (), lambda work, rows: None)
 ROWS = Node("rerank", Spec("parts.Rerank", "1"), (), lambda work, rows: None, "rows", result=np.ndarray)
@@ -53,10 +52,8 @@ def test_store(act: Callable[[Store], None], tmp_path: Path, monkeypatch: pytest
 
 
 def test_object_store() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        options = {"aws_endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "region": "x"}
-        keys = {"access_key_id": "a", "secret_access_key": "b", "client_options": {"allow_http": True}}
-        remote = Remote(S3Store("bucket", **options, **keys), "s3://bucket", pytest.fail, answer=2)
+    with silent_objects() as objects:
+        remote = Remote(objects, "s3://bucket", pytest.fail, answer=2)
         with pytest.raises(TimeoutError, match="raise timeout"), deadline(0.1):
             remote.get("a")
         assert remote.reachable

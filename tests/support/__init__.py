@@ -1,5 +1,6 @@
 """What tests share: results, parts, models and commands to test with."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,12 @@ def faults_of(load: Callable[[], object], folder: Path) -> list[str]:
     with pytest.raises(InputError) as caught:
         load()
     return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def without_root(command: list[str]) -> list[str]:
+    """Return a command that obeys permissions of files; for root, it first gives up the right to override them."""
+    give_up = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
+    return [*give_up, *command] if os.geteuid() == 0 else command
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> None:

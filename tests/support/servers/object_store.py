@@ -3,10 +3,14 @@
 import itertools
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 import httpx
 import pytest
+from obstore.store import S3Store
 
 Bucket = Callable[[], str]
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_REGION": "us-east-1"}
@@ -40,12 +44,15 @@ class ObjectServer:
 def object_server() -> Iterator[ObjectServer]:
     """Serve S3 for the tests of a module, whose processes find it by their environment."""
     server = ObjectServer()
-    before = {name: os.environ.get(name) for name in server.environment}
-    os.environ.update(server.environment)
-    yield server
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    with mock.patch.dict(os.environ, server.environment):
+        yield server
     server.stop()
+
+
+@contextmanager
+def silent_objects() -> Iterator[S3Store]:
+    """Open a bucket of a server that accepts connections, but never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = {"aws_endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "region": "x"}
+        keys = {"access_key_id": "a", "secret_access_key": "b", "client_options": {"allow_http": True}}
+        yield S3Store("bucket", **options, **keys)
