@@ -14,9 +14,11 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import PARTIAL
 from ragsweep.core.trust import TRUSTED
-from ragsweep.core.types import Case, EvaluationView, Judgement, Scores
+from ragsweep.core.types import Answer, Case, EvaluationView, Judgement, Scores
 from ragsweep.evaluation.evaluator import Evaluator
+from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.scoring import catch_judge_errors, score_metric
+from ragsweep.parts.metrics import Recall
 from ragsweep.stats.summaries import collect_scores
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
@@ -184,3 +186,46 @@ def test_class_that_lacks_something_of_a_metric_or_has_an_unknown_need_is_refuse
     (tmp_path / f"own_{name}.py").write_text(f"class N:\n    {attributes}\n")
     with pytest.raises(ConfigError, match=message):
         prepare(Session(folder=tmp_path), "retriever=bm25", f"+metrics.n={{_target_: own_{name}.N}}")
+
+
+# --- before anything runs, metrics of other packages are tried on one question ---
+
+
+class Answered(Own):
+    """Reads everything of a question that was answered."""
+
+    name = "answered"
+
+    def score(self, view: EvaluationView) -> Scores:
+        assert view.answers is not None
+        (answer,), (passages,) = view.answers.answers, view.answers.passages
+        assert isinstance(answer, Answer)
+        assert answer.text
+        assert passages[0].text
+        assert view.context.shape == (1, view.top_k)
+        assert view.first_rank.tolist() == [1] * len(view.evidence_question)
+        assert view.evidence_covered.all()
+        return super().score(view)
+
+
+def test_a_metric_that_fails_is_found_with_its_place() -> None:
+    metrics = (Recall(cutoff=3), Own(), Typo(), Answered())
+    found = find_faults(metrics, experiment().dataset, answered=True, routed=True)
+    assert list(found) == ["typo"]
+    assert f"({HERE}:" in found["typo"]
+
+
+class Waited(Own):
+    """Reads the time of a stage that this config has."""
+
+    name = "waited"
+
+    def score(self, view: EvaluationView) -> Scores:
+        assert view.latency["generate"].shape == view.latency["retrieve/bm25"].shape == (1,)
+        return super().score(view)
+
+
+def test_a_metric_that_reads_the_latency_of_a_stage_of_its_config_does_not_fail() -> None:
+    stages = ("retrieve/bm25", "generate")
+    assert find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages) == {}
+    assert list(find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages[:1]))

@@ -128,8 +128,8 @@ class _Estimator:
             if isinstance(size := parameters.get("size"), int) and "tokenizer" not in parameters:
                 characters = min(characters, size)
             chunk = estimate_tokens(math.ceil(characters))
-        tokens, budget = experiment.top_k * chunk, graph.context.spec.parameters.get("budget")
-        return tokens if budget is None else min(tokens, float(budget))
+        tokens = experiment.top_k * chunk
+        return tokens if graph.budget is None else min(tokens, float(graph.budget))
 
 
 def _cost(one: CostEstimate, rows: int, experiment: Experiment, configured: str = "") -> tuple[float, float]:

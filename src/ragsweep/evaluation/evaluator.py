@@ -27,6 +27,7 @@ from ragsweep.core.types import (
     NO_CHUNK,
     Answers,
     Dataset,
+    Division,
     EvaluationView,
     IndexComparison,
     Rankings,
@@ -55,6 +56,7 @@ from ragsweep.evaluation.result_notes import cut_share, result_warnings
 from ragsweep.evaluation.scoring import Failures, compare, find_failures, score_metric
 from ragsweep.evaluation.steps import collect_steps, sum_up_usage
 from ragsweep.golden.golden_set import peculiarities
+from ragsweep.golden.partition import ALL
 from ragsweep.parts.targets import evaluate_targets
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
@@ -272,11 +274,7 @@ class Evaluator:
 @memoize_by_identity
 def facts(dataset: Dataset) -> DatasetFacts:
     """Return the name, the digests, the counts and the notes of a dataset."""
-    questions, division = dataset.golden.questions, dataset.division
-    divided: dict[str, Any] = {}
-    if division is not None:
-        divided = {"partition": division.name, "partition_digest": division.digest}
-        divided |= {"whole_digest": division.whole, "held": division.held}
+    questions, division = dataset.golden.questions, dataset.division or Division(ALL, "", "")
     return DatasetFacts(
         name=dataset.name,
         corpus_digest=dataset.corpus.digest,
@@ -287,5 +285,8 @@ def facts(dataset: Dataset) -> DatasetFacts:
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
         notes=(*dataset.notes, *peculiarities(questions)),
-        **divided,
+        partition=division.name,
+        partition_digest=division.digest,
+        whole_digest=division.whole,
+        held=division.held,
     )

@@ -46,19 +46,11 @@ class Ledger:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = LedgerFile(folder / "ledger.db")
+        self.path = folder / "ledger.db"
+        self._file = LedgerFile(self.path)
+        self.is_writable = self._file.is_writable  # otherwise, the file is opened read-only
         self.claims = Claims(self._file)
         self.names = Names(self._file)
-
-    @property
-    def path(self) -> Path:
-        """The path of the ledger's file."""
-        return self._file.path
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether this process may write the ledger's file; otherwise, the file is opened read-only."""
-        return self._file.is_writable
 
     def check_writable(self) -> None:
         """Raise TrackingError if the ledger's file cannot be written."""

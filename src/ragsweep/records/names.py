@@ -32,7 +32,7 @@ class Names:
         """
         check_name(name)
         with self._file.transaction() as connection:
-            self._check_free(connection, name, target, signature)
+            self.check_free(name, target, signature)
             with checksums.changing(connection, "names", "name = ?", name):
                 connection.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, target))
 
@@ -42,25 +42,30 @@ class Names:
         ``target`` is "KEY-" for a new sweep with the key KEY, and otherwise "".
         """
         with self._file.reading() as connection:
-            self._check_free(connection, name, target, signature)
+            row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
+            if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
+                raise ConfigError(
+                    f'name: "{name}" is taken by {self.shown(row[0])}; choose another, or free it:'
+                    f" ragsweep name --drop {name} --path {shlex.quote(str(self._file.path.parent))}"
+                )
 
     def shown(self, target: str) -> str:
-        """Return a target with shortened ids, as it is displayed in lists of runs."""
+        """Return a target with shortened ids, as it is displayed in lists of runs.
+
+        For a tracked sweep or single config, the id is that of its MLflow run.
+        """
         with self._file.reading() as connection:
-            return _shown(connection, target)
+            if target.startswith("record "):
+                row = connection.execute("SELECT run FROM records WHERE id = ?", (target.partition(" ")[2],)).fetchone()
+                return row["run"][:8] if row and row["run"] else target
+            sweep, mark, number = target.partition("#")
+            row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
+            return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
     def drop(self, name: str) -> bool:
         """Remove a name, and return whether it existed."""
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
-
-    def _check_free(self, connection: sqlite3.Connection, name: str, target: str, signature: str) -> None:
-        row = connection.execute("SELECT target FROM names WHERE name = ?", (name,)).fetchone()
-        if row and row[0] not in (target, *_runs_of(connection, signature)) and not _is_round(row[0], target):
-            raise ConfigError(
-                f'name: "{name}" is taken by {_shown(connection, row[0])}; choose another, or free it:'
-                f" ragsweep name --drop {name} --path {shlex.quote(str(self._file.path.parent))}"
-            )
 
 
 def check_name(name: object) -> None:
@@ -75,16 +80,6 @@ def check_name(name: object) -> None:
             f'name: "{name}" could be a run id (8 or more hexadecimal digits); include a letter beyond f, or use fewer'
             " than 8 characters"
         )
-
-
-def _shown(connection: sqlite3.Connection, target: str) -> str:
-    """Return a target with shortened ids; for a tracked sweep or single config, the id is that of its MLflow run."""
-    if target.startswith("record "):
-        row = connection.execute("SELECT run FROM records WHERE id = ?", (target.partition(" ")[2],)).fetchone()
-        return row["run"][:8] if row and row["run"] else target
-    sweep, mark, number = target.partition("#")
-    row = connection.execute("SELECT parent FROM sweeps WHERE id = ?", (sweep,)).fetchone()
-    return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
 
 def _runs_of(connection: sqlite3.Connection, signature: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,41 +50,23 @@ class ModelRegistry:
 
     def holder(self, name: str, alias: str) -> ModelVersion | None:
         """Return the model version to which an alias points; None if the model or the alias does not exist."""
-        from mlflow.exceptions import MlflowException
-
         with self.connection.opened(None):
-            try:
-                found = self.connection.client.get_model_version_by_alias(name, alias)
-            except MlflowException as fault:
-                if fault.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                    return None
-                raise
-            return ModelVersion(found.name, str(found.version), dict(found.tags))
+            return _existing(self.connection.client.get_model_version_by_alias, name, alias)
 
     def find(self, reference: str) -> ModelVersion:
         """Return the version to which ``NAME@ALIAS`` or ``NAME/NUMBER`` refers; the prefix ``models:/`` is optional.
 
         Raises InputError if this version does not exist, and ConfigError if ``reference`` has neither form.
         """
-        from mlflow.exceptions import MlflowException
-
         text = reference.removeprefix("models:/")
         name, sign, rest = text.rpartition("@" if "@" in text else "/")
         is_number = rest.isdecimal() and len(rest) < 19  # more digits exceed an SQL integer
         if not (name and rest) or {":", "/"} & set(name) or (sign == "/" and not is_number):
             raise ConfigError(f'"{reference}" is not a version of a model; write NAME@ALIAS or NAME/NUMBER')
-        if sign == "@":
-            found = self.holder(name, rest)
-        else:
-            with self.connection.opened(None):
-                try:
-                    version = self.connection.client.get_model_version(name, rest)
-                except MlflowException as fault:
-                    if fault.error_code != "RESOURCE_DOES_NOT_EXIST":
-                        raise
-                    found = None
-                else:
-                    found = ModelVersion(version.name, str(version.version), dict(version.tags))
+        with self.connection.opened(None):
+            client = self.connection.client
+            get = client.get_model_version_by_alias if sign == "@" else client.get_model_version
+            found = _existing(get, name, rest)
         if found is None:
             place, names = mask_uri(self.connection.uri), ["--name", name, *(["--alias", rest] if sign == "@" else [])]
             command = shlex.join(["ragsweep", "ship", "RUN", *names, "--uri", place])
@@ -133,6 +115,19 @@ class ModelRegistry:
         """Point an alias of a model to a version, instead of the version to which the alias pointed before."""
         with self.connection.opened(None):
             self.connection.client.set_registered_model_alias(version.name, alias, version.number)
+
+
+def _existing(get: Callable[[str, str], Any], name: str, which: str) -> ModelVersion | None:
+    """Return the version that ``get`` finds for a model's name and an alias or number; None if there is none."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = get(name, which)
+    except MlflowException as fault:
+        if fault.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            return None
+        raise
+    return ModelVersion(found.name, str(found.version), dict(found.tags))
 
 
 def _signature() -> Any:
