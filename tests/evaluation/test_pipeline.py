@@ -13,19 +13,16 @@ from ragsweep.core.types import Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.rerankers import NoReranker
-from ragsweep.parts.retrievers import HybridConvex, HybridRrf, Vector
+from ragsweep.parts.retrievers import HybridConvex, Vector
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
-from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, vector
+from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, fused, vector
 
 NONE = built(NoReranker())
 
 
 def hybrid(alpha: float = 0.5) -> BuiltPart:
-    legs = {"vector": vector(), "words": built(Words())}
-    part = HybridConvex({name: leg.value for name, leg in legs.items()}, alpha=alpha)
-    specs = {name: leg.spec for name, leg in legs.items()}
-    return BuiltPart(part, Spec("HybridConvex", "1", {"alpha": alpha, "legs": specs}))
+    return fused({"vector": vector(), "words": built(Words())}, HybridConvex, alpha=alpha)
 
 
 def lay(retriever: BuiltPart, reranker: BuiltPart = NONE, top_k: int = 2, depth: int = 4) -> ConfigGraph:
@@ -118,19 +115,14 @@ def test_a_query_without_a_direction_is_near_to_nothing() -> None:
 
 @pytest.mark.parametrize("leg", [(None, None), built(Whole())])
 def test_leg_that_is_no_retriever_is_refused_by_its_key(leg: tuple[object, object]) -> None:
-    part = HybridRrf({"words": Words(), "odd": leg[0]})
-    specs = {"words": built(Words()).spec, "odd": leg[1]}
     with pytest.raises(ConfigError, match=r"^retriever\.legs\.odd: (must be a retriever.*~retriever|Whole lacks)"):
-        lay(BuiltPart(part, Spec("HybridRrf", "1", {"legs": specs})))
+        lay(fused({"words": built(Words()), "odd": BuiltPart(*leg)}))
 
 
 def test_order_in_which_legs_are_written_changes_nothing() -> None:
-    one = hybrid()
-    legs = dict(reversed(one.value.legs.items()))
-    specs = dict(reversed(one.spec.parameters["legs"].items()))
-    turned = BuiltPart(HybridConvex(legs), Spec("HybridConvex", "1", {"alpha": 0.5, "legs": specs}))
-    assert list(turned.value.legs) != list(one.value.legs)
-    assert lay(turned).ranking.address == lay(one).ranking.address
+    turned = fused({"words": built(Words()), "vector": vector()}, HybridConvex, alpha=0.5)
+    assert list(turned.value.legs) != list(hybrid().value.legs)
+    assert lay(turned).ranking.address == lay(hybrid()).ranking.address
 
 
 class Counting(Words):

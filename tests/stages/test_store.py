@@ -145,7 +145,7 @@ def test_damaged_entry_is_reported_once_put_aside_and_made_again(stage: str, tim
 
 
 def test_two_entries_that_change_places_are_no_entries(folder: Path) -> None:
-    graph, warnings = filled(folder), []
+    graph, warnings = filled(folder), list[str]()
     nodes = [
         Node("index", Spec("two", "1", {"n": n}), (), lambda work, rows, n=n: {"a": np.full(5, n)}) for n in (1, 2)
     ]
@@ -168,8 +168,7 @@ def test_two_entries_that_change_places_are_no_entries(folder: Path) -> None:
     )
     connection.executemany("UPDATE segments SET data = ? WHERE id = ?", [(second, a), (first, b)])
     connection.commit()
-    warnings.clear()
-    assert graph.results(Executor(Store(folder, warnings.append))) == TRUTH
+    warnings = repeat(folder)
     assert len(warnings) == 2
     assert all("another address" in warning for warning in warnings)
     check_healed(folder)
@@ -178,9 +177,8 @@ def test_two_entries_that_change_places_are_no_entries(folder: Path) -> None:
 def test_entry_of_another_format_is_said_once_and_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("ragsweep.stages.blobs.FORMAT", 2)
-        graph = filled(folder)
-    warnings: list[str] = []
-    assert graph.results(Executor(Store(folder, warnings.append))) == TRUTH
+        filled(folder)
+    warnings = repeat(folder)
     segments = len(QUERIES) * 3 - 3  # four of the ranking, one of the scores, four of the answers
     assert len(warnings) == 3 + segments
     assert all("was written by another version of ragsweep (format 2, this version reads 1)" in one for one in warnings)
@@ -293,8 +291,7 @@ def test_file_that_cannot_be_read_now_is_left_where_it_is(folder: Path) -> None:
     path = folder / "whole" / graph.index.address
     path.unlink()
     path.mkdir()
-    warnings: list[str] = []
-    assert graph.results(Executor(Store(folder, warnings.append))) == TRUTH
+    warnings = repeat(folder)
     assert str(path) in warnings[0]
     assert path.is_dir()
 
@@ -419,7 +416,7 @@ class Bomb:
 
 
 def test_poisoned_entries_run_nothing(folder: Path) -> None:
-    graph, bang, warnings = filled(folder), folder / "bang", []
+    graph, bang = filled(folder), folder / "bang"
     array = io.BytesIO()
     np.save(array, np.array([Bomb(bang)], dtype=object), allow_pickle=True)
     poison = pickle.dumps(Bomb(bang))
@@ -432,7 +429,7 @@ def test_poisoned_entries_run_nothing(folder: Path) -> None:
     connection = sqlite3.connect(folder / "store.db", isolation_level=None)
     connection.execute("UPDATE segments SET data = ?", (poison,))
     connection.close()
-    assert graph.results(Executor(Store(folder, warnings.append))) == TRUTH
+    warnings = repeat(folder)
     assert not bang.exists()
     assert len(warnings) == 2 + 1 + 9  # whole values, the piece, segments
     check_healed(folder)

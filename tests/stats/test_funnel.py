@@ -29,11 +29,11 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.parts.rerankers import NoReranker
-from ragsweep.parts.retrievers import HybridRrf, Vector
+from ragsweep.parts.retrievers import Vector
 from ragsweep.report.evidence_losses import funnel_rows, funnel_sentences
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.funnel import INDEX, RERANKING, Counterfactual, Funnel, funnel
-from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, padded
+from support.parts import Letters, LongestFirst, Whole, Words, built, corpus, fused, padded
 from support.results import changed, changed_table
 
 DOCUMENTS = corpus(["one two three", "two three four", "one two three four five"])
@@ -102,11 +102,6 @@ class Shortest(Knowing):
         return np.array([-len(text) for _, text in pairs], dtype=np.float32)
 
 
-def rrf(**legs: BuiltPart) -> BuiltPart:
-    spec = Spec("HybridRrf", "1", {"legs": {name: leg.spec for name, leg in legs.items()}})
-    return BuiltPart(HybridRrf({name: leg.value for name, leg in legs.items()}), spec)
-
-
 def listed(*order: int) -> BuiltPart:
     return built(Listed(order), order=order)
 
@@ -152,7 +147,7 @@ FAULTS: Mapping[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"retriever": search_by_letters(Flat()), "top_k": 3},
     ),
     "demoted by fusion": (
-        stages.FUSION, "a", {"retriever": rrf(a=listed(2, 1, 0), b=listed(0, 1, 2), c=listed(0, 1))},
+        stages.FUSION, "a", {"retriever": fused({"a": listed(2, 1, 0), "b": listed(0, 1, 2), "c": listed(0, 1)})},
         {"retriever": listed(2, 1, 0)},
     ),
     "demoted by the reranker": (
@@ -207,7 +202,7 @@ def test_the_index_lost_what_exact_search_has_among_its_candidates() -> None:
 
 def test_exact_search_drops_the_scores_and_documents_that_the_retriever_drops() -> None:
     dropped = search_by_letters(Forgetful(), min_score=2.0)  # no cosine reaches 2
-    for retriever in (dropped, rrf(vector=dropped, words=listed(0))):
+    for retriever in (dropped, fused({"vector": dropped, "words": listed(0)})):
         fate, found = lost(run(retriever=retriever))
         assert fate == stages.RETRIEVAL
         assert [one for one in found.counterfactuals if one.change == stages.INDEX] == []
@@ -218,7 +213,7 @@ def test_exact_search_drops_the_scores_and_documents_that_the_retriever_drops() 
 
 
 def test_what_no_leg_finds_was_lost_by_retrieval() -> None:
-    fate, found = lost(run(retriever=rrf(a=listed(0, 1), b=listed(1))))
+    fate, found = lost(run(retriever=fused({"a": listed(0, 1), "b": listed(1)})))
     assert fate == stages.RETRIEVAL
     assert not found.counterfactuals  # no rank says what another retriever would do
 

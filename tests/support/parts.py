@@ -31,7 +31,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.parts.indexes import Flat
 from ragsweep.parts.ranking import arrange
-from ragsweep.parts.retrievers import Vector
+from ragsweep.parts.retrievers import HybridRrf, Vector
 
 TEXTS = (
     "the cat sat on the mat",
@@ -154,6 +154,13 @@ def vector(weight: float = 1.0) -> BuiltPart:
     index = Spec("Flat", "1")
     spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
     return BuiltPart(Vector(Letters(weight), Flat(), Flat()), spec)
+
+
+def fused(legs: Mapping[str, BuiltPart], kind: type = HybridRrf, **parameters: Any) -> BuiltPart:
+    """Make a hybrid retriever of these legs."""
+    specs = {name: leg.spec for name, leg in legs.items()}
+    part = kind({name: leg.value for name, leg in legs.items()}, **parameters)
+    return BuiltPart(part, Spec(kind.__name__, "1", {**parameters, "legs": specs}))
 
 
 def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
