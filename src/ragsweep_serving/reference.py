@@ -50,7 +50,10 @@ class Reference:
 
     def write(self, folder: Path) -> None:
         """Write the reference to a bundle."""
-        columns = {name: _written(values) for name, values in self.numbers.items()}
+        columns = {
+            name: [None if math.isnan(value) else value for value in map(float, values)]
+            for name, values in self.numbers.items()
+        }
         (folder / REFERENCE).write_text(json.dumps({**vars(self), "numbers": columns}), "utf-8")
 
     @classmethod
@@ -60,10 +63,6 @@ class Reference:
         given = document.pop("numbers")
         numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
         return cls(**document, numbers=numbers)
-
-
-def _written(values: Sequence[float]) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in map(float, values)]
 
 
 def read_words(folder: Path) -> frozenset[str]:

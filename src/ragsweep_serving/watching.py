@@ -201,46 +201,48 @@ class RequestComparison:
         for what, (now, before) in self._kinds.items():
             for value in sorted(set(now) - set(before) - {""}):
                 sample = self._now([float(one == value) for one in now])
-                found.append(Lack(what, value, now.count(value), _share_measure(sample, 0.0)))
+                found.append(Lack(what, value, now.count(value), _share_measure(sample)))
         return sorted(found, key=lambda one: -one.requests)
 
     def measures(self) -> dict[str, Measure]:
-        """Return name -> measure for all measures that are not NaN; thresholds refer to these names."""
+        """Return name -> measure for each measure that at least one request has; thresholds refer to these names."""
         found: dict[str, Measure] = {}
         empty = (EMPTY, "results", lambda length: float(length == 0))
         for name, column, change in (empty, (FAILED, "failed", float), (REFUSED, "abstained", float)):
             now, before = self._pair(column, change)
             if len(now.values):
-                found[name] = _share_measure(now, float(before.weights @ before.values) if len(before.values) else 0.0)
+                found[name] = _share_measure(now, float(before.weights @ before.values))
         if self.stale is not None:
-            found[STALE] = _share_measure(self._now(self.stale), 0.0)
+            found[STALE] = _share_measure(self._now(self.stale))
         for what, (asked, evaluated) in self._kinds.items():
             known = {*evaluated, ""}
             new = [float(one not in known) for one in asked]
-            found[f"new_{what}_share"] = _share_measure(self._now(new), 0.0)
+            found[f"new_{what}_share"] = _share_measure(self._now(new))
         for name in self.requests.numbers:
             what, _, step = name.partition("/")
+            now, before = self._pair(name)
+            if not len(now.values):
+                continue
             if what == "ms":
                 suffix = "" if step == TOTAL else f"/{step}"
-                found |= {f"{LATENCY}_p{p}_ms{suffix}": _quantile_measure(*self._pair(name), p) for p in QUANTILES}
+                found |= {f"{LATENCY}_p{p}_ms{suffix}": _quantile_measure(now, before, p) for p in QUANTILES}
             elif what in (TOP_SCORE, GAP):
-                found |= {name: _quantile_measure(*self._pair(name), 50)}
-            elif name in (TOKENS, MONEY) or name == "unknown":
-                found |= {UNKNOWN_MEAN if name == "unknown" else name: _mean_measure(*self._pair(name))}
-        return {name: one for name, one in found.items() if not math.isnan(one.value)}
+                found[name] = _quantile_measure(now, before, 50)
+            elif name in (TOKENS, MONEY, "unknown"):
+                mean = float(before.weights @ before.values) if len(before.values) else math.nan
+                found[UNKNOWN_MEAN if name == "unknown" else name] = Measure(*mean_interval(now, 0.05), mean)
+        return found
 
 
 def _changed(values: Sequence[float], change: Callable[[float], float]) -> list[float]:
     return [value if math.isnan(value) else change(value) for value in values]
 
 
-def _share_measure(sample: ClusteredSample, before: float) -> Measure:
-    return Measure(*share_interval(sample, 0.05), before) if len(sample.values) else Measure(*[math.nan] * 4)
+def _share_measure(sample: ClusteredSample, before: float = 0.0) -> Measure:
+    return Measure(*share_interval(sample, 0.05), before)
 
 
 def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
-    if not len(now.values):
-        return Measure(*[math.nan] * 4)
     share = percent / 100
     return Measure(_quantile(now, share), *quantile_interval(now.values, share), _quantile(before, share))
 
@@ -253,12 +255,6 @@ def _quantile(sample: ClusteredSample, share: float) -> float:
     if weights is None:
         return float(np.quantile(sample.values, share))
     return weighted_quantile_interval(sample.values, weights, share)[0]
-
-
-def _mean_measure(now: ClusteredSample, before: ClusteredSample) -> Measure:
-    if not len(now.values):
-        return Measure(*[math.nan] * 4)
-    return Measure(*mean_interval(now, 0.05), float(before.weights @ before.values) if len(before.values) else math.nan)
 
 
 def is_alarm(drift: Drift) -> bool:

@@ -117,7 +117,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["out=set"], "golden build: specify the documents: corpus=FOLDER or FILE"),
+        (["out=set"], "golden build: specify the documents, corpus=FOLDER or FILE"),
         (["corpus=pages"], "golden build: specify the destination: out=FOLDER, or out=FILE.jsonl"),
         (["corpus=pages", "out=set", "language=de"], "language: no language 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),

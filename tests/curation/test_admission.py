@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from llm_server import LlmServer, ModelRequest
-from ragsweep.core.types import Corpus, Passage, Spans
+from ragsweep.core.types import Corpus, Passage
 from ragsweep_golden.commands import golden
 from ragsweep_golden.gates.admission import admit, is_right
-from ragsweep_golden.gates.set_measures import COPIED, find_ambiguous, find_copied
+from ragsweep_golden.gates.set_measures import SET_GATES
 from ragsweep_golden.gates.subject import Subject
+from support.parts import Whole
 
 TEXTS = [
     "The old press of the orchard holds 40 litres of juice.",
@@ -25,14 +26,12 @@ TEXTS = [
 
 def subject() -> Subject:
     corpus = Corpus(["press", "sale", "cellar", "barn"], [""] * 4, TEXTS)
-    ends = np.array(list(map(len, TEXTS)))
-    spans = Spans(np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.int64), ends)
     entries = [
         entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "press"),
         entry("own", "Where does a drink stay fresh in summer?", "The cellar keeps the cider cold", "cellar"),
         {"id": "no", "question": "Who is Zebulon?", "answerable": False},
     ]
-    return Subject(entries, corpus, spans)
+    return Subject(entries, corpus, Whole().split(corpus))
 
 
 def entry(name: str, question: str, answer: str, document: str) -> dict[str, Any]:
@@ -40,9 +39,11 @@ def entry(name: str, question: str, answer: str, document: str) -> dict[str, Any
 
 
 def test_wording_and_ambiguity_by_hand() -> None:
-    assert [(one["id"], share >= COPIED) for one, share in find_copied(subject())] == [("copied", True), ("own", False)]
-    found = find_ambiguous(subject())
-    assert [other for _, other in found] == ["", ""]  # "holds" and "old" are not in the other chunk
+    copied, ambiguous = (SET_GATES[gate][2] for gate in ("G6-1", "G6-3"))
+    found = copied(subject())
+    assert (found.value, [fault.id for fault in found.faults]) == (1 / 2, ["copied"])
+    found = ambiguous(subject())
+    assert (found.value, found.note) == (0, "0 of 2")  # "holds" and "old" are not in the other chunk
     assert [(one.measured, one.note) for one in admit(subject(), None)] == [
         (0, "no model; add llm=openai llm.model=NAME")
     ] * 2
@@ -50,8 +51,8 @@ def test_wording_and_ambiguity_by_hand() -> None:
         {**one, "question": one["question"].replace("How much juice holds the old", "Which juice is in the")}
         for one in subject().entries
     ]
-    found = find_ambiguous(Subject(entries, subject().corpus, subject().spans))
-    assert [(one["id"], other.partition(":")[0]) for one, other in found if other] == [("copied", "sale")]
+    (fault,) = ambiguous(replace(subject(), entries=entries)).faults
+    assert (fault.id, fault.why.partition(":")[0]) == ("copied", "is also answered by sale")
 
 
 def test_a_model_that_needs_no_evidence_is_found_out_and_the_evidence_is_kept_from_it() -> None:

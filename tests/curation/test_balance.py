@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep_golden.building.drafts import WantedSet
 from ragsweep_golden.building.selection import choose, drop_copies
+from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES, value
 
 
@@ -27,10 +27,10 @@ def other(n: int, kind: str) -> Any:
     return {"id": f"u{n}", "question": f"Why is {n}?", "answerable": False, "unanswerable_type": kind}
 
 
-def wanted(questions: int, unanswerable: float = 0.0, **changes: Any) -> WantedSet:
-    return WantedSet(
-        questions, unanswerable, {"a": 100, "b": 100}, {"factual": 0.5, "procedural": 0.5}, {}, 0
-    )._replace(**changes)
+def chosen_of(entries: list[Any], questions: int, unanswerable: float = 0.0, **changes: Any) -> list[Any]:
+    mix, minimums = {"factual": 0.5, "procedural": 0.5}, changes.get("minimums", {})
+    settings = BuildSettings(("en",), questions, unanswerable, 0, 0, {}, {}, Quotas(), mix, minimums, 0.9)
+    return choose(entries, settings, changes.get("quotas", {"a": 100, "b": 100}))
 
 
 def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() -> None:
@@ -50,7 +50,7 @@ def test_copies_of_a_question_and_of_a_passage_are_dropped_at_the_threshold() ->
 @pytest.mark.parametrize("share", [0.25, 0.3, 0.4])
 def test_the_share_of_unanswerable_questions_is_kept_where_answerable_ones_are_few(share: float) -> None:
     entries = [*(entry(n) for n in range(30)), *(other(n, UNANSWERABLE_TYPES[n % 6]) for n in range(60))]
-    chosen = choose(entries, wanted(100, share))
+    chosen = chosen_of(entries, 100, share)
     found = sum(not one["answerable"] for one in chosen)
     assert sum(one["answerable"] for one in chosen) == 30
     assert found / len(chosen) == pytest.approx(share, abs=0.02)
@@ -58,7 +58,7 @@ def test_the_share_of_unanswerable_questions_is_kept_where_answerable_ones_are_f
 
 def test_minimums_come_first_and_then_all_types_in_turn() -> None:
     entries = [other(n, kind) for n, kind in enumerate(UNANSWERABLE_TYPES * 20)]
-    chosen = choose([*entries, *(entry(n) for n in range(100))], wanted(100, 0.3, minimums={"nonsensical": 10}))
+    chosen = chosen_of([*entries, *(entry(n) for n in range(100))], 100, 0.3, minimums={"nonsensical": 10})
     counts = Counter(one["unanswerable_type"] for one in chosen if not one["answerable"])
     assert counts["nonsensical"] == 10
     assert {counts[kind] for kind in UNANSWERABLE_TYPES if kind != "nonsensical"} == {4}
@@ -67,7 +67,7 @@ def test_minimums_come_first_and_then_all_types_in_turn() -> None:
 def test_a_set_too_small_for_all_minimums_has_every_type() -> None:
     entries = [other(n, kind) for n, kind in enumerate(UNANSWERABLE_TYPES * 20)]
     minimums = dict(zip(UNANSWERABLE_TYPES, (8, 6, 5, 4, 5, 4), strict=True))
-    chosen = choose([*entries, *(entry(n) for n in range(100))], wanted(40, 0.3, minimums=minimums))
+    chosen = chosen_of([*entries, *(entry(n) for n in range(100))], 40, 0.3, minimums=minimums)
     counts = Counter(one["unanswerable_type"] for one in chosen if not one["answerable"])
     assert sorted(counts.values()) == [1, 2, 2, 2, 2, 3]
 
@@ -77,7 +77,7 @@ def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_
         entry(n, "factual" if n % 4 else "procedural", stratum="a" if n % 3 else "b", hard=0.9 if n % 10 == 0 else 0.1)
         for n in range(200)
     ]
-    chosen = choose(entries, wanted(40, quotas={"a": 30, "b": 10}))
+    chosen = chosen_of(entries, 40, quotas={"a": 30, "b": 10})
     types = Counter(value(one, "classification", "question_type") for one in chosen)
     strata = Counter(value(one, "classification", "stratum") for one in chosen)
     assert abs(types["factual"] - types["procedural"]) <= 2
@@ -88,8 +88,8 @@ def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_
 @given(st.lists(st.sampled_from(["single_fact", "summary"]), max_size=60), st.integers(1, 60))
 def test_single_facts_stay_below_the_gate_in_any_order_of_entries(classes: list[str], count: int) -> None:
     entries = [entry(n, reasoning=one) for n, one in enumerate(classes)]
-    chosen = choose(entries, wanted(count))
+    chosen = chosen_of(entries, count)
     facts = sum(value(one, "classification", "reasoning_class") == "single_fact" for one in chosen)
     assert len(chosen) == min(count, len(classes))
     assert facts <= 0.55 * len(chosen) or len(chosen) - facts == classes.count("summary")
-    assert {one["id"] for one in choose(entries[::-1], wanted(count))} == {one["id"] for one in chosen}
+    assert {one["id"] for one in chosen_of(entries[::-1], count)} == {one["id"] for one in chosen}

@@ -6,19 +6,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.types import Chunks, Corpus, Question, Spans
+from ragsweep.core.types import Chunks, Corpus, Question
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.reading import Row
 from ragsweep.parts.datasets import Beir, Squad, Trec
 from ragsweep_golden.exchange.benchmarks import export_beir, export_squad, export_trec, export_triplets
 from ragsweep_golden.exchange.exporting import RECORDS, Exported, export_records, export_table
 from ragsweep_golden.exchange.importing import import_file
+from support.parts import Whole
 
 TEXTS = {"alder/1": "The alder measures 10 metres. It grows beside water.", "a yew": "The yew\nis evergreen, and slow."}
 CORPUS = Corpus(list(TEXTS), ["", ""], list(TEXTS.values()))
@@ -337,13 +337,11 @@ def test_a_long_answer_that_occurs_once_stands_in_squad_wherever_the_quote_is() 
 def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer() -> None:
     bodies = ["The alder is tall: 10 metres.", "How tall? 10 metres, it is said.", "How tall is the birch?", "A yew."]
     corpus = Corpus(["a", "b", "c", "d"], [""] * 4, bodies)
-    starts = np.zeros(4, dtype=np.int64)
-    spans = Spans(np.arange(4, dtype=np.int32), starts, np.array([len(one) for one in bodies]))
     entry = {"id": "q", "question": "How tall is the alder?", "reference": "10 metres",
              "evidence": [{"document": "a", "anchor": "10 metres"}]}  # fmt: skip
     other = {"id": "s", "question": "It was said of a birch, said?", "evidence": [{"document": "b"}]}
     given = [entry, entry | {"distractors": ["d"]}, {"id": "r", "question": "x"}, other]
-    exported = export_triplets(given, [read(one) for one in given], Chunks(corpus, spans))
+    exported = export_triplets(given, [read(one) for one in given], Chunks(corpus, Whole().split(corpus)))
     rows = [json.loads(line) for line in exported.files[""].splitlines()]
     assert [list(row.values()) for row in rows] == [
         ["How tall is the alder?", bodies[0], bodies[2]],

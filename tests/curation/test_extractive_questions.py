@@ -10,6 +10,7 @@ from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
 from ragsweep_golden.building.unanswerable import draft_unanswerable
 from ragsweep_golden.building.wording import fill
 from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES
+from support.parts import Whole
 
 ENGLISH = """# Orchard manual
 
@@ -201,8 +202,7 @@ def test_an_invented_name_takes_the_place_of_a_subject_of_the_corpus() -> None:
 
 def of_page(text: str, language: str = "en", title: str = "Guide") -> dict[str, str]:
     corpus = Corpus(["page"], [title], [text])
-    spans = Spans(np.zeros(1, dtype=np.int32), np.array([0]), np.array([len(text)]))
-    sentences = read_sentences(corpus, spans, [0], language)
+    sentences = read_sentences(corpus, Whole().split(corpus), [0], language)
     return {one.question: one.pattern for one in draft_by_rule(corpus, sentences, language, {"factual": 1.0})}
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus
 from ragsweep.golden.clusters import clusters
-from ragsweep_golden.building.drafts import Sources, WantedSet
+from ragsweep_golden.building.drafts import Sources
 from ragsweep_golden.building.selection import select
+from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.commands.gates import gates_blocks, gates_facts
 from ragsweep_golden.gates.judging import (
     FAILED,
@@ -29,6 +30,7 @@ from ragsweep_golden.gates.judging import (
 from ragsweep_golden.gates.subject import Subject
 from ragsweep_golden.sets.entries import BLOOM, FIELDS, ROOT, UNANSWERABLE_TYPES, count_filled, read_set
 from ragsweep_golden.sets.files import write_rows
+from support.parts import Whole
 
 TYPES = ("factual", "procedural", "definition", "scenario")
 RULES = {
@@ -50,12 +52,6 @@ def corpus() -> Corpus:
     """Ten documents in five folders; each says what its word measures."""
     ids = [f"s{n // 2}/{word}" for n, word in enumerate(WORDS)]
     return Corpus(ids, [""] * 10, [f"The {word} measures {n + 10} metres." for n, word in enumerate(WORDS)])
-
-
-def spans(of: Corpus) -> Spans:
-    """One chunk a document."""
-    ends = np.array([len(text) for text in of.texts])
-    return Spans(np.arange(10, dtype=np.int32), np.zeros(10, dtype=np.int64), ends)
 
 
 def answerable(n: int) -> dict[str, Any]:
@@ -95,7 +91,7 @@ def whole(kept: Sequence[Mapping[str, Any]] = ()) -> Subject:
     entries = [*(answerable(n) for n in range(10)), *(unanswerable(n) for n in range(4))] if not kept else list(kept)
     given = corpus()
     eye = np.eye(2 * len(entries), dtype=np.float32)
-    return Subject(entries, given, spans(given), eye[: len(entries)], eye[: len(entries)], eye[len(entries) :])
+    return Subject(entries, given, Whole().split(given), eye[: len(entries)], eye[: len(entries)], eye[len(entries) :])
 
 
 def verdicts(subject: Subject) -> dict[str, str]:
@@ -306,7 +302,7 @@ def test_a_planted_set_fails_exactly_what_was_planted() -> None:
     for one in kept[:5:2]:
         one["classification"]["reasoning_class"] = "reasoning"
     given = corpus()
-    found = judge_gates(Subject(kept, given, spans(given)), RULES)
+    found = judge_gates(Subject(kept, given, Whole().split(given)), RULES)
     assert {one.gate for one in found if one.verdict in (FAILED, "warned")} == {"G0-2", "G5-4", "G5-6", "G5-7", "G5-8"}
     assert {one.gate for one in found if one.verdict == NOT_MEASURED} == {"G5-1", "G5-2"}
     assert exit_status(found) == 1
@@ -331,9 +327,7 @@ def test_an_answer_in_another_chunk_is_named_with_its_document() -> None:
     entries = [answerable(0) | {"question": "What does the alder measures?"}, answerable(1)]
     given = corpus()
     repeated = Corpus([*given.ids, "copy"], [""] * 11, [*given.texts, given.texts[0]])
-    ends = np.array([len(text) for text in repeated.texts])
-    chunks = Spans(np.arange(11, dtype=np.int32), np.zeros(11, dtype=np.int64), ends)
-    (result,) = judge_gates(Subject(entries, repeated, chunks), {"G6-3": RULES["G6-3"]})
+    (result,) = judge_gates(Subject(entries, repeated, Whole().split(repeated)), {"G6-3": RULES["G6-3"]})
     assert [fault.why for fault in result.faults] == ['is also answered by copy: "The alder measures 10 metres."']
 
 
@@ -359,9 +353,8 @@ def test_a_build_leaves_out_what_would_fail_a_gate_and_names_it() -> None:
     entries = [dict(answerable(n)) for n in range(4)]
     entries[1]["reference"] = "as high as a house"
     entries[2]["question"] = "How tall"
-    sources = Sources(given, spans(given), {}, {}, 0)
-    wanted = WantedSet(10, 0.3, {}, {}, {}, 0)
-    rows = select(entries, wanted, 0.9, sources, None)
+    settings = BuildSettings(("en",), 10, 0.3, 0, 0, {}, {}, Quotas(), {}, {}, 0.9)
+    rows = select(entries, settings, Sources(given, Whole().split(given), {}, {}, 0), None)
     assert [row.get("reason", "").partition(" (")[0] for row in rows] == ["", "fails G1-2", "fails G1-4", ""]
 
 

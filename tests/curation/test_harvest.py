@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep.core.types import Chunks, Corpus, Spans
+from ragsweep.core.types import Chunks, Corpus
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.golden_set import find_faults
 from ragsweep.golden.reading import Row
 from ragsweep_golden.commands.harvest import Asked, as_entries, choose, find_question, read_log
 from ragsweep_golden.gates.subject import Floats
 from ragsweep_golden.sets.entries import incoherences
+from support.parts import Whole
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old."
 CORPUS = Corpus(["alder", "yew"], ["", ""], [ALDER, "The yew is evergreen and slow."])
-CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(ALDER), 30])))
+CHUNKS = Chunks(CORPUS, Whole().split(CORPUS))
 
 
 @pytest.mark.parametrize(

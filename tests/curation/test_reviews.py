@@ -1,5 +1,6 @@
 """Judgements of a person: none is lost or doubled by a kill at any moment, and no other page can make one."""
 
+import gzip
 import http.client
 import json
 import shutil
@@ -309,6 +310,15 @@ def test_a_link_to_a_golden_file_is_the_same_review_and_stays_a_link(golden: Pat
     assert reviews_of(golden)["q0"][0]["who"] == "berta"
     assert [one["who"] for one in read_changes(link)] == ["berta"]
     assert [path.name for path in tmp_path.glob("*.jsonl*")] == ["link.jsonl"]
+
+
+def test_a_gzipped_golden_file_stays_gzipped(tmp_path: Path) -> None:
+    golden = tmp_path / "golden.jsonl.gz"
+    golden.write_bytes(gzip.compress(json.dumps(silver(0)).encode()))
+    review = open_review(golden, None, "anna")
+    judge(review, 0)
+    review.journal.finish()
+    assert value(read(golden)["q0"], "audit", "status") == "gold"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])

@@ -1,10 +1,9 @@
 """A rule-based question is kept only if a single place of the corpus answers it."""
 
-import numpy as np
-
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus
 from ragsweep_golden.building.drafts import Draft, Sources
 from ragsweep_golden.building.phases import specific
+from support.parts import Whole
 
 TEXTS = [
     "The copper valve of the cellar releases steam at noon.",
@@ -16,10 +15,9 @@ TEXTS = [
 
 def kept(question: str, document: int) -> bool:
     corpus = Corpus([f"d{n}" for n in range(4)], [""] * 4, TEXTS)
-    spans = Spans(np.arange(4, dtype=np.int32), np.zeros(4, dtype=np.int64), np.array(list(map(len, TEXTS))))
     evidence = ((document, 0, len(TEXTS[document])),)
     draft = Draft(question, "en", "rule", "fact", document=document, chunk=document, evidence=evidence)
-    return specific([draft], Sources(corpus, spans, {}, {}, 0)) == [draft]
+    return specific([draft], Sources(corpus, Whole().split(corpus), {}, {}, 0)) == [draft]
 
 
 def test_a_question_is_kept_where_its_evidence_ranks_first_by_words_that_few_documents_have() -> None:

@@ -34,7 +34,7 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     The normalised and rendered forms of the latest texts are cached. So, to find many anchors in many texts, iterate
     over the texts in the outer loop.
     """
-    quote = _plain(anchor)
+    quote = canonical(anchor)
     if not quote:
         return []
 
@@ -58,7 +58,7 @@ def visible_words(anchor: str) -> list[str]:
 
 def visible_text(anchor: str) -> str:
     """Return an anchor rendered as Markdown, in Unicode's composed form, with single spaces between words."""
-    return _rendered(_plain(anchor))
+    return _rendered(canonical(anchor))
 
 
 def in_order(text: str, wanted: Sequence[str]) -> bool:
@@ -116,6 +116,11 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", without_soft_hyphens(text).translate(letters))
 
 
+def canonical(text: str) -> str:
+    """Return a text in composed form with single spaces, to compare texts regardless of their encoding."""
+    return " ".join(composed(text).split())
+
+
 @cache
 def _plain_letters(letter: str) -> str:
     plain = unicodedata.normalize("NFKC", letter)
@@ -169,11 +174,7 @@ def _longest_run(haystack: str, quote: str) -> tuple[int, str]:
 
 
 def _rendered(quote: str) -> str:
-    return _plain(render(quote).text) if _MARKUP.search(quote) else quote
-
-
-def _plain(quote: str) -> str:
-    return " ".join(composed(quote).split())
+    return canonical(render(quote).text) if _MARKUP.search(quote) else quote
 
 
 def _spans(form: Derived, quote: str) -> list[Span]:

@@ -86,7 +86,7 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
 
 
 def _scored(positions: NDArray[np.int32]) -> Rankings:
-    falling = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
+    falling = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)[: positions.shape[1]]
     return Rankings(positions, np.where(positions >= 0, falling, -np.inf).astype(np.float32))
 
 
@@ -262,5 +262,4 @@ def _ranked(questions: tuple[Question, ...], answers: Answers) -> EvaluationView
     positions = np.full((len(questions), 2), -1, dtype=np.int32)
     for row, context in enumerate(answers.passages):
         positions[row, : len(context)] = [int(passage.name[1:]) for passage in context]
-    scores = np.where(positions >= 0, np.array([0.9, 0.5], dtype=np.float32), -np.inf).astype(np.float32)
-    return view(cover(chunks, GoldenSet(questions)), Rankings(positions, scores), 2)
+    return view(cover(chunks, GoldenSet(questions)), _scored(positions), 2)

@@ -16,8 +16,9 @@ from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
-from ragsweep_golden.building.drafts import Draft, Sources, Span, WantedSet, chance
+from ragsweep_golden.building.drafts import Draft, Sources, Span, chance
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
+from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200  # minimum number of characters of a chunk from which questions are generated
@@ -69,26 +70,26 @@ class ModelAsker:
     faults: Counter[str] = field(default_factory=Counter)
     failures: int = 0
 
-    def answerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+    def answerable(self, sources: Sources, settings: BuildSettings) -> list[Draft]:
         """Return drafts of answerable questions about random chunks, drawn from each stratum according to its quota."""
-        kinds = ", ".join(f"{name} {share:.0%}" for name, share in wanted.mix.items())
-        chunks = [chunk for name, quota in wanted.quotas.items() for chunk in self._draw(sources, name, quota, wanted)]
+        kinds = ", ".join(f"{name} {share:.0%}" for name, share in settings.mix.items())
+        chunks = [chunk for one in sources.strata.values() for chunk in self._draw(sources, one.name, one.quota)]
         task = f"At most {A_CHUNK} questions. Types, with their shares: {kinds}."
         return [
-            _draft(item, chunk, language, sources, wanted.mix, self._name)
+            _draft(item, chunk, language, sources, settings.mix, self._name)
             for chunk, language, item in self._ask(
                 "questions", self.questions, dict(chunks), task, sources, ("question", "answer")
             )
         ]
 
-    def unanswerable(self, sources: Sources, wanted: WantedSet) -> list[Draft]:
+    def unanswerable(self, sources: Sources, settings: BuildSettings) -> list[Draft]:
         """Return drafts of the six unanswerable types; a draft that a chunk may answer has the status "rejected"."""
-        each = math.ceil(SPARE * wanted.questions * wanted.unanswerable / len(UNANSWERABLE_TYPES))
+        each = math.ceil(SPARE * settings.questions * settings.unanswerable / len(UNANSWERABLE_TYPES))
         found = []
         for number, kind in enumerate(UNANSWERABLE_TYPES):
             every = len(sources.passages)
-            drawn = [one for name in wanted.quotas for one in self._draw(sources, name, every, wanted, number)]
-            chunks = dict(sorted(drawn, key=lambda one: chance(wanted.seed, f"{number} {one[0]}"))[:each])
+            drawn = [one for name in sources.strata for one in self._draw(sources, name, every, number)]
+            chunks = dict(sorted(drawn, key=lambda one: chance(sources.seed, f"{number} {one[0]}"))[:each])
             task = f"One question of the type {kind}: it {_MEANINGS[kind]}."
             searches = {language: Exhaustive(sources.passages, language) for language in {*chunks.values()}}
             part, needed = self.unanswerable_questions, ("question", "missing")
@@ -96,9 +97,7 @@ class ModelAsker:
                 found.append(self._checked(item, kind, chunk, language, sources, searches[language]))
         return found
 
-    def _draw(
-        self, sources: Sources, stratum: str, quota: int, wanted: WantedSet, turn: int = 0
-    ) -> list[tuple[int, str]]:
+    def _draw(self, sources: Sources, stratum: str, quota: int, turn: int = 0) -> list[tuple[int, str]]:
         """Return (chunk index, language code) pairs of random chunks of a stratum, enough for ``quota`` questions.
 
         Only chunks of at least LEAST characters are drawn, so there may be too few. The pairs are in corpus order, and
@@ -110,7 +109,7 @@ class ModelAsker:
             document = sources.documents[chunk]
             if sources.stratum_of.get(corpus.ids[document]) == stratum:
                 usable.append((chunk, detect_language(corpus.texts[document]) or self.languages[0]))
-        order = sorted(usable, key=lambda one: chance(wanted.seed, f"{turn} {sources.chunk_id(one[0])}"))
+        order = sorted(usable, key=lambda one: chance(sources.seed, f"{turn} {sources.chunk_id(one[0])}"))
         return sorted(order[: math.ceil(SPARE * quota / 2)])  # a chunk yields about two usable questions
 
     def _checked(

@@ -1,4 +1,4 @@
-"""Define the data of the phases of a build: sentences, candidate questions, drafts, sources and the wanted set."""
+"""Define the data of the phases of a build: sentences, candidate questions, drafts and sources."""
 
 from __future__ import annotations
 
@@ -96,11 +96,15 @@ def read_draft(row: dict[str, Any]) -> Draft:
 
 
 class Stratum(NamedTuple):
-    """A group of documents: its name, its priority (1 is the highest), and its number of chunks."""
+    """A group of documents: its name, its priority (1 is the highest), its number of chunks, and its quota.
+
+    ``quota`` is its number of answerable questions, once they have been allocated.
+    """
 
     name: str
     priority: int
     chunks: int
+    quota: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,21 +148,6 @@ class Sources:
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
         """Return, for each draft, the indices of the LISTED best chunks by BM25 for its query in ``texts``."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
-
-
-class WantedSet(NamedTuple):
-    """The wanted composition of a set: its number of questions, and the share of unanswerable questions among these.
-
-    ``quotas``: stratum -> number of answerable questions. ``mix``: question type -> share of the answerable questions.
-    ``minimums``: unanswerable type -> minimum number of questions. ``seed``: the seed of random choices.
-    """
-
-    questions: int
-    unanswerable: float
-    quotas: Mapping[str, int]
-    mix: Mapping[str, float]
-    minimums: Mapping[str, int]
-    seed: int
 
 
 def chance(seed: int, text: str) -> str:

@@ -16,7 +16,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep_golden.building.asking import ModelAsker
-from ragsweep_golden.building.drafts import Draft, Sources, Stratum, WantedSet, read_draft
+from ragsweep_golden.building.drafts import Draft, Sources, Stratum, read_draft
 from ragsweep_golden.building.enrichment import enrich
 from ragsweep_golden.building.exhaustive import Exhaustive
 from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
@@ -100,12 +100,8 @@ def build_set(
     documents = documents_by_language(corpus, settings.languages)
     strata = files.run(0, lambda: find_strata(corpus, spans, documents, settings, embed), lambda rows: [])
     stratum_of = {name: row["stratum"] for row in strata for name in row["documents"]}
-    named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"]) for row in strata}
-    quotas = {row["stratum"]: int(row["quota"]) for row in strata}
+    named = {row["stratum"]: Stratum(row["stratum"], row["priority"], row["chunks"], row["quota"]) for row in strata}
     sources = Sources(corpus, spans, stratum_of, named, settings.seed)
-    wanted = WantedSet(
-        settings.questions, settings.unanswerable, quotas, settings.mix, settings.minimums, settings.seed
-    )
 
     def run(number: int, compute: Callable[[], Sequence[Draft]], earlier: Sequence[Draft] = ()) -> list[Draft]:
         rows = files.run(
@@ -115,8 +111,8 @@ def build_set(
         )
         return list(map(read_draft, rows))
 
-    made = run(1, lambda: ask(sources, documents, wanted, asker))
-    others = run(2, lambda: ask_unanswerable(sources, documents, made, wanted, asker), made)
+    made = run(1, lambda: ask(sources, documents, settings, asker))
+    others = run(2, lambda: ask_unanswerable(sources, documents, made, settings, asker), made)
     checked = run(3, lambda: check(made, others, sources, embed))
     entries = files.run(4, lambda: enrich(checked, sources), lambda rows: rows)
     kept = [one for one in entries if value(one, "validation", "status") == VALIDATED]
@@ -125,24 +121,24 @@ def build_set(
         left_out = {row["id"] for row in rows if "reason" in row}
         return [one for one in kept if one["id"] not in left_out]
 
-    selection = files.run(5, lambda: select(kept, wanted, settings.independent, sources, embed), chosen)
+    selection = files.run(5, lambda: select(kept, settings, sources, embed), chosen)
     reason_of = {row["id"]: row["reason"] for row in selection if "reason" in row}
     left_out = [{"question": one["question"], "reason": reason_of[one["id"]]} for one in kept if one["id"] in reason_of]
     return Built(chosen(selection), [one for one in entries if is_rejected(one)], left_out)
 
 
-def ask(sources: Sources, documents: Documents, wanted: WantedSet, asker: ModelAsker | None) -> list[Draft]:
+def ask(sources: Sources, documents: Documents, settings: BuildSettings, asker: ModelAsker | None) -> list[Draft]:
     """Return drafts of answerable questions: first those by the model, if there is one, then those made by rule.
 
     Drafts made by rule are kept only if they are specific (see ``specific``). Drafts with a question of fewer than
     SHORTEST_QUESTION or an answer of fewer than SHORTEST_ANSWER characters are dropped. Of drafts with the same
     question, ignoring case, the first is kept.
     """
-    by_model = asker.answerable(sources, wanted) if asker else []
+    by_model = asker.answerable(sources, settings) if asker else []
     by_rule: list[Draft] = []
     for language, indices in documents.items():
         sentences = read_sentences(sources.corpus, sources.spans, indices, language)
-        by_rule += draft_by_rule(sources.corpus, sentences, language, wanted.mix)
+        by_rule += draft_by_rule(sources.corpus, sentences, language, settings.mix)
     return _distinct(
         one
         for one in [*by_model, *specific(by_rule, sources)]
@@ -168,18 +164,18 @@ def specific(drafts: Sequence[Draft], sources: Sources) -> list[Draft]:
 
 
 def ask_unanswerable(
-    sources: Sources, documents: Documents, made: Sequence[Draft], wanted: WantedSet, asker: ModelAsker | None
+    sources: Sources, documents: Documents, made: Sequence[Draft], settings: BuildSettings, asker: ModelAsker | None
 ) -> list[Draft]:
     """Return drafts of unanswerable questions: first those by the model, if there is one, then those made by rule.
 
     The latter are made from sentences, templates, and those drafts in ``made`` that are made by rule. Of drafts with
     the same question, ignoring case, the first is kept.
     """
-    found = asker.unanswerable(sources, wanted) if asker else []
+    found = asker.unanswerable(sources, settings) if asker else []
     for language, indices in documents.items():
         sentences = read_sentences(sources.corpus, sources.spans, indices, language)
         by_rule = [one for one in made if one.language == language and one.generator == "rule"]
-        found += draft_unanswerable(by_rule, sentences, Exhaustive(sources.passages, language), language, wanted.seed)
+        found += draft_unanswerable(by_rule, sentences, Exhaustive(sources.passages, language), language, sources.seed)
     return _distinct(found)
 
 

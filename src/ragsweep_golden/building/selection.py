@@ -1,12 +1,13 @@
 """Choose the questions of a set by stratum, type and reasoning class; drop duplicates and near-copies of passages."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ragsweep_golden.building.drafts import Sources, WantedSet, chance
+from ragsweep_golden.building.drafts import Sources, chance
+from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
 from ragsweep_golden.gates.judging import find_faulty
 from ragsweep_golden.gates.subject import Embed, Floats, Subject
@@ -46,19 +47,19 @@ def drop_copies(
     return kept, dropped
 
 
-def choose(entries: Sequence[Entry], wanted: WantedSet) -> list[Entry]:
-    """Return the entries that are chosen for the wanted set, in input order.
+def choose(entries: Sequence[Entry], settings: BuildSettings, quotas: Mapping[str, int]) -> list[Entry]:
+    """Return the chosen entries, in input order; ``quotas``: stratum -> number of answerable questions.
 
     If there are too few unanswerable questions, more answerable ones are chosen. If there are too few answerable
     questions, fewer unanswerable ones are chosen, so that their share does not exceed the wanted share.
     """
     answerable = [one for one in entries if one.get("answerable", True)]
     others = [one for one in entries if not one.get("answerable", True)]
-    of_these = min(round(wanted.questions * wanted.unanswerable), len(others))
-    chosen = choose_answerable(answerable, wanted.questions - of_these, wanted)
-    if len(chosen) + of_these < wanted.questions and wanted.unanswerable < 1:
-        of_these = min(of_these, round(len(chosen) * wanted.unanswerable / (1 - wanted.unanswerable)))
-    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, wanted)]}
+    of_these = min(round(settings.questions * settings.unanswerable), len(others))
+    chosen = choose_answerable(answerable, settings.questions - of_these, settings, quotas)
+    if len(chosen) + of_these < settings.questions:
+        of_these = min(of_these, round(len(chosen) * settings.unanswerable / (1 - settings.unanswerable)))
+    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, settings.minimums)]}
     return [one for one in entries if one["id"] in ids]
 
 
@@ -74,7 +75,9 @@ def _traits(entry: Entry) -> dict[str, Any]:
     }
 
 
-def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+def choose_answerable(
+    entries: Sequence[Entry], count: int, settings: BuildSettings, quotas: Mapping[str, int]
+) -> list[Entry]:
     """Return at most ``count`` entries, with at most MOST_OF_A_CHUNK of them about the same chunk.
 
     The entries are chosen one at a time, each by these preferences, the most important first: no single-fact question
@@ -83,7 +86,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
     furthest below its share of the mix; no single-fact question; the pattern with the fewest chosen questions. Ties are
     broken at random.
     """
-    order = sorted(entries, key=lambda one: chance(wanted.seed, str(one["question"])))
+    order = sorted(entries, key=lambda one: chance(settings.seed, str(one["question"])))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []
     taken = Counter[tuple[str, Any]]()  # (trait, value) -> chosen questions
@@ -94,9 +97,9 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
         return (
             not (too_many and one["is_single"]),
             one["is_hard"] and taken["is_hard", True] < LEAST_HARD * following,
-            taken["stratum", one["stratum"]] < wanted.quotas.get(one["stratum"], 0),
+            taken["stratum", one["stratum"]] < quotas.get(one["stratum"], 0),
             -taken["chunk", one["chunk"]],
-            wanted.mix.get(one["kind"], 0.0) * following - taken["kind", one["kind"]],
+            settings.mix.get(one["kind"], 0.0) * following - taken["kind", one["kind"]],
             not one["is_single"],
             -taken["pattern", one["pattern"]],
         )
@@ -108,7 +111,7 @@ def choose_answerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -
     return chosen
 
 
-def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet) -> list[Entry]:
+def choose_unanswerable(entries: Sequence[Entry], count: int, minimums: Mapping[str, int]) -> list[Entry]:
     """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
 
     Types with no remaining entries are skipped.
@@ -120,15 +123,15 @@ def choose_unanswerable(entries: Sequence[Entry], count: int, wanted: WantedSet)
     taken = Counter[str]()
 
     while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
-        short = [kind for kind in filled if taken[kind] < wanted.minimums.get(kind, 0)]
-        kind = min(short or filled, key=lambda kind: taken[kind] / wanted.minimums[kind] if short else taken[kind])
+        short = [kind for kind in filled if taken[kind] < minimums.get(kind, 0)]
+        kind = min(short or filled, key=lambda kind: taken[kind] / minimums[kind] if short else taken[kind])
         chosen.append(left[kind].pop(0))
         taken[kind] += 1
     return chosen
 
 
 def select(
-    entries: Sequence[Entry], wanted: WantedSet, independent: float, sources: Sources, embed: Embed | None
+    entries: Sequence[Entry], settings: BuildSettings, sources: Sources, embed: Embed | None
 ) -> list[dict[str, Any]]:
     """Choose the entries of the set; return a row per entry with its id and, if it is not chosen, the reason.
 
@@ -137,8 +140,10 @@ def select(
     subject = Subject(entries, sources.corpus, sources.spans)
     subject = subject if embed is None else subject.with_vectors(embed)
     reason_of = {name: f"{FAILS} {why}" for name, why in find_faulty(subject).items()}
-    kept, dropped = drop_copies(entries, subject.questions, subject.passages, independent)
-    chosen = {one["id"] for one in choose([entries[n] for n in kept if entries[n]["id"] not in reason_of], wanted)}
+    kept, dropped = drop_copies(entries, subject.questions, subject.passages, settings.independent)
+    possible = [entries[n] for n in kept if entries[n]["id"] not in reason_of]
+    quotas = {one.name: one.quota for one in sources.strata.values()}
+    chosen = {one["id"] for one in choose(possible, settings, quotas)}
     reason_of |= {str(entries[n]["id"]): why for n, why in dropped.items()}
     return [
         {"id": one["id"]}

@@ -24,8 +24,9 @@ class BuildSettings(NamedTuple):
 
     ``questions``: the number of questions, including the share ``unanswerable``. ``clusters``: the number of clusters,
     0 if the strata are folders. ``patterns``: stratum -> patterns of document ids. ``priorities``: stratum -> priority,
-    where 1 is the highest. ``mix``: question type -> share. ``minimums``: unanswerable type -> minimum number of
-    questions. ``independent``: a question is dropped if its cosine similarity to its passage is at least this value.
+    where 1 is the highest. ``mix``: question type -> share of the answerable questions. ``minimums``: unanswerable type
+    -> minimum number of questions. ``independent``: a question is dropped if its cosine similarity to its passage is at
+    least this value.
     """
 
     languages: Sequence[str]

@@ -48,9 +48,7 @@ def build(arguments: Sequence[str]) -> int:
     profile = judging.choose_profile(name, values["profiles"], ())
     of_gate, settings = read_rules(values["gates"]), read_settings(values)
     rules = {gate: of_gate[gate] for gate in profile.gates}
-    services, corpus, embed = ServiceSession(), inputs.given_corpus, inputs.embed
-    if corpus is None:
-        raise ConfigError("golden build: specify the documents: corpus=FOLDER or FILE")
+    services, corpus, embed = ServiceSession(), inputs.corpus, inputs.embed
     if settings.clusters and embed is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")
     spans, terminal = inputs.split(corpus), Terminal.current()

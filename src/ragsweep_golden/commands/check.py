@@ -35,7 +35,8 @@ def check(arguments: Sequence[str]) -> int:
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
     find_faults(raw.questions, corpus, faults)
-    check_labels(raw.questions, _default_metrics(), faults)
+    with_llm = compose(Composer(None, ConfigPolicy(Secrets())), ["llm=extractive"]).values  # has all default metrics
+    check_labels(raw.questions, with_llm["metrics"], faults)
     if not raw.questions and not faults.found:
         reason = next((f"{why}: {count:,}" for why, count in raw.left_out.items() if count), "the file has none")
         faults.add(f"{file}:1", f"no questions to evaluate ({reason}); add some")
@@ -57,12 +58,6 @@ def check(arguments: Sequence[str]) -> int:
         )
     )
     return 1 if found or not all(row.is_met for row in mix) else 0
-
-
-def _default_metrics() -> Mapping[str, Any]:
-    """Return the default metrics of a run with an llm, which include those of a run without an llm."""
-    metrics: Mapping[str, Any] = compose(Composer(None, ConfigPolicy(Secrets())), ["llm=extractive"]).values["metrics"]
-    return metrics
 
 
 def _version(file: Path, digest: str | None) -> Iterator[Statement]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,6 @@ from ragsweep_golden.gates.subject import Embed, Floats
 from ragsweep_golden.sets.entries import Entry, as_entry, lacks_evidence, read_entries
 
 _DEFAULTS = ("dataset=null", "embedder=null", "llm=null", "llm=none")  # omitted: Hydra accepts null only in a file
-_LLM = r"\+?llm="
 _MAPPINGS = ("budget", "gates", "minimums", "mixes", "profiles", "strata", "strata.patterns", "strata.priorities")
 _OF_BUILD = ("language", "questions", "unanswerable", "strata", "mix", "minimums", "prompt", "unanswerable_prompt")
 _READ_BY: Mapping[str, Sequence[str]] = {
@@ -126,8 +124,8 @@ class Inputs:
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
         given = [word for word in overrides if word not in _DEFAULTS]
         _check_read(command, given)
-        has_llm, has_embedder = (any(re.match(one, word) for word in given) for one in (_LLM, r"\+?embedder="))
-        if has_llm and not has_embedder:
+        named = {word.partition("=")[0].removeprefix("+") for word in given}
+        if "llm" in named and "embedder" not in named:
             given.append("~metrics.semantic_similarity")  # llm= adds this metric, which needs an embedder
         self.command, self.file, self.builder = command, file, Builder()
         self.values = compose(Composer(None, ConfigPolicy(Secrets()), "golden"), given).values

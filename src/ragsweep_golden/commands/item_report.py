@@ -77,13 +77,11 @@ def _best(report: ItemReport, items: Items) -> Iterator[Block]:
     best = [n for n in order if items.information[n] > TINY][:MOST]
     yield lines(Statement("best", "the most informative questions" if best else "no question is informative"))
     if best:
-        rows = [[names[n], *_numbers(items, n), _short(report.texts[n])] for n in best]
+        rows = []
+        for n in best:
+            others = signed(float(items.discrimination[n])), signed(float(items.information[n]))
+            rows.append([names[n], number(float(items.difficulty[n])), *others, _short(report.texts[n])])
         yield Table(["id", ">difficulty", ">discrimination", ">information", "question"], rows)
-
-
-def _numbers(items: Items, n: int) -> list[str]:
-    difficulty, *others = (float(one[n]) for one in (items.difficulty, items.discrimination, items.information))
-    return [number(difficulty), *map(signed, others)]
 
 
 def _suspects(report: ItemReport, items: Items) -> Iterator[Block]:

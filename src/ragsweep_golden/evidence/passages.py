@@ -46,11 +46,6 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
     return (position, *found[0]) if found else None
 
 
-def canonical(text: str) -> str:
-    """Return a text in Unicode's composed form with single spaces, to compare texts regardless of their encoding."""
-    return " ".join(composed(text).split())
-
-
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
     """Count the words directly before and after an anchor that are equal in two texts.
 

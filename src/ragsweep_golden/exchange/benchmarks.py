@@ -79,10 +79,10 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """
     notes = Counter[str]()
     questions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    first = next((name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()), "")
+    filled = [name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()]
     for entry in entries:
         labels = relevant_evidence(entry)
-        document = labels[0]["document"] if labels else value(entry, "provenance", "document") or first
+        document = labels[0]["document"] if labels else value(entry, "provenance", "document") or "".join(filled[:1])
         here = [label for label in labels if label["document"] == document]
         notes["pieces of evidence in a second document are omitted"] += len(labels) - len(here)
         notes["labels with a grade of 0 or below are omitted"] += len(entry.get("evidence") or ()) - len(labels)
@@ -90,10 +90,8 @@ def export_squad(entries: Sequence[Entry], corpus: Corpus) -> Exported:
         row = {"id": entry["id"], "question": entry["question"], "answers": answers}
         row |= {"is_impossible": entry.get("answerable", True) is False}
         questions[document].append(row | ({"weight": entry["weight"]} if entry.get("weight") else {}))
-    filled = {name for name, text in zip(corpus.ids, corpus.texts, strict=True) if text.strip()}
-    notes["questions about a blank or missing document are omitted"] += sum(
-        len(rows) for name, rows in questions.items() if name not in filled
-    )
+    left = sum(len(questions[name]) for name in questions.keys() - filled)
+    notes["questions about a blank or missing document are omitted"] += left
     articles = list(_articles(corpus, questions, notes))
     text = json.dumps({"version": "v2.0", "data": articles}, ensure_ascii=False)
     kept = ("id", "question", "answerable", "weight", "reference", "references", "evidence.document",

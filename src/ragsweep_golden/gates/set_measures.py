@@ -60,25 +60,14 @@ def language_of(entry: Entry) -> str:
     return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
 
 
-def find_copied(subject: Subject) -> list[tuple[Entry, float]]:
-    """Return (entry, share) for each answerable entry with a passage.
-
-    The share is the proportion of the question's content words that the passage contains.
-    """
-    return [
-        (entry, lexical_overlap(str(entry.get("question") or ""), passage, language_of(entry)))
-        for entry, passage in zip(subject.answerable, subject.evidence_texts, strict=True)
-        if passage
-    ]
-
-
 def _copied(subject: Subject) -> Measured:
     if subject.corpus is None:
         raise NotMeasured(NO_CORPUS)
-    judged = [
-        (one, f"{found:.0%} of its words are in the passage" if found >= COPIED else "")
-        for one, found in find_copied(subject)
-    ]
+    judged = []
+    for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
+        if passage:
+            shared = lexical_overlap(str(one.get("question") or ""), passage, language_of(one))
+            judged.append((one, f"{shared:.0%} of its words are in the passage" if shared >= COPIED else ""))
     return with_fault(judged, "passage to compare with")
 
 
@@ -107,16 +96,16 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
     ]
 
 
-def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
-    """Return answerable entries, each with a chunk that also answers the question; "" if there is no such chunk.
+def _ambiguous(subject: Subject) -> Measured:
+    """Return the share of answerable entries whose question a chunk besides the evidence also answers.
 
-    Only entries with an answer, with evidence that is found, and with content words in the question are returned. The
-    chunk is the first one that does not overlap the evidence, contains every line of the answer, and contains at least
-    the share COPIED of the question's content words. A chunk is given as its document and its first words.
+    Only entries with an answer, with evidence that is found, and with content words in the question are judged. Such a
+    chunk does not overlap the evidence, contains every line of the answer, and contains at least the share COPIED of
+    the question's content words. The first one is named by its document and its first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}
-    found = []
+    judged = []
     for entry, own in zip(subject.answerable, subject.evidence_chunks, strict=True):
         answer, language = str(entry.get("reference") or ""), language_of(entry)
         asked = content_words(str(entry.get("question") or ""), language)
@@ -128,8 +117,8 @@ def find_ambiguous(subject: Subject) -> list[tuple[Entry, str]]:
         near = (n for n, each in enumerate(words[language]) if n not in own and len(asked & each) >= needed)
         lines = [_plain(line) for line in answer.splitlines() if line.strip()]
         other = next((n for n in near if all(line in plain[n] for line in lines)), None)
-        found.append((entry, "" if other is None else _start(subject, other)))
-    return found
+        judged.append((entry, "" if other is None else f"is also answered by {_start(subject, other)}"))
+    return with_fault(judged, "question with content words has an answer and evidence that is found")
 
 
 def _plain(text: str) -> str:
@@ -139,11 +128,6 @@ def _plain(text: str) -> str:
 def _start(subject: Subject, chunk: int) -> str:
     text = " ".join(subject.chunks[chunk].split())
     return f'{subject.documents.ids[int(subject.chunking.document[chunk])]}: "{text[:60]}"'
-
-
-def _ambiguous(subject: Subject) -> Measured:
-    judged = [(one, f"is also answered by {other}" if other else "") for one, other in find_ambiguous(subject)]
-    return with_fault(judged, "question with content words has an answer and evidence that is found")
 
 
 def _given_away(subject: Subject) -> Measured:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.core.words import word_count
-from ragsweep.golden.anchors import Span, nearest_passage, resolve
-from ragsweep_golden.evidence.passages import NOTHING, Common, canonical, common_words, sentence_around, similarity
+from ragsweep.golden.anchors import Span, canonical, nearest_passage, resolve
+from ragsweep_golden.evidence.passages import NOTHING, Common, common_words, sentence_around, similarity
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
 from ragsweep_golden.sets.entries import as_label, value

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus
-from ragsweep.golden.anchors import Span, composed, in_order, resolve, visible_words
-from ragsweep_golden.evidence.passages import SENTENCE_END, canonical
+from ragsweep.golden.anchors import Span, canonical, composed, in_order, resolve, visible_words
+from ragsweep_golden.evidence.passages import SENTENCE_END
 
 _SUCCESSORS = 3  # maximum number of added documents that are searched for a passage missing from its document
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
-from ragsweep.golden.anchors import resolve
+from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
 from ragsweep_golden.sets.entries import Entry, is_rejected, value
 
@@ -29,7 +29,8 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
             "reference": entry.get("reference") or "",
             "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
             "answerable": entry.get("answerable", True),
-            "document": value(entry, "provenance", "document") or _first_document(entry),
+            "document": value(entry, "provenance", "document")
+            or (entry.get("evidence") or [{}])[0].get("document", ""),
             "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
             "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
         }
@@ -38,16 +39,12 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
     ]
 
 
-def _first_document(entry: Entry) -> str:
-    return next((str(one.get("document") or "") for one in entry.get("evidence") or ()), "")
-
-
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
     """Return the text around the first anchor of an entry that is found in its document; "" if none is found."""
     for one in entry.get("evidence") or ():
-        text = corpus.texts[corpus.position[one["document"]]] if one.get("document") in corpus.position else ""
-        for start, end in resolve(text, one.get("anchor") or "", one.get("start"))[:1]:
-            return text[max(0, start - AROUND) : end + AROUND]
+        if one.get("anchor") and (found := locate_label(one, corpus)):
+            document, start, end = found
+            return corpus.texts[document][max(0, start - AROUND) : end + AROUND]
     return ""
 
 

@@ -5,6 +5,7 @@ between these writes, the digest of the golden file differs from the last digest
 edit.
 """
 
+import gzip
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +38,15 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text to a file atomically; create missing folders. Raises InputError if the file cannot be written."""
+    """Write a text to a file atomically, gzipped if its name ends in ".gz"; create missing folders.
+
+    Raises InputError if the file cannot be written.
+    """
+    data = text.encode()
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a folder where a file must be written; name a file")
-        replace_file(path, text.encode())
+        replace_file(path, gzip.compress(data) if path.suffix == ".gz" else data)
     except (FileExistsError, NotADirectoryError):
         taken = next(one for one in path.parents if one.exists())
         raise InputError(f"{taken}: is a file where a folder is required; choose another folder") from None
@@ -154,10 +159,9 @@ def describe_version(facts: Mapping[str, Any]) -> str:
 
 def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
     """Yield a line of text for each of the last SHOWN changes, newest first."""
-    for n in range(len(changes) - 1, max(len(changes) - SHOWN, 0) - 1, -1):
-        one = changes[n]
+    for before, one in reversed(list(zip([{}, *changes], changes, strict=False))[-SHOWN:]):
         counts = ", ".join(f"{one[kind]:,} {kind}" for kind in KINDS if one.get(kind)) or "no question changed"
-        outside = " (changed externally before)" if n and one.get("before") != changes[n - 1]["after"] else ""
+        outside = " (changed externally before)" if before and one.get("before") != before["after"] else ""
         yield f"version {one['version']}: {one['when']}, {one['command']}, {one['who']}: {counts}{outside}"
 
 

@@ -4,7 +4,7 @@ import argparse
 import math
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ragsweep.commands.command_line import Parser, print_document, write_document
@@ -26,7 +26,7 @@ from ragsweep_serving.commands.watch_findings import (
 )
 from ragsweep_serving.commands.watch_report import watch_document
 from ragsweep_serving.reference import REFERENCE, WORDS, Reference, read_words
-from ragsweep_serving.watching import Measure, RequestComparison, Requests
+from ragsweep_serving.watching import RequestComparison, Requests
 
 _KINDS = {"share": SHARE, "score": ORDER, "latency": RATIO}
 
@@ -128,12 +128,8 @@ def look(registry: ModelRegistry, version: ModelVersion, since: float, options: 
     if not traces:
         return Watch(version, since, requests, reference, [], [], {}, [], changes, skipped)
     drifts, measures = compared.drifts(0.05 / options.looks), compared.measures()
-    thresholds = [one.decide(measures) for one in _known(options.thresholds, measures)]
-    return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes, skipped)
-
-
-def _known(thresholds: Iterable[Threshold], measures: Mapping[str, Measure]) -> Iterable[Threshold]:
-    for one in thresholds:
+    for one in options.thresholds:
         if one.name not in measures:
             raise ConfigError(f'--{one.kind}: no number "{one.name}" in these traces{nearest(one.name, measures)}')
-        yield one
+    thresholds = [one.decide(measures[one.name]) for one in options.thresholds]
+    return Watch(version, since, requests, reference, drifts, compared.lacks(), measures, thresholds, changes, skipped)

@@ -15,7 +15,7 @@ from ragsweep.parts.languages import detect_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
 from ragsweep.parts.tracking.served_traces import ServedTrace
-from ragsweep.stats.drift import DRIFT, FEWEST, SHARE, Drift
+from ragsweep.stats.drift import FEWEST, SHARE, Drift
 from ragsweep_serving.bundle import CORPUS, MANIFEST, Bundle
 from ragsweep_serving.reference import Reference
 from ragsweep_serving.watching import Lack, Measure, Requests, is_alarm
@@ -34,13 +34,12 @@ class Threshold:
     kind: str
     outcome: str = ""
 
-    def decide(self, measures: Mapping[str, Measure]) -> Threshold:
+    def decide(self, one: Measure) -> Threshold:
         """Return the threshold with its outcome, which depends on the interval of its measure.
 
         The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of the interval does, else
-        undecided. Raises KeyError for a measure that is not in ``measures``.
+        undecided.
         """
-        one = measures[self.name]
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":
             sides = one.high < self.bound, one.low >= self.bound
@@ -111,7 +110,7 @@ def write_prometheus(found: Watch, path: Path) -> None:
             bound.labels(**labels, number=name, end=end).set(getattr(one, end))
     alarm = gauge("alarm", "1 if the drift is an alarm, else 0", "quantity")
     for drift in found.drifts:
-        alarm.labels(**labels, quantity=drift.name).set(float(drift.verdict == DRIFT and is_alarm(drift)))
+        alarm.labels(**labels, quantity=drift.name).set(float(is_alarm(drift)))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(path), registry)
