@@ -20,6 +20,9 @@ CHUNKS = Chunks(CORPUS, Spans(np.array([0, 1]), np.array([0, 0]), np.array([len(
 QUESTION = "How many metres does an old alder measure?"
 
 
+ENTRY = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
+
+
 def propose(question: str) -> list[Place]:
     return propose_all([question], CHUNKS, 8)[0]
 
@@ -48,30 +51,18 @@ def test_adding_keeps_what_the_file_holds(tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
     first = '{"id":  "q1", "question": "Qué?",\t"notes": null}'  # without a line end
     path.write_text(first, encoding="utf-8")
-    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
-    add_entry(path, entry)
-    assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(entry)}\n"
+    add_entry(path, ENTRY)
+    assert path.read_text(encoding="utf-8") == f"{first}\n{json.dumps(ENTRY)}\n"
     with pytest.raises(InputError, match=r"golden.jsonl:2: already has this question"):
-        add_entry(path, entry)
+        add_entry(path, ENTRY)
     assert [one.name for one in tmp_path.iterdir()] == ["golden.jsonl"]
 
 
 def test_an_edited_question_is_not_added_again(tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
-    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
-    path.write_text(json.dumps(entry | {"question": "Of what height is it?"}))
+    path.write_text(json.dumps(ENTRY | {"question": "Of what height is it?"}))
     with pytest.raises(InputError, match=r"golden.jsonl:1: already has this question"):
-        add_entry(path, entry)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
-def test_adding_to_a_file_that_is_not_plain_json_lines_is_refused(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "golden.jsonl"
-    path.write_text('[\n{"id": "q1", "question": "Why?"}\n]', encoding=encoding)
-    with pytest.raises(
-        InputError, match="only to plain JSON lines in UTF-8; to convert the file, run ragsweep golden verify"
-    ):
-        add_entry(path, gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann"))
+        add_entry(path, ENTRY)
 
 
 def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -94,15 +85,14 @@ def test_of_equal_questions_the_first_that_lacks_evidence_gets_it(tmp_path: Path
     path = tmp_path / "golden.jsonl"
     asked = [{"id": f"q{n}", "question": QUESTION} for n in range(3)]
     path.write_text("\n".join(map(json.dumps, [asked[0] | {"evidence": [{"document": "birch"}]}, *asked[1:]])))
-    entry = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
-    for given, expected in ((entry | {"id": "q2"}, [1, 0, 1]), (entry, [1, 1, 1])):
+    for given, expected in ((ENTRY | {"id": "q2"}, [1, 0, 1]), (ENTRY, [1, 1, 1])):
         add_entry(path, given)
         rows = list(map(json.loads, path.read_text().splitlines()))
         assert [(row["id"], len(row.get("evidence", ()))) for row in rows] == list(
             zip(["q0", "q1", "q2"], expected, strict=True)
         )
     with pytest.raises(InputError, match=r"golden.jsonl:1: already has this question"):
-        add_entry(path, entry)
+        add_entry(path, ENTRY)
 
 
 def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
@@ -110,10 +100,22 @@ def test_the_quote_is_at_the_answer_in_a_long_passage() -> None:
     assert entry["evidence"] == [{"document": "alder", "anchor": "old. It grows beside water."}]
 
 
-@pytest.mark.parametrize(("text", "message"), [("[]", "to plain JSON lines"), ("{", "not JSON")])
-def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, message: str) -> None:
+ARRAY = '[\n{"id": "q1", "question": "Why?"}\n]'
+NOT_PLAIN = "only to plain JSON lines in UTF-8; to convert the file, run ragsweep golden verify"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "message"),
+    [
+        (ARRAY, "utf-16", NOT_PLAIN),
+        (ARRAY, "utf-8-sig", NOT_PLAIN),
+        ("[]", "utf-8", NOT_PLAIN),
+        ("{", "utf-8", "not JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_added_to_stays(tmp_path: Path, text: str, encoding: str, message: str) -> None:
     path = tmp_path / "golden.jsonl"
-    path.write_text(text)
+    path.write_text(text, encoding=encoding)
     with pytest.raises(InputError, match=message):
-        add_entry(path, gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann"))
-    assert path.read_text() == text
+        add_entry(path, ENTRY)
+    assert path.read_text(encoding=encoding) == text

@@ -111,6 +111,14 @@ def changed(number: int, **fields: Any) -> Subject:
     return whole(entries)
 
 
+def with_passage(subject: Subject, row: int, cosine: float) -> Subject:
+    """Return the subject with a passage of a known similarity to its question and answer."""
+    passages = np.array(subject.passages)
+    passages[row] = 0
+    passages[row, row], passages[row, -1] = cosine, math.sqrt(1 - cosine**2)
+    return replace(subject, passages=passages)
+
+
 def test_a_whole_set_passes_every_gate() -> None:
     results = judge_gates(whole(), RULES)
     assert set(RULES) == set(GATES)
@@ -224,11 +232,8 @@ def test_answers_that_do_not_stand_literally_are_not_judged_without_an_embedder(
 
 def test_an_answer_is_found_in_its_passage_by_similarity_too() -> None:
     subject = changed(3, reference="as high as a house")
-    passages = np.array(subject.passages)
     for cosine, share in ((0.96, 1.0), (0.94, 0.9)):
-        passages[3] = 0
-        passages[3, 3], passages[3, 20] = cosine, math.sqrt(1 - cosine**2)
-        assert measured(replace(subject, passages=passages), "G1-2") == pytest.approx(share)
+        assert measured(with_passage(subject, 3, cosine), "G1-2") == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("cosine", "pairs"), [(0.951, 1), (0.949, 0)])
@@ -250,20 +255,14 @@ def test_equal_last_turns_of_different_conversations_are_no_duplicates() -> None
 
 @pytest.mark.parametrize(("cosine", "verdict"), [(0.89, PASSED), (0.91, FAILED)])
 def test_a_question_may_not_be_its_passage(cosine: float, verdict: str) -> None:
-    passages = np.array(whole().passages)
-    passages[2] = 0
-    passages[2, 2], passages[2, 25] = cosine, math.sqrt(1 - cosine**2)
-    subject = replace(whole(), passages=passages)
+    subject = with_passage(whole(), 2, cosine)
     assert measured(subject, "G5-2") == pytest.approx(cosine, abs=1e-6)
     assert verdicts(subject)["G5-2"] == verdict
 
 
 @pytest.mark.parametrize(("gate", "thresholds"), [("G4-1", (42, 45)), ("G5-2", (0.95, 0.5))])
 def test_a_gate_lists_the_questions_that_miss_its_own_threshold(gate: str, thresholds: tuple[float, float]) -> None:
-    passages = np.array(whole().passages)
-    passages[2] = 0
-    passages[2, 2], passages[2, 25] = 0.92, math.sqrt(1 - 0.92**2)
-    subject = replace(whole(), passages=passages)
+    subject = with_passage(whole(), 2, 0.92)
     met, missed = (judge_gates(subject, {gate: GateRule(threshold, True)})[0] for threshold in thresholds)
     assert (met.verdict, met.faults, missed.verdict) == (PASSED, (), FAILED)
     assert missed.faults

@@ -39,6 +39,11 @@ def imported(folder: Path, name: str, corpus: Corpus | None = CORPUS, **columns:
     return import_file(folder / name, "auto", corpus, columns)
 
 
+def entries_of(folder: Path, *records: Any, corpus: Corpus = CORPUS) -> list[dict[str, Any]]:
+    (folder / "given.json").write_text(json.dumps(records))
+    return import_file(folder / "given.json", "auto", corpus).entries
+
+
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield each text of a record with its path; an assertion's is named by its type."""
     if isinstance(value, str) and value.startswith("["):
@@ -150,38 +155,28 @@ def test_answers_of_squad_are_matched_with_their_own_starts(tmp_path: Path) -> N
     assert (found.exact, found.near, found.unfound) == (3, 0, [])
 
 
+RED = "It is red. No, it is green."
+
+
 @pytest.mark.parametrize(
-    ("sentence", "rest", "answer"),
+    ("text", "answers", "passage"),
     [
-        ("यह यमुना नदी के किनारे बसी है।", "दिल्ली भारत की राजधानी है।", "यमुना नदी"),
-        ("أين تقع القاهرة على نهر النيل\u061f", "القاهرة هي عاصمة مصر.", "نهر النيل"),
-        ("لاہور دریائے راوی کے کنارے ہے\u06d4", "لاہور پنجاب کا دارالحکومت ہے\u06d4", "دریائے راوی"),
+        ("दिल्ली भारत की राजधानी है। यह यमुना नदी के किनारे बसी है। दिल्ली", {"text": ["यमुना नदी"], "answer_start": [30]},
+         "यह यमुना नदी के किनारे बसी है।"),
+        ("القاهرة هي عاصمة مصر. أين تقع القاهرة على نهر النيل\u061f القاهرة هي عاصمة مصر.",
+         {"text": ["نهر النيل"], "answer_start": [42]}, "أين تقع القاهرة على نهر النيل\u061f"),
+        ("لاہور پنجاب کا دارالحکومت ہے\u06d4 لاہور دریائے راوی کے کنارے ہے\u06d4 لاہور",
+         {"text": ["دریائے راوی"], "answer_start": [36]}, "لاہور دریائے راوی کے کنارے ہے\u06d4"),
+        (RED, [{"text": "green"}], RED),
+        (RED, [{"text": "green", "answer_start": None}], RED),
     ],
-)
-def test_the_sentence_of_an_answer_of_squad_ends_as_in_its_script(
-    sentence: str, rest: str, answer: str, tmp_path: Path
+)  # fmt: skip
+def test_the_passage_of_an_answer_of_squad_is_its_sentence_or_without_a_start_the_context(
+    text: str, answers: Any, passage: str, tmp_path: Path
 ) -> None:
-    text = f"{rest} {sentence} {rest}"
-    record = {
-        "id": "a",
-        "question": "?",
-        "context": text,
-        "answers": {"text": [answer], "answer_start": [text.index(answer)]},
-    }
-    (tmp_path / "rows.json").write_text(json.dumps([record]))
-    (entry,) = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text])).entries
-    assert entry["content"]["passage"] == sentence
-
-
-@pytest.mark.parametrize("start", [{}, {"answer_start": None}])
-def test_the_evidence_of_an_answer_of_squad_without_a_start_is_its_context(
-    start: dict[str, Any], tmp_path: Path
-) -> None:
-    text = "It is red. No, it is green."
-    record = {"id": "a", "question": "What colour has it?", "context": text, "answers": [{"text": "green", **start}]}
-    (tmp_path / "rows.json").write_text(json.dumps([record]))
-    (entry,) = import_file(tmp_path / "rows.json", "auto", Corpus(["d"], [""], [text])).entries
-    assert entry["content"]["passage"] == text
+    record = {"id": "a", "question": "?", "context": text, "answers": answers}
+    (entry,) = entries_of(tmp_path, record, corpus=Corpus(["d"], [""], [text]))
+    assert entry["content"]["passage"] == passage
 
 
 def test_outputs_are_right_answers_of_an_example_only(tmp_path: Path) -> None:
@@ -210,10 +205,6 @@ def test_texts_of_a_context_in_a_table_of_deepeval_have_bars_between_them(tmp_pa
     (tmp_path / "goldens.csv").write_text(table_of({**DEEPEVAL, "context": f"{ALDER}|{YEW}", "retrieval_context": ""}))
     (entry,) = import_file(tmp_path / "goldens.csv", "auto", CORPUS).entries
     assert [one["document"] for one in entry["evidence"]] == ["alder.md", "yew.md"]
-
-
-def test_counts_of_a_log_are_weights(tmp_path: Path) -> None:
-    assert imported(tmp_path, "counts.csv").entries[0]["weight"] == 7
 
 
 @pytest.mark.parametrize("name", ["results", "queries", "examples"])
@@ -245,8 +236,7 @@ def test_a_question_of_squad_that_is_marked_impossible_is_unanswerable(
 def test_a_question_without_an_answer_in_ms_marco_is_unanswerable(tmp_path: Path) -> None:
     passages = {"is_selected": [0, 0], "passage_text": [ALDER, YEW], "url": ["u", "v"]}
     row = {"query_id": 1, "query": Q, "answers": ["No Answer Present."], "passages": passages}
-    (tmp_path / "dev.jsonl").write_text(lines(row))
-    (entry,) = import_file(tmp_path / "dev.jsonl", "auto", CORPUS).entries
+    (entry,) = entries_of(tmp_path, row)
     assert entry["answerable"] is False
     assert not {"reference", "references", "evidence"} & {*entry}
 
@@ -254,9 +244,7 @@ def test_a_question_without_an_answer_in_ms_marco_is_unanswerable(tmp_path: Path
 @pytest.mark.parametrize("response", [[], [{"value": ""}], [{"value": None}]])
 def test_an_empty_response_in_argilla_leaves_the_suggestion(tmp_path: Path, response: list[dict[str, Any]]) -> None:
     record = ARGILLA | {"suggestions": {"reference": {"value": A}}, "responses": {"reference": response}}
-    (tmp_path / "argilla.json").write_text(json.dumps([record]))
-    (entry,) = import_file(tmp_path / "argilla.json", "auto", CORPUS).entries
-    assert entry["reference"] == A
+    assert [entry["reference"] for entry in entries_of(tmp_path, record)] == [A]
 
 
 @pytest.mark.parametrize(
@@ -279,8 +267,7 @@ def test_a_field_that_should_be_an_object_is_counted_as_left_out(
 def test_a_text_of_several_keywords_in_promptfoo_has_commas_between_them(tmp_path: Path) -> None:
     kinds = {"contains-all": "10, metres", "icontains-all": ["a, b"], "contains": "old, 1"}
     asserted = [{"type": name, "value": value} for name, value in kinds.items()]
-    (tmp_path / "tests.json").write_text(json.dumps([{"vars": {"question": Q}, "assert": asserted}]))
-    (entry,) = import_file(tmp_path / "tests.json", "auto", CORPUS).entries
+    (entry,) = entries_of(tmp_path, {"vars": {"question": Q}, "assert": asserted})
     assert entry["keywords"] == ["10", "metres", "a, b", "old, 1"]
 
 
@@ -296,8 +283,7 @@ def test_a_relation_between_results_of_label_studio_is_ignored(tmp_path: Path) -
     span = {"id": "r2", "from_name": "mark", "type": "labels", "value": {"start": 0, "text": ALDER, "labels": ["x"]}}
     relation = {"from_id": "r1", "to_id": "r2", "type": "relation", "direction": "right", "labels": ["y"]}
     task = {"id": 1, "data": {"question": Q}, "annotations": [{"result": [relation, answer, span]}]}
-    (tmp_path / "tasks.json").write_text(json.dumps([task]))
-    (entry,) = import_file(tmp_path / "tasks.json", "auto", CORPUS).entries
+    (entry,) = entries_of(tmp_path, task)
     assert (entry["question"], entry["reference"], len(entry["evidence"])) == (Q, A, 1)
 
 

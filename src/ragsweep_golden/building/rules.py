@@ -13,8 +13,8 @@ from ragsweep_golden.building.wording import (
     CODE,
     PRONOUNS,
     alternatives,
-    base_forms,
     fill,
+    lists,
     lower_start,
     word_set,
     words_inside,
@@ -35,7 +35,8 @@ class SentenceRule(NamedTuple):
 
 
 _SUBJECT = {language: rf"(?P<s>(?!{pronouns})[^\W\d_][^,;:()!?]{{1,50}}?)" for language, pronouns in PRONOUNS.items()}
-_BASES = base_forms("en")
+_BASES: Mapping[str, str] = lists("en")["bases"]
+"""Third-person verb, such as ``returns``, -> its base form."""
 
 
 def _english_rule(found: Mapping[str, str]) -> str:

@@ -17,28 +17,24 @@ CODE = re.compile(r"[{}<>=|\\$#@*^~\[\]]|https?:")
 
 
 @cache
-def _lists(language: str) -> dict[str, Any]:
+def lists(language: str) -> dict[str, Any]:
+    """Return the lists of a language by name; "any" has the lists for all languages."""
     return tomllib.loads(files(__package__).joinpath("rule_words", f"{language}.toml").read_text("utf-8"))
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return the texts in the list ``name`` of a language; "any" has the lists for all languages."""
-    return tuple(_lists(language)[name])
+    """Return the texts in the list ``name`` of a language (see ``lists``)."""
+    return tuple(lists(language)[name])
 
 
 def alternatives(language: str, name: str) -> str:
-    """Return the patterns in the list ``name`` of a language (see ``texts``) as one alternation for ``re``."""
-    return "|".join(_lists(language)[name])
+    """Return the patterns in the list ``name`` of a language (see ``lists``) as one alternation for ``re``."""
+    return "|".join(lists(language)[name])
 
 
 def word_set(language: str, name: str) -> frozenset[str]:
-    """Return the words in the list ``name`` of a language (see ``texts``)."""
-    return frozenset(_lists(language)[name].split())
-
-
-def base_forms(language: str) -> dict[str, str]:
-    """Return a mapping of third-person verbs to base forms, such as ``returns`` to ``return``; only English has one."""
-    return dict(_lists(language)["bases"])
+    """Return the words in the list ``name`` of a language (see ``lists``)."""
+    return frozenset(lists(language)[name].split())
 
 
 PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}

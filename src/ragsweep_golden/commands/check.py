@@ -1,9 +1,8 @@
 """``ragsweep golden check``: list every fault of a golden file, with its line and the nearest passage."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ragsweep.commands.command_line import print_blocks
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
@@ -30,7 +29,10 @@ have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 a file th
 def check(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden check``; return the exit status: 0 if there are no faults or unmet quotas, else 1."""
     _, given = read_inputs(words_parser("check", _ABOUT, "the golden file; corpus=FOLDER or FILE"), arguments)
-    file, quotas = given.path, _quotas(given.values)
+    file, quotas, mixes = given.path, given.values["quotas"], given.values["mixes"]
+    if isinstance(quotas, str) and quotas not in mixes:
+        raise ConfigError(f"quotas: no mix {quotas!r}{nearest(quotas, mixes)}")
+    wanted = read_quotas((mixes[quotas] if isinstance(quotas, str) else quotas) or {})
     corpus, faults = given.corpus, Faults()
     digest = read_state(file, faults).digest
     raw = read_questions(file, corpus.version, faults)
@@ -45,7 +47,7 @@ def check(arguments: Sequence[str]) -> int:
     if not all(places.values()):
         raise InputError("\n".join(places))  # an unreadable file, which both readers report
     found = sorted((int(place[1]), fault) for fault, place in places.items() if place)
-    mix = compare_mix([as_entry(question) for question in raw.questions], quotas) if quotas else []
+    mix = compare_mix([as_entry(question) for question in raw.questions], wanted) if wanted else []
     labels = sum(len(question.evidence) for question in raw.questions)
     counts = {"questions": len(raw.questions), "labels": labels, "faults": len(found)}
     text = ", ".join(counted(count, name.removesuffix("s")) for name, count in counts.items())
@@ -65,10 +67,3 @@ def _version(file: Path, digest: str | None) -> Iterator[Statement]:
         facts = version_facts(file, digest)
         yield Statement("set", describe_version(facts), facts)
         yield from (Statement("", line) for line in describe_changes(read_changes(file)))
-
-
-def _quotas(values: Mapping[str, Any]) -> dict[str, float]:
-    given, mixes = values["quotas"], values["mixes"]
-    if isinstance(given, str) and given not in mixes:
-        raise ConfigError(f"quotas: no mix {given!r}{nearest(given, mixes)}")
-    return read_quotas((mixes[given] if isinstance(given, str) else given) or {})

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Passage
-from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
+from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
 from ragsweep_golden.sets.entries import METHODS
@@ -82,13 +82,12 @@ def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
 
     The chunks are the best ones by BM25, at most RETRIEVED per question.
     """
+    entries, evidence = subject.answerable, subject.evidence_chunks
+    depth = RETRIEVED + max((len(set(own)) for own in evidence), default=0)
+    questions, languages = [str(one.get("question") or "") for one in entries], list(map(language_of, entries))
     found: dict[str, tuple[Passage, ...]] = {}
-    pairs = list(zip(subject.answerable, subject.evidence_chunks, strict=True))
-    depth = RETRIEVED + max((len(set(own)) for _, own in pairs), default=0)
-    for language in {language_of(entry) for entry, _ in pairs}:
-        asked = [(entry, own) for entry, own in pairs if language_of(entry) == language]
-        ranked = rank_texts([str(entry.get("question") or "") for entry, _ in asked], subject.chunks, language, depth)
-        for (entry, own), best in zip(asked, ranked, strict=True):
-            others = [n for n in best if n not in own][:RETRIEVED]
-            found[str(entry.get("id"))] = tuple(Passage(str(n), subject.chunks[n]) for n in others)
+    ranked = rank_by_language(questions, languages, subject.chunks, depth)
+    for entry, own, best in zip(entries, evidence, ranked, strict=True):
+        others = [n for n in best if n not in own][:RETRIEVED]
+        found[str(entry.get("id"))] = tuple(Passage(str(n), subject.chunks[n]) for n in others)
     return found

@@ -4,9 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragsweep.core.types import Evidence, Question, Turn
+from ragsweep.core.errors import Faults
+from ragsweep.core.types import Question
 from ragsweep.core.words import spaced, word_count
 from ragsweep.golden.clusters import clusters, normalised
+from ragsweep.golden.golden_format import read_question
+from ragsweep.golden.reading import Row
 from ragsweep.parts.languages import content_words, detect_language, fold
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
 from ragsweep_golden.evidence.passages import lexical_overlap
@@ -81,19 +84,7 @@ def _repeated(subject: Subject) -> Measured:
 
 
 def _questions(entries: Sequence[Entry]) -> list[Question]:
-    """Convert entries to questions that have only the fields that determine their clusters."""
-    return [
-        Question(
-            str(one.get("id")),
-            str(one.get("question") or ""),
-            evidence=tuple(
-                Evidence(str(label.get("document")), grade=label.get("grade", 1)) for label in relevant_evidence(one)
-            ),
-            distractors=tuple(one.get("distractors") or ()),
-            history=tuple(Turn(turn["role"], turn["text"]) for turn in one.get("history") or ()),
-        )
-        for one in entries
-    ]
+    return [read_question(Row("", one, Faults())) for one in entries]
 
 
 def _ambiguous(subject: Subject) -> Measured:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.types import Corpus, Evidence, Question
 from ragsweep.core.words import word_count
 from ragsweep.golden.anchors import Span, canonical, nearest_passage, resolve
+from ragsweep.golden.judged_spans import DocumentSpan
 from ragsweep_golden.evidence.passages import NOTHING, Common, common_words, sentence_around, similarity
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS
 from ragsweep_golden.labels.corpus_pair import CorpusPair, occurrences, text_of
@@ -47,11 +48,6 @@ class Verification(NamedTuple):
     changes: Sequence[LabelChange]
     renumbered: Mapping[Evidence, Evidence]
     renamed: Mapping[str, str]  # renamed documents: old id -> new id
-
-
-class _Place(NamedTuple):
-    document: str
-    span: Span
 
 
 class _Origin(NamedTuple):
@@ -103,7 +99,7 @@ class _Verifier:
         if text is not None and before is not None and label.start is None and canonical(text) == canonical(before):
             return None
         spans = resolve(text, label.anchor) if text is not None else []
-        here = [_Place(label.document, span) for span in spans]
+        here = [DocumentSpan(label.document, *span) for span in spans]
         origins = resolve(before, label.anchor, label.start) if before is not None else []
         origin = None
         if before is not None and len(origins) == 1:
@@ -118,7 +114,7 @@ class _Verifier:
             return self._by_context(label, label.anchor, here, origin)
         return self._by_anchor(label, label.anchor, here)
 
-    def _by_anchor(self, label: Evidence, anchor: str, here: list[_Place]) -> LabelChange:
+    def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
         """Return the change of a label found only by its anchor; the label is repaired if the anchor has one place.
 
         ``here`` has the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
@@ -140,7 +136,9 @@ class _Verifier:
             return lost._replace(note=f"{lost.note}; {hint}")
         return LabelChange(MOVED, label, self._at(label, anchor, places[0]), note)
 
-    def _by_context(self, label: Evidence, anchor: str, here: list[_Place], origin: _Origin) -> LabelChange | None:
+    def _by_context(
+        self, label: Evidence, anchor: str, here: list[DocumentSpan], origin: _Origin
+    ) -> LabelChange | None:
         """Compare the words around a label's anchor in both corpora; return its change, or None if it is valid."""
         for is_here in (True, False):
             places = here if is_here else self._elsewhere(label.document, anchor)
@@ -166,7 +164,7 @@ class _Verifier:
             return None if repaired == label else LabelChange(kind, label, repaired, note)
         return self._lost(label, anchor, origin.sentence)
 
-    def _score(self, place: _Place, origin: _Origin, label: Evidence) -> Common:
+    def _score(self, place: DocumentSpan, origin: _Origin, label: Evidence) -> Common:
         """Return how many words around an anchor are equal at a place in the new corpus and at ``origin`` in the old.
 
         If these words and those of the anchor are too few to identify the passage, return NOTHING. A place in the
@@ -179,23 +177,23 @@ class _Verifier:
             return common
         if place.document != label.document:
             return NOTHING
-        if place.span[0] == label.start and common.all > 0:
+        if place.start == label.start and common.all > 0:
             return common
-        passage = sentence_around(text_of(self.corpora.new, place.document) or "", place.span)
+        passage = sentence_around(text_of(self.corpora.new, place.document) or "", place[1:])
         return common if similarity(origin.sentence, passage) >= NEAR else NOTHING
 
-    def _common(self, one: tuple[str, Span], place: _Place) -> Common:
-        return common_words(*one, text_of(self.corpora.new, place.document) or "", place.span)
+    def _common(self, one: tuple[str, Span], place: DocumentSpan) -> Common:
+        return common_words(*one, text_of(self.corpora.new, place.document) or "", place[1:])
 
-    def _elsewhere(self, document: str, anchor: str) -> list[_Place]:
+    def _elsewhere(self, document: str, anchor: str) -> list[DocumentSpan]:
         """Return the places of an anchor in the new and changed documents other than ``document``."""
-        return [_Place(one.name, span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
+        return [DocumentSpan(one.name, *span) for one, span in occurrences(self.corpora.candidates, document, anchor)]
 
-    def _at(self, label: Evidence, anchor: str, place: _Place) -> Evidence:
+    def _at(self, label: Evidence, anchor: str, place: DocumentSpan) -> Evidence:
         """Return a label moved to a place, with a start if the label has one or the document repeats the anchor."""
         text = text_of(self.corpora.new, place.document) or ""
         needs_start = label.start is not None or len(resolve(text, anchor)) > 1
-        return replace(label, document=place.document, start=place.span[0] if needs_start else None)
+        return replace(label, document=place.document, start=place.start if needs_start else None)
 
     def _lost(self, label: Evidence, anchor: str, passage: str) -> LabelChange:
         """Return the change of a label whose passage is not found: EDITED or DELETED.
@@ -217,8 +215,8 @@ class _Verifier:
         return LabelChange(DELETED, label, note=fact)
 
 
-def _listed(places: Sequence[_Place]) -> str:
-    named = [f'document "{place.document}" at {place.span[0]}' for place in places[:3]]
+def _listed(places: Sequence[DocumentSpan]) -> str:
+    named = [f'document "{place.document}" at {place.start}' for place in places[:3]]
     return f"in {', '.join(named)}" + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
 
 

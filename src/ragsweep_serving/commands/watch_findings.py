@@ -146,8 +146,10 @@ class CorpusChanges:
         ranked = rank_texts(questions, texts, detect_language(" ".join(texts)[:10_000]), 1)
         first = {text: self.today.ids[found[0]] for text, found in zip(questions, ranked, strict=True) if found}
         moved, better = self.changed | self.gone, self.new | self.changed
-        found = [first.get(one.query or one.question) in better for one in traces]
-        return [float(bool(moved.intersection(one.documents)) or new) for one, new in zip(traces, found, strict=True)]
+        return [
+            float(not moved.isdisjoint(one.documents) or first.get(one.query or one.question) in better)
+            for one in traces
+        ]
 
 
 def compare_corpora(shipped: Corpus, today: Corpus, place: str) -> CorpusChanges:
