@@ -1,8 +1,9 @@
 """What tests share: results, parts, models and commands to test with."""
 
+import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ def without_root(command: list[str]) -> list[str]:
     """Return a command that obeys permissions of files; for root, it first gives up the right to override them."""
     give_up = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
     return [*give_up, *command] if os.geteuid() == 0 else command
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.write_text(json_lines(rows), "utf-8")
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> None:

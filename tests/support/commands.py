@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from ragsweep.sweep.composing.composition_errors import compose
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.sweep_names import defining
 from ragsweep.sweep.running.session import Session
+from support import write_rows
 from support.servers import forked
 
 if TYPE_CHECKING:
@@ -53,14 +55,20 @@ Finished = subprocess.CompletedProcess[str]
 Ragsweep = Callable[..., Finished]
 
 
-def write_dataset(
-    folder: Path, golden: Sequence[Mapping[str, object]] = GOLDEN, texts: Mapping[str, str] = TEXTS
-) -> list[str]:
-    """Write the small dataset and return the overrides that choose it."""
-    corpus = [{"id": name, "text": text} for name, text in texts.items()]
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+CORPUS = [{"id": name, "text": text} for name, text in TEXTS.items()]
+Rows = Sequence[Mapping[str, Any]]
+
+
+def write_dataset(folder: Path, golden: Rows = GOLDEN, corpus: Rows = CORPUS) -> list[str]:
+    """Write a dataset, by default the small one, and return the overrides that choose it in its folder."""
+    return [*write_files(folder, corpus, golden), "retriever=bm25"]
+
+
+def write_files(folder: Path, corpus: Rows, golden: Rows, root: str = "") -> list[str]:
+    """Write documents and questions, and return the overrides that choose them; ``root`` begins their paths."""
+    write_rows(folder / "corpus.jsonl", corpus)
+    write_rows(folder / "golden.jsonl", golden)
+    return ["dataset=jsonl", f"dataset.corpus={root}corpus.jsonl", f"dataset.golden={root}golden.jsonl"]
 
 
 def user_environment(**variables: str) -> dict[str, str]:
@@ -80,6 +88,36 @@ def call(folder: Path, *command: str, **variables: str) -> Finished:
         check=False, timeout=300,
     )  # fmt: skip
     return done
+
+
+def begin(folder: Path, *overrides: str, own_session: bool = False, **variables: str) -> subprocess.Popen[bytes]:
+    """Start ``run.py`` in a folder, whose ``log.txt`` gets what it prints."""
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, RUN, *overrides], cwd=folder, env=user_environment(**variables), stdout=log, stderr=log,
+            start_new_session=own_session,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
+        )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait until a command that was begun has ended well."""
+    assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
+
+
+TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
+alpha: 0.5
+legs:
+  bm25: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.2}
+  vector: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.9, b: 0.4}
+"""
+
+
+def write_twins(folder: Path) -> list[str]:
+    """Write the option of a hybrid that needs no model, and return the overrides that search few questions by it."""
+    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
+    return ["retriever=twins", "dataset.limit=40"]
 
 
 @pytest.fixture

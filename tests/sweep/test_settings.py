@@ -71,6 +71,7 @@ def test_number_that_is_text_is_an_error_whose_remedy_works(key: str, monkeypatc
             (f"finalists={wrong}", "finalists: must be a whole number")
             for wrong in ("-1", "1.5", "true", "all", "null")
         ),
+        ("progress=bars", "progress: must be questions, or null, got 'bars'"),
         ("plan=yes", "plan: must be true, false or json, got 'yes'"),
         ("rerun=1", "rerun: must be true or false, got 1"),
         ("timeout=0", "timeout: must be a number above 0, or null, got 0"),

@@ -24,7 +24,7 @@ from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
-from support import nightly
+from support import json_lines, nightly
 
 # --- what every key does ------------------------------------------------------------------------------------------
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
@@ -291,8 +291,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two datasets of each format, and two models that differ in their weights."""
     root = tmp_path_factory.mktemp("data")
     for mark in ("", "2"):
-        for write in (_write_beir, _write_jsonl, _write_trec, _write_squad, _write_folder, _write_csv, _write_cases):
-            write(root / f"{write.__name__.removeprefix('_write_')}{mark}", mark)
+        for (kind, name), content in dataset_files(mark).items():
+            path = root / f"{kind}{mark}" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, "utf-8")
     _write_model(root / "model", seed=0)
     _write_model(root / "other", seed=1)
     (root / "tokenizer").write_text("{}", "utf-8")
@@ -303,85 +305,47 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in root.iterdir()}
 
 
-def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
-def _write_beir(folder: Path, mark: str) -> None:
-    (folder / "qrels").mkdir(parents=True)
-    _lines(
-        folder / "corpus.jsonl",
-        [{"_id": f"d{n}", "title": "", "text": text + mark} for n, text in enumerate(DOCUMENTS)],
-    )
-    queries: list[dict[str, Any]] = [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)]
-    _lines(folder / "queries.jsonl", [*queries, {"_id": "u", "text": "moss", "metadata": {"unanswerable": True}}])
-    for split, count in (("test", 4), ("dev", 5)):
-        rows = [f"q{n}\td{n % 3}\t1" for n in range(count)]
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]), "utf-8")
-
-
 AUDITS = ({"status": "gold"}, {"status": "silver"})
 
 
-def _write_jsonl(folder: Path, mark: str) -> None:
-    folder.mkdir()
-    _lines(folder / "corpus.jsonl", [{"id": f"d{n}", "text": text + mark} for n, text in enumerate(DOCUMENTS)])
+def dataset_files(mark: str) -> dict[tuple[str, str], str]:
+    """Return (format, name) -> content of the files of small datasets; ``mark`` changes texts, questions and labels."""
+    texts, asked = [text + mark for text in DOCUMENTS], [f"where is {n}{mark}?" for n in range(4)]
+    documents = json_lines({"id": f"d{n}", "text": text} for n, text in enumerate(texts))
     questions = [
-        {
-            "id": f"q{n}",
-            "question": f"where is {n}{mark}?",
-            "evidence": [{"document": f"d{n % 3}"}],
-            "audit": AUDITS[n % 2],
-        }
-        for n in range(4)
+        {"id": f"q{n}", "question": text, "evidence": [{"document": f"d{n % 3}"}], "audit": AUDITS[n % 2]}
+        for n, text in enumerate(asked)
     ]
-    _lines(folder / "golden.jsonl", questions)
-
-
-def _write_trec(folder: Path, mark: str) -> None:
-    _write_jsonl(folder, mark)
-    tops = (f"<top>\n<num> q{n}\n<title> where is {n}{mark}?\n<desc> find {n}\n</top>\n" for n in range(4))
-    (folder / "topics").write_text("".join(tops), "utf-8")
-    (folder / "qrels").write_text("".join(f"q{n} 0 d{n % 3} 1{mark}\n" for n in range(4)), "utf-8")
-
-
-def _write_squad(folder: Path, mark: str) -> None:
-    folder.mkdir()
-    paragraphs = []
-    for n, text in enumerate(DOCUMENTS):
-        answer = {"text": text.split()[0], "answer_start": 0}
-        question = {"id": f"q{n}", "question": f"where is {n}?", "answers": [answer]}
-        paragraphs.append({"context": text + mark, "qas": [question]})
-    (folder / "dev.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}), "utf-8")
-
-
-def _write_folder(folder: Path, mark: str) -> None:
-    (folder / "pages").mkdir(parents=True)
-    for n, text in enumerate(DOCUMENTS):
-        (folder / "pages" / f"d{n}.md").write_text(text + mark, "utf-8")
-    label = [{"document": "d0.md"}]
-    _lines(
-        folder / "golden.jsonl",
-        [
-            {"id": f"q{n}", "question": f"where is {n}{mark}?", "evidence": label, "audit": AUDITS[n % 2]}
-            for n in range(4)
-        ],
-    )
-
-
-def _write_csv(folder: Path, mark: str) -> None:
-    folder.mkdir()
-    documents = "".join(f"d{n},{text}{mark}\n" for n, text in enumerate(DOCUMENTS))
-    (folder / "corpus.csv").write_text(f"id,text\n{documents}", "utf-8")
-    questions = "".join(f"q{n},where is {n}{mark}?,d{n % 3}\n" for n in range(4))
-    (folder / "questions.csv").write_text(f"id,question,document\n{questions}", "utf-8")
-
-
-def _write_cases(folder: Path, mark: str) -> None:
-    _write_jsonl(folder, mark)
-    label = [{"document": "d0"}]
-    cases = [{"id": f"q{n}", "input": f"mend {n}{mark}", "category": "c", "evidence": label} for n in range(4)]
-    _lines(folder / "golden.jsonl", cases)
+    cases = ({"id": f"q{n}", "input": f"mend {n}{mark}", "category": "c", "evidence": [{"document": "d0"}]}
+             for n in range(4))  # fmt: skip
+    queries = [{"_id": f"q{n}", "text": f"query {n} cat stars words"} for n in range(5)]
+    unanswerable = {"_id": "u", "text": "moss", "metadata": {"unanswerable": True}}
+    qrels = {split: "".join(f"q{n}\td{n % 3}\t1\n" for n in range(count)) for split, count in (("test", 4), ("dev", 5))}
+    paragraphs = [
+        {"context": text, "qas": [{"id": f"q{n}", "question": f"where is {n}?",
+                                   "answers": [{"text": text.split()[0], "answer_start": 0}]}]}
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    return {
+        ("beir", "corpus.jsonl"): json_lines({"_id": f"d{n}", "title": "", "text": one} for n, one in enumerate(texts)),
+        ("beir", "queries.jsonl"): json_lines([*queries, unanswerable]),
+        **{("beir", f"qrels/{split}.tsv"): f"query-id\tcorpus-id\tscore\n{rows}" for split, rows in qrels.items()},
+        ("jsonl", "corpus.jsonl"): documents,
+        ("jsonl", "golden.jsonl"): json_lines(questions),
+        ("trec", "corpus.jsonl"): documents,
+        ("trec", "topics"): "".join(
+            f"<top>\n<num> q{n}\n<title> {text}\n<desc> find {n}\n</top>\n" for n, text in enumerate(asked)
+        ),
+        ("trec", "qrels"): "".join(f"q{n} 0 d{n % 3} 1{mark}\n" for n in range(4)),
+        ("squad", "dev.json"): json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}),
+        **{("folder", f"pages/d{n}.md"): text for n, text in enumerate(texts)},
+        ("folder", "golden.jsonl"): json_lines({**one, "evidence": [{"document": "d0.md"}]} for one in questions),
+        ("csv", "corpus.csv"): "id,text\n" + "".join(f"d{n},{text}\n" for n, text in enumerate(texts)),
+        ("csv", "questions.csv"): "id,question,document\n"
+        + "".join(f"q{n},{text},d{n % 3}\n" for n, text in enumerate(asked)),
+        ("cases", "corpus.jsonl"): documents,
+        ("cases", "golden.jsonl"): json_lines(cases),
+    }
 
 
 def _write_model(folder: Path, seed: int) -> None:

@@ -293,18 +293,6 @@ def test_plan_counts_answers_and_verdicts_at_most_and_finds_them_stored(tmp_path
     assert warm.total.stored == warm.total.distinct
 
 
-def test_generator_is_part_of_the_answers_address_and_of_nothing_before_it() -> None:
-    one, other = experiment(Parrot()), replace(experiment(Parrot()), graph=experiment(Loud()).graph)
-    assert one.graph.context.address == other.graph.context.address
-    assert one.graph.answer is not None
-    assert other.graph.answer is not None
-    assert one.graph.answer.address != other.graph.answer.address
-
-
-class Loud(Parrot):
-    """Another class."""
-
-
 def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> None:
     priced: list[str] = []
 

@@ -4,15 +4,14 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
-from ragsweep.core.errors import SHOWN, ConfigError, InputError
+from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Dataset, DatasetReader
 from ragsweep.parts.datasets import Beir, Csv, Folder, Jsonl, Squad, Trec
 from ragsweep.sweep.running.session import Session
@@ -48,23 +47,23 @@ GOOD: dict[str, dict[str, str | bytes]] = {
 """A small dataset of each format: file -> content."""
 
 
-def read(kind: str, folder: Path, **options: Any) -> DatasetReader:
-    files = {name: str(folder / name) for name in ("corpus.jsonl", "golden.jsonl", "topics", "qrels", "pages")}
-    usual = {"unknown": "error", "limit": None, "seed": 0} | options
+def read(kind: str, folder: Path) -> DatasetReader:
+    def at(*names: str) -> list[str]:
+        return [str(folder / name) for name in names]
+
+    usual: dict[str, Any] = {"unknown": "error", "limit": None, "seed": 0}
     match kind:
         case "jsonl":
-            return Jsonl(files["corpus.jsonl"], files["golden.jsonl"], **usual, repeated_passages=False)
+            return Jsonl(*at("corpus.jsonl", "golden.jsonl"), **usual, repeated_passages=False)
         case "beir":
-            return Beir(str(folder), **({"split": "test", "grades": None} | usual))
+            return Beir(str(folder), "test", None, **usual)
         case "trec":
-            found = [files[name] for name in ("corpus.jsonl", "topics", "qrels")]
-            return Trec(*found, **({"fields": ["title"], "grades": None} | usual))
+            return Trec(*at("corpus.jsonl", "topics", "qrels"), ["title"], None, **usual)
         case "squad":
-            return Squad(str(folder / "dev.json"), **usual)
+            return Squad(*at("dev.json"), **usual)
         case "folder":
-            return Folder(files["pages"], files["golden.jsonl"], **({"exclude": []} | usual), repeated_passages=False)
-    tables = {"corpus": str(folder / "corpus.csv"), "questions": str(folder / "questions.csv")}
-    return Csv(**tables, **({"columns": None, "corpus_columns": None, "grades": None} | usual))
+            return Folder(*at("pages", "golden.jsonl"), [], **usual, repeated_passages=False)
+    return Csv(*at("corpus.csv", "questions.csv"), None, None, None, **usual)
 
 
 def write(kind: str, folder: Path, **changes: Any) -> None:
@@ -87,7 +86,6 @@ class Bad(NamedTuple):
     where: str
     what: str
     way: str
-    options: Mapping[str, Any] = MappingProxyType({})
 
 
 def bomb(byte: bytes, *, hidden: bool = False) -> Callable[[Path], None]:
@@ -110,19 +108,14 @@ def question(**fields: Any) -> str:
 
 
 MEND = "correct it, or define the grade of each score, e.g. dataset.grades="
-TABLE = "quote the whole cell, and double each quote inside it"
 BAD = {
     # files that cannot be read
     "missing file": Bad("jsonl", "corpus.jsonl", None, "corpus.jsonl", "no such file", "(current folder: "),
-    "folder for a file": Bad("jsonl", "corpus.jsonl", Path.mkdir, "corpus.jsonl", "is a folder",
-                             "where a file is required"),
     "pipe": Bad("trec", "topics", os.mkfifo, "topics", "is a pipe or a device", "save its content to a file"),
     "no permission": Bad("trec", "corpus.jsonl", forbidden, "corpus.jsonl", "permission denied",
                          "make it readable with chmod u+r"),
     "link in a circle": Bad("squad", "dev.json", lambda p: p.symlink_to(p), "dev.json", "cannot be read",
                             "too many levels"),
-    "not gzipped": Bad("beir", "corpus.jsonl", lambda p: p.with_name("corpus.jsonl.gz").write_bytes(b"{}"),
-                       "corpus.jsonl.gz", "cannot be read", "not a gzipped file"),
     "zipped bomb": Bad("beir", "queries.jsonl", bomb(b"\n"), "queries.jsonl.gz",
                        "unzips to more than 200 times its size", "unzip it yourself if you trust it"),
     "zipped bomb that hides its size": Bad("beir", "queries.jsonl", bomb(b"0", hidden=True), "queries.jsonl.gz:1",
@@ -156,15 +149,9 @@ BAD = {
     "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "contains no documents", ""),
     "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no questions to evaluate",
                        "the file has none"),
-    "folder without a page": Bad("folder", "pages/d1.md", lambda p: p.with_suffix(".png").touch(), "pages",
-                                 "contains no documents", "known suffixes: .txt, "),
     # not the format
-    "not JSON": Bad("jsonl", "golden.jsonl", '{"id": "q1", "question": "What?"\n', "golden.jsonl:1:33", "not JSON",
-                    "expecting ',' delimiter"),
     "not JSON, many lines": Bad("squad", "dev.json", '{"data": [\n  {"title": "x",}\n]}', "dev.json:2:17", "not JSON",
                                 "expecting property name"),
-    "no number": Bad("jsonl", "golden.jsonl", '{"id": "q1", "question": NaN}', "golden.jsonl:1",
-                     "NaN is not a JSON value", "use a number or null"),
     "a list": Bad("squad", "dev.json", "[1, 2]", "dev.json:$", "[1, 2] where an object", "is required"),
     "not SQuAD's": Bad("squad", "dev.json", '{"dataset": []}', "dev.json:$", "contains no paragraph",
                        'the format is {"data": '),
@@ -173,35 +160,17 @@ BAD = {
     "mixed schemas, the other way": Bad("beir", "corpus.jsonl", '{"_id": "d1", "text": "x"}\n' + CORPUS,
                                         "corpus.jsonl:2",
                                         'has no "_id"', ""),
-    "misspelt key": Bad("folder", "golden.jsonl", question(refrence="x"), "golden.jsonl:1", 'unknown key "refrence"',
-                        'did you mean "reference"?'),
-    "text for a list": Bad("jsonl", "golden.jsonl", question(keywords="rain"), "golden.jsonl:1",
-                           '"keywords" is "rain"', "not a list"),
-    "no header": Bad("csv", "questions.csv", "q1,What?,d1\n", "questions.csv:1", 'no column "id" in the header',
-                     "specify it with dataset.columns='{id: NAME}'"),
     "misspelt header": Bad("csv", "corpus.csv", "id,txt\nd1,x\n", "corpus.csv:1", 'no column "text" in the header',
                            'did you mean "txt"? known: id, txt; specify it with dataset.corpus_columns='),
-    "column twice": Bad("csv", "questions.csv", "id,question,id\nq1,What?,d1\n", "questions.csv:1",
-                        'column "id" occurs 2 times', "rename all but one"),
     "row too long": Bad("csv", "questions.csv", "id,question,document\nq1,What, then?,d1\n", "questions.csv:2",
                         "4 cells where the header has 3 columns", "quote a cell that contains a comma"),
-    "open quote": Bad("csv", "questions.csv", 'id,question,document\nq1,"What?,d1\n', "questions.csv:2",
-                      "unexpected end of data", TABLE),
     "topic without a number": Bad("trec", "topics", "<top>\n<title> What?\n</top>\n", "topics:1",
                                   "the topic has no <num>", "complete it"),
-    "queries without a tab": Bad("trec", "topics", "q1 What falls?\n", "topics:1", "has no tab",
-                                 "or begin the file with <top>"),
     # ids
-    "duplicate after NFC": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d1", "caf\u00e9").replace("d2", "cafe\u0301"),
-                               "corpus.jsonl:2", 'document "caf\u00e9" occurs twice', "first in "),
-    "question twice": Bad("beir", "queries.jsonl", QUERIES * 2, "queries.jsonl:2", 'question "q1" occurs twice',
-                          "first in "),
     "null character in an id": Bad("jsonl", "corpus.jsonl", CORPUS.replace("d2", r"d\u0000"), "corpus.jsonl:2",
                                    '"id" has the control character U+0000', "an id is one line of plain text"),
     "line break in an id": Bad("csv", "corpus.csv", 'id,text\n"d\n1",x\n', "corpus.csv:2",
                                '"id" has the control character U+000A', "an id is one line of plain text"),
-    "number for an id": Bad("beir", "queries.jsonl", '{"_id": 1, "text": "What?"}\n', "queries.jsonl:1", '"_id" is 1',
-                            "not a text in quotes"),
     # labels
     "unknown document": Bad("csv", "questions.csv", "id,question,document\nq1,What?,d9\n", "questions.csv:2",
                             'document "d9" is not in the corpus', "drop such labels with dataset.unknown=drop"),
@@ -217,8 +186,6 @@ BAD = {
     "relevance 2.5": Bad("trec", "qrels", "q1 0 d1 2.5\n", "qrels:1", 'score "2.5" is not a whole number', MEND),
     "relevance yes": Bad("csv", "questions.csv", "id,question,document,grade\nq1,What?,d1,yes\n", "questions.csv:2",
                          'score "yes" is not a whole number from 0 to 1e+09', MEND),
-    "relevance that nothing stands for": Bad("trec", "qrels", "q1 0 d1 1\nq1 0 d2 7\n", "qrels:2",
-        'score "7" has no grade in dataset.grades', 'header; scores (counts): "1" (1), "7" (1)', {"grades": {1: 2}}),
     "relevance 1_0": Bad("beir", "qrels/test.tsv", "q1\td1\t1_0\n", "qrels/test.tsv:1",
                          'score "1_0" is not a whole number', MEND),
     "relevance in Arabic digits": Bad("trec", "qrels", "q1 0 d1 \u0661\n", "qrels:1",
@@ -232,22 +199,12 @@ BAD = {
                          'label "team" is {"name": "x"}', "not a text, a number, true or false"),
     "null character in a table": Bad("csv", "corpus.csv", "id,text\nd1,It\0rains.\n", "corpus.csv:2",
                                      "contains a null character", "save the table as UTF-8 text"),
-    "two columns of labels": Bad("beir", "qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:1",
-                                 "2 filled columns where three are required",
-                                 "query-id, corpus-id and score, with tabs between them"),
     "anchor that is gone": Bad("jsonl", "golden.jsonl", question(evidence=[{"document": "d1", "anchor": "hail"}]),
                                "golden.jsonl:1",
                                'anchor "hail" does not occur in document "d1"', "quote it again"),
     "answer that is not there": Bad("squad", "dev.json", json.dumps(SQUAD).replace('"rains"', '"rain s"'),
         "dev.json:$.data[0].paragraphs[0].qas[0]", 'anchor "rain s" does not occur in document "Rain/1"',
         "quote it again"),
-    "unknown split": Bad("beir", "qrels/test.tsv", "q1\td1\t1\n", "qrels", 'no split "tset"', 'did you mean "test"?',
-                         {"split": "tset"}),
-    "split outside of its folder": Bad("beir", "secret.tsv", "q1\td1\t1\n", "qrels", 'no split "../secret"',
-                                       "known: test",
-                                       {"split": "../secret"}),
-    "page that is damaged": Bad("folder", "pages/d2.pdf", b"%PDF-1.7 no", "pages/d2.pdf", "cannot be read",
-                                "exclude it with dataset.exclude"),
 }  # fmt: skip
 
 
@@ -269,7 +226,7 @@ def powerless(folder: Path) -> Iterator[None]:
 def test_bad_dataset_is_refused_with_the_place_the_fact_and_the_way_out(name: str, tmp_path: Path) -> None:
     bad = BAD[name]
     write(bad.kind, tmp_path, **{bad.file: bad.content})
-    reader = read(bad.kind, tmp_path, **bad.options)
+    reader = read(bad.kind, tmp_path)
     began = time.process_time()
     with powerless(tmp_path) if bad.content is forbidden else nullcontext(), pytest.raises(InputError) as caught:
         reader.load()
@@ -298,16 +255,6 @@ def test_blank_path_is_refused_by_its_key_and_is_not_the_working_directory(
             reader.load()
 
 
-def test_no_more_faults_are_shown_than_one_can_read_and_the_rest_is_counted(tmp_path: Path) -> None:
-    rows = "".join(f"q1,What {n}?,d{n},x\n" for n in range(SHOWN + 5))
-    write("csv", tmp_path, **{"questions.csv": f"id,question,document,start\n{rows}"})
-    with pytest.raises(InputError) as caught:
-        read("csv", tmp_path).load()
-    lines = str(caught.value).splitlines()
-    assert len(lines) == SHOWN + 1
-    assert lines[-1].startswith("(and ")
-
-
 @pytest.mark.parametrize("label", ["question_id", "category", "context", "ndcg_at_10"])
 def test_label_cannot_take_the_column_of_something_else(label: str, tmp_path: Path) -> None:
     write("jsonl", tmp_path, **{"golden.jsonl": question(labels={label: "x"}, evidence=[{"document": "d1"}])})
@@ -325,12 +272,8 @@ UNUSUAL: dict[str, tuple[str, dict[str, Any], Callable[[Dataset], bool]]] = {
     "byte order mark in JSON": ("squad", {"dev.json": BOM + json.dumps(SQUAD)}, lambda d: d.corpus.ids == ["Rain/1"]),
     "CRLF": ("trec", {"topics": TOPICS.replace("\n", "\r\n"), "qrels": "q1 0 d1 1\r\n"},
              lambda d: d.golden.questions[0].text == "What falls?"),
-    "blank lines": ("beir", {"corpus.jsonl": "\n\n" + CORPUS + "  \n\n", "queries.jsonl": QUERIES + "\n"},
-                    lambda d: len(d.corpus.ids) == 2),
     "blank rows": ("csv", {"questions.csv": "id,question,document\n\nq1,What?,d1\n,,\n"},
                    lambda d: len(d.golden.questions) == 1),
-    "no final line end": ("jsonl", {"corpus.jsonl": CORPUS.rstrip(), "golden.jsonl": GOLDEN.rstrip()},
-                          lambda d: len(d.corpus.ids) == 2),
     "blank question": ("jsonl", {"golden.jsonl": GOLDEN.replace("What falls?", " ")},
                        lambda d: (d.golden.questions[0].text, d.golden.questions[0].category) == (" ", "blank")),
     "blank query": ("beir", {"queries.jsonl": '{"_id": "q1", "text": ""}'},
@@ -343,14 +286,10 @@ UNUSUAL: dict[str, tuple[str, dict[str, Any], Callable[[Dataset], bool]]] = {
                       {"golden.jsonl": GOLDEN.replace("What falls?", "\u05de\u05d4 \u05d9\u05d5\u05e8\u05d3?")},
                       lambda d: d.golden.questions[0].text.endswith("?")),
     "one row": ("jsonl", {"corpus.jsonl": CORPUS.splitlines()[0]}, lambda d: d.corpus.ids == ["d1"]),
-    "document without text": ("beir", {"corpus.jsonl": CORPUS + '{"id": "d3", "text": ""}'},
-                              lambda d: d.corpus.texts[2] == ""),
     "line of 7 MB": ("jsonl", {"corpus.jsonl": CORPUS + json.dumps({"id": "d3", "text": "x" * 7_000_000})},
                      lambda d: len(d.corpus.texts[2]) == 7_000_000),
     "cell of 7 MB": ("csv", {"corpus.csv": f"id,text\nd1,{'x' * 7_000_000}\n"},
                      lambda d: len(d.corpus.texts[0]) == 7_000_000),
-    "line breaks in a cell": ("csv", {"corpus.csv": 'id,text\nd1,"a\n\n""b"""\n'},
-                              lambda d: d.corpus.texts == ['a\n\n"b"']),
     "header with spaces": ("csv", {"questions.csv": "id ; question ; document\nq1;What, then?;d1\n"},
                            lambda d: d.golden.questions[0].text == "What, then?"),
     "ids like paths": ("jsonl", {"corpus.jsonl": CORPUS.replace("d2", "../../CON. ")},

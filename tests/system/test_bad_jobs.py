@@ -83,21 +83,6 @@ def check(folder: Path, fates: list[str], *more: str) -> None:
 
 
 @pytest.mark.nightly
-def test_bad_jobs_take_only_themselves_with_them(tmp_path: Path) -> None:
-    check(tmp_path, ["raises", "exits", "memory", "hangs", "two"])
-
-
-@pytest.mark.nightly
-def test_killed_worker_takes_only_its_own_job_with_it(tmp_path: Path) -> None:
-    check(tmp_path, ["one", "two", "killed", "three", "four"], *LAUNCHERS["joblib"])
-
-
-@pytest.mark.nightly
-def test_job_that_kills_the_command_itself_is_given_up_in_the_end(tmp_path: Path) -> None:
-    check(tmp_path, ["killed", "two"])
-
-
-@pytest.mark.nightly
 def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(tmp_path: Path) -> None:
     metrics = "defaults: [/metrics/answers@_global_.metrics, _self_]\n"
     part(tmp_path, "llm", "mortal", f"{metrics}_target_: support.parts.Mortal\nname: one\ndies: two\nlives: 40\n")

@@ -5,7 +5,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,18 +15,16 @@ from pathlib import Path
 import pytest
 
 from ragsweep.stages.remote import open_remote
-from support.commands import RUN, Ended, ended, user_environment
+from support.commands import RUN, Ended, begin, call, ended, finish, user_environment, write_twins
 from support.servers.object_store import ObjectServer, object_server
 from support.servers.postgresql_server import Database, database
 from support.servers.ray_nodes import below, cluster_nodes, ray_cluster, workers
-from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_ray_launcher")
 
 __all__ = ["database", "object_server"]
 
-GRID = ["retriever=twins", "dataset.limit=40", "chunker.size=300,600", "retriever.alpha=0.1,0.3,0.5,0.6,0.7,0.9",
-        "top_k=2,4"]  # fmt: skip
+GRID = ["chunker.size=300,600", "retriever.alpha=0.1,0.3,0.5,0.6,0.7,0.9", "top_k=2,4"]
 CONFIGS = 24
 RAY = ["hydra/launcher=ray", "+hydra.launcher.ray.init.address=auto", "+hydra.launcher.ray.init.log_to_driver=false"]
 
@@ -64,27 +61,14 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, object_server: ObjectServer)
 
 
 def start(folder: Path, nodes: Nodes, *more: str) -> subprocess.Popen[bytes]:
-    write_twins(folder)
-    with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, RUN, "-m", *GRID, *RAY, *more], cwd=folder, stdout=log, stderr=log,
-            env=user_environment(RAY_ADDRESS=nodes.address),
-        )  # fmt: skip
-
-
-def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
-    assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
+    return begin(folder, "-m", *write_twins(folder), *GRID, *RAY, *more, RAY_ADDRESS=nodes.address)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The same sweep in one process, without a remote half."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    write_twins(folder)
-    done = subprocess.run(
-        [sys.executable, RUN, "-m", *GRID, "tracking=none"], cwd=folder, env=user_environment(), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    done = call(folder, RUN, "-m", *write_twins(folder), *GRID, "tracking=none")
     assert done.returncode == 0, done.stderr
     return ended(folder)
 

@@ -24,9 +24,7 @@ def varied(folder: Path, count: int = 12) -> list[str]:
          "evidence": [{"document": f"d{n}"}]}
         for n in range(count)
     ]  # fmt: skip
-    overrides = write_dataset(folder, golden)
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in corpus))
-    return overrides
+    return write_dataset(folder, golden, corpus)
 
 
 def tags(folder: Path, kind: str) -> list[dict[str, str]]:

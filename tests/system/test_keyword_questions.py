@@ -1,10 +1,7 @@
 """Twelve questions with keywords and without evidence: search and conversation are counted, live and at the end."""
 
 import csv
-import json
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,8 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
-from support import nightly
-from support.commands import composed, evaluate
-from support.servers import forked
+from support import nightly, write_rows
+from support.commands import call, evaluate
 
 pytestmark = pytest.mark.slow
 
@@ -51,8 +47,8 @@ def server() -> Iterator[LlmServer]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     documents = [{"id": name, "text": f"The {name} eats grass and more."} for name in ANIMALS]
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    write_rows(tmp_path / "corpus.jsonl", documents)
+    write_rows(tmp_path / "questions.jsonl", QUESTIONS)
     with (tmp_path / "questions.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, QUESTIONS[0])
         writer.writeheader()
@@ -108,11 +104,8 @@ def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServe
 
 @pytest.mark.nightly
 def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: LlmServer) -> None:
-    environment = {**os.environ, "COLUMNS": "160", "NO_PROXY": "127.0.0.1"}
-    done = forked.run(
-        [sys.executable, "-m", "ragsweep", "run", *overrides(folder, server), "progress=questions", "tracking=none"],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    shown = ["progress=questions", "tracking=none"]
+    done = call(folder, "-m", "ragsweep", "run", *overrides(folder, server), *shown, COLUMNS="160")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("question ")]
     assert len(lines) == 12
@@ -120,14 +113,3 @@ def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: Ll
     assert len(spoken) == 3
     assert all(re.search(r"^question +\d+\.\d\d s · no context · keywords 100 % · ", line) for line in spoken)
     assert sum("s · searched · keywords 50 % · What does the" in line for line in lines) == 9
-
-
-def test_no_other_progress(folder: Path) -> None:
-    assert composed("progress=questions").values["progress"] == "questions"
-    environment = {**os.environ, "COLUMNS": "160"}
-    done = forked.run(
-        [sys.executable, "-m", "ragsweep", "run", "retriever=bm25", "tracking=none", "progress=bars"],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "progress: must be questions, or null, got 'bars'" in done.stdout + done.stderr

@@ -15,22 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from support import wait_until
-from support.commands import RUN, mlflow_client, user_environment
+from support.commands import RUN, begin, mlflow_client, results, scores, user_environment, write_twins
 from support.servers import forked
 
-COMMAND = [sys.executable, RUN, "-m", "dataset.limit=40", "retriever=twins"]
 JOBLIB = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
 """Starts two processes beside the command's own: by night, with many configs."""
 FEW, MANY = "0.3,0.6", ",".join(f"{n / 30:.2f}" for n in range(30))  # alphas, a config each
-TWINS = """_target_: ragsweep.parts.retrievers.HybridConvex
-alpha: 0.5
-legs:
-  bm25: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.2}
-  vector: {_target_: ragsweep.parts.retrievers.Bm25, k1: 1.9, b: 0.4}
-"""
 
 
 @dataclass(frozen=True)
@@ -42,34 +34,19 @@ class Ended:
     parents: list[str]
 
 
-def write_twins(folder: Path) -> None:
-    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
-
-
 def start(folder: Path, alphas: str) -> subprocess.Popen[bytes] | forked.Popen:
-    write_twins(folder)
-    kind, more = (subprocess.Popen, JOBLIB) if alphas == MANY else (forked.Popen, [])
+    grid = ["-m", *write_twins(folder), f"retriever.alpha={alphas}"]
+    if alphas == MANY:
+        return begin(folder, *grid, *JOBLIB, own_session=True)
     with (folder / "log.txt").open("ab") as log:
-        return kind(
-            [*COMMAND, *more, f"retriever.alpha={alphas}"], cwd=folder, stdout=log, stderr=log, start_new_session=True,
+        return forked.Popen(
+            [sys.executable, RUN, *grid], cwd=folder, stdout=log, stderr=log, start_new_session=True,
             env=user_environment(),
         )  # fmt: skip
 
 
 def ended(folder: Path) -> Ended:
-    ledger = Ledger(folder / ".ragsweep")
-    (sweep,) = ledger.sweeps()
-    outcomes = [record.outcome for record in ledger.records(sweep.id)]
-    assert all(isinstance(outcome, Result) for outcome in outcomes)
-    scores = {
-        f"#{n} {outcome.name}": {
-            name: one.value
-            for name, one in outcome.summaries.metrics.items()
-            if one.n_scored and not name.startswith("latency")
-        }
-        for n, outcome in enumerate(outcomes, 1)
-    }  # fmt: skip
+    found = {f"#{n} {one.name}": scores(one) for n, one in enumerate(results(folder), 1)}
     client = mlflow_client(folder)
     experiment = client.get_experiment_by_name("ragsweep").experiment_id
     runs = client.search_runs([experiment], max_results=1000)
@@ -77,13 +54,13 @@ def ended(folder: Path) -> Ended:
     for run in runs:
         if run.data.tags["ragsweep.kind"] == "config":
             children.setdefault(run.info.run_name, []).append(run.info.status)
-            shown = {name: value for name, value in run.data.metrics.items() if name in scores[run.info.run_name]}
+            shown = {name: value for name, value in run.data.metrics.items() if name in found[run.info.run_name]}
             assert {"context_recall", "context_ndcg"} <= shown.keys()
-            assert shown == pytest.approx({name: scores[run.info.run_name][name] for name in shown})
+            assert shown == pytest.approx({name: found[run.info.run_name][name] for name in shown})
             logged = {item.path for item in client.list_artifacts(run.info.run_id)}
             assert logged - {"questions.json"} == {"config.yaml", "outcomes.parquet"}
     parents = [run.info.status for run in runs if run.data.tags["ragsweep.kind"] == "sweep"]
-    return Ended(scores, children, parents)
+    return Ended(found, children, parents)
 
 
 def finish(folder: Path, alphas: str) -> Ended:
@@ -111,40 +88,31 @@ def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return Undisturbed(folder, found, time.monotonic() - begun, request.param)
 
 
-def kill_and_resume(folder: Path, undisturbed: Undisturbed, seed: int) -> None:
-    """Kill at a random moment: all processes at once, or the command alone while its workers go on."""
+MOMENTS = [*((FEW, seed) for seed in (0, 1)), *((MANY, seed) for seed in range(2, 52))]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("undisturbed", "seed"), MOMENTS, indirect=["undisturbed"])
+def test_sweep_killed_at_a_random_moment_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """All processes are killed at once, or the command alone while its workers go on."""
     original, oracle, seconds, alphas = undisturbed
     chance = random.Random(seed)
     if seed % 2:  # a warm store: the kill hits recording and tracking
-        shutil.copytree(original / ".ragsweep" / "stages", folder / ".ragsweep" / "stages")
-    process = start(folder, alphas)
+        shutil.copytree(original / ".ragsweep" / "stages", tmp_path / ".ragsweep" / "stages")
+    process = start(tmp_path, alphas)
     time.sleep(chance.uniform(0.3, 0.95) * seconds)
     with suppress(ProcessLookupError):  # it was quicker than the one before
         (os.killpg if chance.random() < 0.7 else os.kill)(process.pid, signal.SIGKILL)
     process.wait()
-    found = finish(folder, alphas)
+    found = finish(tmp_path, alphas)
     assert found.scores == oracle.scores
     assert found.statuses == {name: ["FINISHED"] for name in oracle.scores}
     assert found.parents == ["FINISHED"]
-    assert "quarantine" not in (folder / "log.txt").read_text()
-    left = list((folder / ".ragsweep" / "stages" / "temporary").iterdir())
+    assert "quarantine" not in (tmp_path / "log.txt").read_text()
+    left = list((tmp_path / ".ragsweep" / "stages" / "temporary").iterdir())
     assert left == []
-    with sqlite3.connect(folder / ".ragsweep" / "ledger.db") as connection:
+    with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("undisturbed", [FEW], indirect=True)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_killed_sweep_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
-    kill_and_resume(tmp_path, undisturbed, seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("undisturbed", [MANY], indirect=True)
-@pytest.mark.parametrize("seed", range(2, 52))
-def test_sweep_killed_at_fifty_moments_is_continued(seed: int, tmp_path: Path, undisturbed: Undisturbed) -> None:
-    kill_and_resume(tmp_path, undisturbed, seed)
 
 
 @pytest.mark.nightly

@@ -1,9 +1,8 @@
 """Few labels, many verdicts, as a user meets them: a sweep, the judge's calibration, compare, gate, the sweep again."""
 
-import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from ragsweep.commands.judge import judge
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep import sweeping
-from support.commands import read
+from support import write_rows
+from support.commands import read, write_dataset
 
 M = "judge_swayed"
 COUNT = 60
@@ -48,23 +48,19 @@ def question(number: int) -> str:
     return "thing " + "".join(letters.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(20))
 
 
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def typed(server: LlmServer, folder: Path) -> list[str]:
     """Write documents, questions and labels, and return the overrides of the sweep."""
     numbers = range(COUNT)
-    write(folder / "corpus.jsonl", [{"id": f"d{n}", "text": f"This is {question(n)}."} for n in numbers])
-    write(folder / "golden.jsonl", [{"id": f"q{n}", "question": question(n), "references": [f"reference {n}"],
-                                     "evidence": [{"document": f"d{n}"}]} for n in numbers])  # fmt: skip
+    corpus = [{"id": f"d{n}", "text": f"This is {question(n)}."} for n in numbers]
+    golden = [{"id": f"q{n}", "question": question(n), "references": [f"reference {n}"],
+               "evidence": [{"document": f"d{n}"}]} for n in numbers]  # fmt: skip
     drawn = random.Random(0).sample(numbers, 30)
     given = [(f"q{n}", f"model={model}", int(swayed(model, question(n)))) for n in drawn for model in "ab"]
     names = ("question_id", "run", "label")
-    write(folder / "labels.jsonl", [{**dict(zip(names, one, strict=True)), "metric": M} for one in given])
+    write_rows(folder / "labels.jsonl", [{**dict(zip(names, one, strict=True)), "metric": M} for one in given])
     return [
-        "llm.model=a,b", "dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "chunker=none",
-        "retriever=bm25", "metrics=[retrieval,swayed]", f"metrics.{M}.share=1", "~metrics.semantic_similarity",
+        *write_dataset(folder, golden, corpus), "llm.model=a,b", "chunker=none", "metrics=[retrieval,swayed]",
+        f"metrics.{M}.share=1", "~metrics.semantic_similarity",
         f"objective={M}", "tracking=none", "targets=none", "llm=openai", f"llm.base_url={server.base_url}",
         "llm.key_env=null", "judge=openai", f"judge.base_url={server.base_url}", "judge.key_env=null", "depth=2",
         "top_k=1",
@@ -90,7 +86,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
 
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")
-        write(tmp_path / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
+        write_rows(tmp_path / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
         with pytest.raises(
             InputError, match=r"stars\.jsonl:2: the label 2 of .*on a scale of 1 to 5, replace each label"
         ):
@@ -114,7 +110,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         assert "is already finished" in again
         assert re.search(r"against #1 model=a: open #2 model=b", again)
         assert re.search(rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ with at least 30 labels a config;", again)
-        write(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
+        write_rows(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
         with pytest.raises(ConfigError, match=r"judge\.labels: no labelled metric \(mrr_\) is measured"):
             sweep("judge.labels=other.jsonl")
         assert len(server.log) == asked

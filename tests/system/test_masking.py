@@ -15,7 +15,7 @@ import pytest
 from ragsweep.core import secrets
 from ragsweep.core.secrets import MASK, Secrets, refuse_secrets
 from support.commands import Finished, Ragsweep, runs, write_dataset
-from test_canaries import forms
+from test_canaries import found_in
 
 pytestmark = pytest.mark.slow
 
@@ -93,26 +93,16 @@ def leaking(folder: Path, ragsweep: Ragsweep, *more: str) -> Finished:
     )  # fmt: skip
 
 
-def leaks(folder: Path, printed: str) -> list[tuple[str, str]]:
-    """Name the files that hold a canary, and which."""
-    places = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and "own" not in path.parts
-    }
-    places["(printed)"] = printed.encode()
-    return sorted(
-        (name, secret)
-        for name, content in places.items()
-        for secret in CANARIES
-        if any(form in content for form in forms(secret))
-    )
+def leaks(folder: Path, printed: str) -> dict[str, list[str]]:
+    """Name the places where a canary is, by canary."""
+    own = {*(folder / "own").rglob("*")}
+    return {secret: places for secret in CANARIES if (places := found_in(folder, printed, own, secret))}
 
 
 def test_no_secret_of_a_sweep_is_found(ragsweep: Ragsweep, tmp_path: Path) -> None:
     done = leaking(tmp_path, ragsweep, "-m", "sweeps=leak")
     assert done.returncode == 1, done.stderr  # one of the two fails
-    assert leaks(tmp_path, done.stdout + done.stderr) == []
+    assert leaks(tmp_path, done.stdout + done.stderr) == {}
     (parent,), children = runs(tmp_path, "sweep"), runs(tmp_path, "config")
     assert {run.info.status for run in children} == {"FINISHED", "FAILED"}
     assert MASK in str([run.data.tags for run in children])  # the failure quotes what is not shown
@@ -130,7 +120,7 @@ def test_no_secret_of_a_single_config_or_of_a_printed_one_is_found(ragsweep: Rag
     assert done.returncode == 0, done.stderr
     shown = leaking(tmp_path, ragsweep, "--cfg", "job", "--resolve")
     assert "passwd: ***" in shown.stdout, shown.stderr
-    assert leaks(tmp_path, done.stdout + done.stderr + shown.stdout + shown.stderr) == []
+    assert leaks(tmp_path, done.stdout + done.stderr + shown.stdout + shown.stderr) == {}
 
 
 @pytest.mark.nightly
@@ -138,7 +128,7 @@ def test_configs_that_differ_in_a_secret_keep_apart_and_are_found_again(ragsweep
     sweep = ["-m", "sweeps=two", "tracking=none"]
     first, again = leaking(tmp_path, ragsweep, *sweep), leaking(tmp_path, ragsweep, *sweep)
     assert first.returncode == again.returncode == 0, first.stderr
-    assert leaks(tmp_path, first.stdout + first.stderr + again.stdout) == []
+    assert leaks(tmp_path, first.stdout + first.stderr + again.stdout) == {}
     with sqlite3.connect(tmp_path / ".ragsweep" / "ledger.db") as connection:
         ((names,),) = connection.execute("SELECT names FROM sweeps").fetchall()
     assert json.loads(names) == [f"noted={MASK}"] * 2

@@ -21,7 +21,7 @@ from ragsweep.evaluation.trec_texts import write_run
 from ragsweep.golden.reading import Row
 from ragsweep.parts.tracking import files
 from ragsweep.records.ledger import Ledger
-from support.commands import user_environment
+from support.commands import user_environment, write_dataset
 from support.inputs.trec_files import read_run
 
 pytestmark = pytest.mark.slow
@@ -138,26 +138,23 @@ print(json.dumps([status, outside]))
 """
 
 
-def write_strange_dataset(folder: Path) -> None:
+def write_strange_dataset(folder: Path) -> list[str]:
     documents = [{"id": name, "text": "word"} for name in PLAIN]
     questions = [
         {"id": name, "question": f"{strange} word", "category": strange if n < 30 else "", "labels": {strange: "x"},
          "evidence": [{"document": name}]}
         for n, (name, strange) in enumerate(zip(PLAIN, NAMES, strict=False))
     ]  # fmt: skip
-    for name, rows in (("corpus", documents), ("golden", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return write_dataset(folder, questions, documents)
 
 
 @pytest.mark.parametrize("tracking", ["none", pytest.param("mlflow", marks=pytest.mark.nightly)])
 def test_sweep_over_strange_names_writes_nowhere_else_and_loses_none(tracking: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     (folder / "tmp").mkdir(parents=True)
-    write_strange_dataset(folder)
     environment = user_environment(HOME=str(folder), TMPDIR=str(folder / "tmp"), PYTHONDONTWRITEBYTECODE="1")
-    given = [f"dataset.{name}={name}.jsonl" for name in ("corpus", "golden")]
     experiment = ["tracking.experiment=../../evil"] if tracking == "mlflow" else []
-    command = ["-m", "dataset=jsonl", *given, "retriever=bm25", "chunker=none", f"tracking={tracking}", *experiment]
+    command = ["-m", *write_strange_dataset(folder), "chunker=none", f"tracking={tracking}", *experiment]
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, "run", *command], cwd=folder, env=environment, capture_output=True, text=True,
         check=False,

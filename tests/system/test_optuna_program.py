@@ -1,7 +1,5 @@
 """Another Hydra program searches with the plugin, and continues a search after a stop."""
 
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, Laun
 from hydra.version import setbase
 
 from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeper
-from support.servers import forked
+from support.commands import call
 from support.servers.studies import stored_trials
 
 APP = """
@@ -51,11 +49,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def run(program: Path, *arguments: str, status: int = 0) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    done = forked.run(
-        [sys.executable, "app.py", "-m", *arguments], cwd=program, env=environment, text=True, timeout=180,
-        capture_output=True, check=False,
-    )  # fmt: skip
+    done = call(program, "app.py", "-m", *arguments)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 

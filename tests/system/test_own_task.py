@@ -1,6 +1,5 @@
 """A task of one's own without a line in ragsweep: SQL for SQLite, scored by executing it read-only."""
 
-import json
 import math
 import sqlite3
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from ragsweep.evaluation.evaluator import Evaluator
 from ragsweep.parts.metrics import TaskMetric
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
+from support import write_rows
 from support.commands import composed, evaluate
 
 pytestmark = pytest.mark.slow
@@ -77,9 +77,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Write the task: cases, documents, and its config beside them."""
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES))
+    write_rows(tmp_path / "cases.jsonl", CASES)
     text = "SELECT takes columns; ORDER BY sorts; COUNT counts"
-    (tmp_path / "manual.jsonl").write_text(json.dumps({"id": "manual", "text": text}) + "\n")
+    write_rows(tmp_path / "manual.jsonl", [{"id": "manual", "text": text}])
     option = tmp_path / "conf" / "task" / "sql.yaml"
     option.parent.mkdir(parents=True)
     option.write_text("""\

@@ -105,13 +105,6 @@ def test_judges_have_their_price_by_the_judges_own_model(server: LlmServer, tmp_
     assert unpriced.summaries.usage["generate"]["money"] == pytest.approx(answers["money"])
 
 
-def test_what_was_answered_once_is_asked_by_nobody_again(server: LlmServer, tmp_path: Path) -> None:
-    first = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    second = evaluate(session(tmp_path), *overrides(server, tmp_path, "llm.timeout=7", "llm.concurrency=1"))
-    assert len(server.log) == 4
-    assert second.summaries.usage == first.summaries.usage  # what it cost when it was first made
-
-
 def test_an_answer_that_two_questions_share_is_counted_once(server: LlmServer, tmp_path: Path) -> None:
     typed = overrides(server, tmp_path)
     write_dataset(tmp_path, [*GOLDEN, GOLDEN[0] | {"id": "again", "references": ["on a mat"]}])
@@ -211,14 +204,6 @@ def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmSe
     assert not any("thoughts" in line.text for line in answer_lines([plain]))
     again = evaluate(session(tmp_path / "thinking"), *overrides(server, tmp_path))  # from the store
     assert again.questions["answer_thoughts"] == thinking.questions["answer_thoughts"]
-
-
-def test_reply_that_ends_within_the_thoughts_is_a_failed_answer(server: LlmServer, tmp_path: Path) -> None:
-    server.answer = lambda asked: "<think>\nOn and on, without an end"
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert result.run.state == PARTIAL
-    assert result.questions["answer_failed"] == [missing.THINKING] * 4
-    assert result.summaries.metrics["token_f1"].reasons[missing.THINKING] > 0
 
 
 # --- without a key --------------------------------------------------------------------------------------------

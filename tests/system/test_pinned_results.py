@@ -15,7 +15,7 @@ import mlflow
 import pytest
 
 from llm_server import LlmServer
-from support.commands import in_one_process, write_dataset
+from support.commands import in_one_process, write_dataset, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -75,9 +75,8 @@ def _drawn(folder: Path) -> list[str]:
          "evidence": [{"document": f"d{n}"}]}
         for n in range(40)
     ]  # fmt: skip
-    for name, rows in (("drawn", corpus), ("asked", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=drawn.jsonl", "dataset.golden=asked.jsonl", "retriever=bm25"]
+    (folder / "drawn").mkdir()
+    return [*write_files(folder / "drawn", corpus, golden, "drawn/"), "retriever=bm25"]
 
 
 def _numbers(folder: Path, experiment: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The commands that are printed below a result, or in a message, are run as they are printed."""
 
-import json
 import re
 import shlex
 import signal
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support import write_rows
 from support.commands import RUN, add_tables, call, user_environment, write_dataset
 from support.servers import forked
 
@@ -80,9 +80,9 @@ def write_files(folder: Path) -> list[str]:
     (folder / "my docs.jsonl").write_text((folder / "corpus.jsonl").read_text())
     (folder / "table.csv").write_text("id,question,answer\n1,where does the cat rest,The cat sleeps on the warm mat\n"
                                       "2,what is baked,Bread\n")  # fmt: skip
-    (folder / "log.jsonl").write_text(json.dumps({"question": "who guards the yard"}) + "\n")
+    write_rows(folder / "log.jsonl", [{"question": "who guards the yard"}])
     labels = [{"question_id": f"q{n}", "metric": "context_recall", "label": 1} for n in (1, 2, 3)]
-    (folder / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labels))
+    write_rows(folder / "labels.jsonl", labels)
     add_tables(folder)
     return data
 

@@ -12,7 +12,7 @@ import pytest
 
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
-from support.commands import ROOT, RUN, Ragsweep, add_tables, call, user_environment, write_dataset
+from support.commands import ROOT, RUN, Ragsweep, call, user_environment, write_dataset
 
 LISTENER = """
 import os, sys
@@ -26,20 +26,7 @@ sys.addaudithook(listen)
 """
 
 
-MASKED = "import os, runpy, sys; os.umask({mask}); del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')"
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run a config, model included, with an audit hook; what the hook recorded lies in ``heard``."""
-    folder = tmp_path_factory.mktemp("recorded")
-    (folder / "heard").write_text("")
-    add_tables(folder)
-    (folder / "mlflow.db").chmod(0o600)
-    command = ["-c", LISTENER + MASKED.format(mask=0), RUN, *write_dataset(folder)[:-1], "retriever=hybrid_rrf"]
-    done = call(folder, *command, HEARD=str(folder / "heard"))
-    assert done.returncode == 0, done.stderr
-    return folder
+MASKED = "import os, runpy, sys; os.umask(0o077); del sys.argv[0]; runpy.run_path(sys.argv[0], None, '__main__')"
 
 
 def modes(folder: Path) -> dict[Path, int]:
@@ -55,25 +42,12 @@ def check(found: dict[Path, int]) -> None:
     assert {(path, mode) for path, mode in store.items() if mode != (0o700 if path.is_dir() else 0o600)} == set()
 
 
-@pytest.mark.nightly
-def test_store_is_its_owners_and_nothing_is_everybodys(recorded: Path) -> None:
-    found = modes(recorded)
-    check(found)
-    assert {"mlflow.db", "outputs", "config.yaml"} <= {path.name for path in found}
-
-
 def test_stricter_mask_stays(tmp_path: Path) -> None:
-    done = call(tmp_path, "-c", MASKED.format(mask="0o077"), RUN, *write_dataset(tmp_path), "tracking=none")
+    done = call(tmp_path, "-c", MASKED, RUN, *write_dataset(tmp_path), "tracking=none")
     assert done.returncode == 0, done.stderr
     found = modes(tmp_path)
     check(found)
     assert {path for path, mode in found.items() if mode & 0o070} == set()
-
-
-@pytest.mark.nightly
-def test_run_talks_to_nobody(recorded: Path) -> None:
-    assert (recorded / "mlflow.db").exists()
-    assert (recorded / "heard").read_text() == ""
 
 
 @pytest.mark.nightly
@@ -87,7 +61,9 @@ def test_run_and_its_imports_talk_to_nobody_and_write_for_their_owner(tmp_path: 
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "heard").read_text() == ""
-    check(modes(tmp_path))
+    found = modes(tmp_path)
+    check(found)
+    assert {"mlflow.db", "outputs", "config.yaml"} <= {path.name for path in found}
 
 
 def test_ledger_and_folders_above_it_are_their_owners_outside_the_command(tmp_path: Path) -> None:

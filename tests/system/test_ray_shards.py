@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ragsweep.core.types import Chunks, Spans
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.shards import RayShards, Texts, index_chunks
-from support.commands import RUN, user_environment
+from support.commands import begin
 from support.parts import corpus
 from support.servers.ray_nodes import QUIET, workers
 
@@ -26,11 +25,7 @@ EMBED = ["retriever=vector", "chunker.size=150", "tracking=none"]
 
 def start(folder: Path, compute: str) -> subprocess.Popen[bytes]:
     folder.mkdir()
-    with (folder / "log.txt").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, RUN, *EMBED, f"compute={compute}"], cwd=folder, env={**user_environment(), **QUIET},
-            stdout=log, stderr=log,
-        )  # fmt: skip
+    return begin(folder, *EMBED, f"compute={compute}", **QUIET)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.contract import collect
+from support import write_rows
 from support.commands import RUN, Finished, call, write_dataset
 from support.models import PROMPT, smollm2
 
@@ -165,7 +166,7 @@ def test_calibration_shows_that_verdicts_of_the_small_model_do_not_follow_the_an
         {"question_id": text, "metric": "ragas_answer_relevancy", "label": int(text in right)}
         for text in (*right, *wrong)
     ]
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
+    write_rows(tmp_path / "labels.jsonl", labels)
     done = call(tmp_path, "-m", "ragsweep", "judge", "calibrate", "labels.jsonl", "--run", "judged", "--json")
     (found,) = json.loads(done.stdout)
     assert found["n_compared"] == 6

@@ -1,6 +1,5 @@
 """A config that refuses every question, beside one that answers: by the golden set's shares and by those in use."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
-from support.commands import RUN, call, evaluate, runs
+from support.commands import RUN, call, evaluate, runs, write_files
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")
@@ -27,10 +26,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
          "reference": f"{n + 1}0 minutes", "evidence": [{"document": f"d{n}"}]}
         for n, place in enumerate(PLACES)
     ] + [{"id": f"u{n}", "question": f"Xylophone {n}?", "answerable": False} for n in range(UNANSWERABLE)]  # fmt: skip
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl",
-            "chunker=none", "llm=extractive", "~metrics.semantic_similarity", "tracking=none"]  # fmt: skip
+    data = write_files(folder, corpus, golden, f"{folder}/")
+    return [*data, "chunker=none", "llm=extractive", "~metrics.semantic_similarity", "tracking=none"]
 
 
 def both(lines: list[str], *more: str) -> tuple[Result, Result]:

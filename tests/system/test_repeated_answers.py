@@ -178,14 +178,11 @@ def test_intervals_hold_and_shares_are_those_of_the_service(server: LlmServer, t
         return "mat" if Random(json.dumps([*config, asked.body["seed"]])).random() < right else "dog"
 
     server.answer = answer
-    rows = {
-        "corpus": [{"id": name, "text": f"{name} is on the mat"} for name in names],
-        "golden": [{"id": name, "question": f"where is {name}?", "references": ["mat"],
-                    "evidence": [{"document": name}]} for name in names],
-    }  # fmt: skip
+    corpus = [{"id": name, "text": f"{name} is on the mat"} for name in names]
+    golden = [{"id": name, "question": f"where is {name}?", "references": ["mat"], "evidence": [{"document": name}]}
+              for name in names]  # fmt: skip
     typed = [line for line in overrides(server, tmp_path, "llm.replicates=3") if "model" not in line]
-    for name, lines in rows.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_dataset(tmp_path, golden, corpus)
     held, shares, own = [], [], session(tmp_path)
     for n in range(40):
         pair = [evaluate(own, *typed, f"llm.model=m{n}", *more) for more in ((), ("prompt=concise",))]

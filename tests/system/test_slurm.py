@@ -6,7 +6,6 @@ By night, as root, with ``apt-get install slurm-wlm munge``; without them it is 
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,17 +13,15 @@ import pytest
 
 from ragsweep.stages.remote import Remote, open_remote
 from support import wait_until
-from support.commands import RUN, Ended, call, ended, user_environment
+from support.commands import RUN, Ended, begin, call, ended, finish, write_twins
 from support.servers.object_store import ObjectServer, object_server
 from support.servers.slurm_cluster import NODES, Slurm, slurm_cluster, why_not
-from test_kills import write_twins
 
 pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
 
 __all__ = ["object_server"]
 
-GRID = ["retriever=twins", "dataset.limit=40", "chunker.size=300,600", "retriever.alpha=0.1,0.5,0.6,0.9",
-        "tracking=none"]  # fmt: skip
+GRID = ["chunker.size=300,600", "retriever.alpha=0.1,0.5,0.6,0.9", "tracking=none"]
 CONFIGS = 8
 SLURM = ["hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=60", "hydra.launcher.max_num_timeout=2"]
 
@@ -41,8 +38,7 @@ def slurm() -> Iterator[Slurm]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The same sweep in one process, without a remote half."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    write_twins(folder)
-    done = call(folder, RUN, "-m", *GRID)
+    done = call(folder, RUN, "-m", *write_twins(folder), *GRID)
     assert done.returncode == 0, done.stderr
     return ended(folder)
 
@@ -58,17 +54,11 @@ class Swept:
         self._more = [f"store.remote={url}", f"store.worker_path='{self.nodes}/${{oc.env:SLURMD_NODENAME,command}}'"]
         self.started: list[subprocess.Popen[bytes]] = []
         self.folder.mkdir()
-        write_twins(self.folder)
 
     def start(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "log.txt").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, RUN, "-m", *GRID, *SLURM, *self._more], cwd=self.folder, stdout=log, stderr=log,
-                env=user_environment(**self.slurm.environment),
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
-            )  # fmt: skip
-        self.started.append(process)
-        return process
+        more = [*GRID, *SLURM, *self._more]
+        self.started.append(begin(self.folder, "-m", *write_twins(self.folder), *more, **self.slurm.environment))
+        return self.started[-1]
 
     def work(self) -> tuple[subprocess.Popen[bytes], str]:
         """Start the command and wait until both nodes work at a job; return it, and one of the jobs."""
@@ -77,7 +67,7 @@ class Swept:
         return process, min(self.slurm.jobs("R"))
 
     def finish(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.wait(timeout=600) == 0, (self.folder / "log.txt").read_text()
+        finish(process, self.folder)
         assert self.remote.names("outcomes/") == []  # each was recorded
         assert self.slurm.jobs() == {}
         assert [path.name for path in self.nodes.glob("*/ledger.db")] == []

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +11,16 @@ import pytest
 import sqlalchemy
 
 from ragsweep.core.results import Result
-from support.commands import RUN, executed, results, scores, user_environment
+from support.commands import begin, executed, finish, results, scores, write_twins
 from support.servers.object_store import ObjectServer, object_server
 from support.servers.postgresql_server import Database, database
 from support.servers.studies import LEFT, TRIALS, by_job, query
-from test_kills import write_twins
 
 pytest.importorskip("obstore")
 
 __all__ = ["database", "object_server"]
 
-SPACE = ["retriever=twins", "dataset.limit=40", "chunker.size=400,800", "retriever.alpha=0.1,0.5,0.9", "top_k=2,5"]
+SPACE = ["chunker.size=400,800", "retriever.alpha=0.1,0.5,0.9", "top_k=2,5"]
 TRIALS_IN_ALL = 12
 SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", f"hydra.sweeper.n_trials={TRIALS_IN_ALL}"]
 Configs = dict[tuple[str, ...], Mapping[str, float]]
@@ -30,16 +28,7 @@ Configs = dict[tuple[str, ...], Mapping[str, float]]
 
 def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     folder.mkdir(exist_ok=True)
-    write_twins(folder)
-    with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, RUN, "-m", *SPACE, "tracking=none", *more], cwd=folder, stdout=log, stderr=log,
-            env=user_environment(),
-        )  # fmt: skip
-
-
-def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
-    assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
+    return begin(folder, "-m", *write_twins(folder), *SPACE, "tracking=none", *more)
 
 
 def by_config(found: list[Result]) -> Configs:

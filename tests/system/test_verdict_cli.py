@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
-from support.commands import add_tables, artifacts, call, mlflow_client, runs
+from support.commands import add_tables, artifacts, call, mlflow_client, runs, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ COUNT = 30
 FILES = {"verdict/verdict.md", "verdict/differences.csv", "verdict/slices.csv", "plots/differences.png"}
 
 
-def write_dataset(folder: Path) -> list[str]:
+def write_questions(folder: Path) -> list[str]:
     """Write questions of which every other one finds the wrong document first, and the right one second."""
     corpus = [{"id": f"d{n}", "text": f"one{n} two{n} three{n}"} for n in range(COUNT + 1)]
     golden = [
@@ -23,9 +23,7 @@ def write_dataset(folder: Path) -> list[str]:
          "evidence": [{"document": f"d{n}"}]}
         for n in range(COUNT)
     ]  # fmt: skip
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+    return write_dataset(folder, golden, corpus)
 
 
 def ragsweep(folder: Path, *arguments: str) -> str:
@@ -55,7 +53,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], st
     """A sweep that was run once: its folder, what was typed, what it printed."""
     folder = tmp_path_factory.mktemp("swept")
     add_tables(folder)
-    typed = ["run", "-m", "top_k=1,3", "headline=[context_ndcg]", *write_dataset(folder)]
+    typed = ["run", "-m", "top_k=1,3", "headline=[context_ndcg]", *write_questions(folder)]
     return folder, typed, ragsweep(folder, *typed)
 
 
@@ -114,7 +112,7 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
 
 @pytest.mark.nightly
 def test_looks_at_the_holdout_are_counted_and_shown(tmp_path: Path) -> None:
-    typed = ["tracking=none", *write_dataset(tmp_path)]
+    typed = ["tracking=none", *write_questions(tmp_path)]
 
     def looked(*arguments: str) -> str:
         printed = ragsweep(tmp_path, "run", *arguments, *typed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import RUN, call, in_one_process, mlflow_client, runs
+from support.commands import RUN, call, in_one_process, mlflow_client, runs, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ HEAVY = 3.0
 METRIC = "context_recall"
 
 
-def write_dataset(folder: Path) -> list[str]:
+def write_questions(folder: Path) -> list[str]:
     """Write questions of which every other one finds the right document second only, and is asked three times as often.
 
     One in five of these finds it under no config.
@@ -27,14 +27,12 @@ def write_dataset(folder: Path) -> list[str]:
          "weight": HEAVY if n % 2 else 1, "evidence": [{"document": f"d{n if n % 10 != 9 else (n + 20) % COUNT}"}]}
         for n in range(COUNT)
     ]  # fmt: skip
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl", "retriever=bm25"]
+    return write_dataset(folder, golden, corpus)
 
 
 def test_every_mean_is_that_of_the_traffic_and_said_to_be(tmp_path: Path) -> None:
     done = call(tmp_path, RUN, "-m", "top_k=1,3", "headline=[context_recall]", f"objective={METRIC}", "targets=none",
-                *write_dataset(tmp_path))  # fmt: skip
+                *write_questions(tmp_path))  # fmt: skip
     assert done.returncode == 0, done.stderr
     note = "weighted: 40 questions count as 32"  # 80² / (20 + 20 x 9)
     first, second = 20 / 80, (20 + 16 * HEAVY) / 80  # by hand; by questions they are .50 and .90

@@ -1,5 +1,4 @@
 import gzip
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Beir
 from ragsweep.testing.datasets import DatasetContract
-from support import faults_of
+from support import faults_of, json_lines
 
 CORPUS = [{"_id": "d1", "title": "Rain", "text": "It rains."}, {"_id": "d2", "text": ""}]
 QUERIES = [
@@ -24,15 +23,11 @@ QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
 def folder(path: Path, **files: str) -> Path:
     """Write the small collection, with files replaced by name."""
     (path / "qrels").mkdir(parents=True)
-    given = {"corpus": lines(CORPUS), "queries": lines(QUERIES), "test": QRELS} | files
+    given = {"corpus": json_lines(CORPUS), "queries": json_lines(QUERIES), "test": QRELS} | files
     for name, content in given.items():
         place = path / f"{name}.jsonl" if name in ("corpus", "queries") else path / "qrels" / f"{name}.tsv"
         place.write_text(content)
     return path
-
-
-def lines(rows: list[dict[str, object]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def beir(path: Path, **arguments: Any) -> Beir:
@@ -206,7 +201,7 @@ def test_documents_with_the_ids_of_queries_are_noted_or_excluded(tmp_path: Path)
         {"_id": "d2", "text": "Why?"},  # its own document is its evidence
         {"_id": "q3", "text": "And tomorrow?"},
     ]
-    path = folder(tmp_path, queries=lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
+    path = folder(tmp_path, queries=json_lines(queries), test="d1\td2\t1\nd2\td2\t1\nq3\td1\t1\n")
     (note,) = beir(path).load().notes
     assert "in the document with the same id, as in ArguAna and Quora: 1;" in note
     assert "dataset.exclude_self=true" in note
@@ -218,7 +213,7 @@ def test_ids_that_queries_and_documents_share_by_chance_are_not_noted(tmp_path: 
     queries = [{"_id": f"d{n}", "text": "Rain" if n == 1 else f"Who knows {n}?"} for n in range(1, 5)]
     corpus = [{"_id": f"d{n}", "title": "Rain", "text": f"It rains {n} times."} for n in range(1, 6)]
     labels = "".join(f"d{n}\td5\t1\n" for n in range(1, 5))
-    path = folder(tmp_path, corpus=lines(corpus), queries=lines(queries), test=labels)
+    path = folder(tmp_path, corpus=json_lines(corpus), queries=json_lines(queries), test=labels)
     assert beir(path).load().notes == ()
     assert len(beir(path, exclude_self=True).load().excluded) == 4
 

@@ -1,4 +1,3 @@
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from ragsweep.core.types import Dataset
 from ragsweep.golden.pages import ENDINGS, doubts
 from ragsweep.parts.datasets import Folder
 from ragsweep.testing.datasets import DatasetContract
-from support import faults_of
+from support import faults_of, write_rows
 from support.inputs.pdf_files import pdf, printed
 
 GOLDEN = [{"id": "q", "question": "what", "answerable": False}]
@@ -24,7 +23,7 @@ def folder(path: Path, pages: Mapping[str, str | bytes], golden: list[dict[str, 
         place = root / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content.encode() if isinstance(content, str) else content)
-    (path / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in golden))
+    write_rows(path / "golden.jsonl", golden)
     usual = {"exclude": [], "unknown": "error", "limit": None, "seed": 0, "repeated_passages": False}
     return Folder(str(root), str(path / "golden.jsonl"), **(usual | more))
 

@@ -265,7 +265,7 @@ def test_most_sections_of_the_built_in_set_are_found() -> None:
     assert len(found) > 100
 
 
-WORDS = {"cat": "cat words", "dog": "dog words"}
+WORDS = [{"id": "cat", "text": "cat words"}, {"id": "dog", "text": "dog words"}]
 
 
 def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(

@@ -36,7 +36,8 @@ def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(
     monkeypatch.chdir(tmp_path)
     asked = [{"id": "a", "question": "the cat sleeps"}, {"id": "b", "question": "zebra"},
              {"id": "c", "question": "thanks", "needs_retrieval": False}]  # fmt: skip
-    typed = write_dataset(tmp_path, asked, {"cat": "the cat sleeps", "dog": "a dog barks"})
+    documents = [{"id": "cat", "text": "the cat sleeps"}, {"id": "dog", "text": "a dog barks"}]
+    typed = write_dataset(tmp_path, asked, documents)
     chosen = ["chunker=none", "embedder=hashing", "metrics=[unlabelled,similarity]"]
     result = evaluate(Session(folder=tmp_path), *typed, *chosen)
     scores, reasons = result.questions["context_similarity"], result.questions.unscored

@@ -191,24 +191,3 @@ def test_blank_corpus_finds_nothing() -> None:
 def test_wrong_parameters_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Bm25(**arguments)
-
-
-@pytest.mark.nightly
-def test_scifact_ranks_as_published(collections: Path) -> None:
-    from ragsweep.core.types import NO_CHUNK
-    from ragsweep.parts.datasets import Beir
-
-    dataset = Beir(str(collections / "scifact"), "test", None, "error", None, 0).load()
-    corpus = dataset.corpus
-    part = Bm25()
-    texts = [f"{title} {text}" for title, text in zip(corpus.titles, corpus.texts, strict=True)]
-    questions = dataset.golden.questions
-    ranking = part.retrieve(part.build(texts), [question.text for question in questions], 10)
-    values = []
-    for question, row in zip(questions, ranking.positions.tolist(), strict=True):
-        grades = {corpus.position[e.document]: e.grade for e in question.evidence}
-        gains = [grades.get(chunk, 0.0) for chunk in row if chunk != NO_CHUNK]
-        ideal = sorted(grades.values(), reverse=True)[:10]
-        discount = [1 / math.log2(rank + 2) for rank in range(10)]
-        values.append(float(np.dot(gains, discount[: len(gains)]) / np.dot(ideal, discount[: len(ideal)])))
-    assert np.mean(values) == pytest.approx(0.686, abs=0.006)

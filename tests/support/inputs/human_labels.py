@@ -1,12 +1,12 @@
 """Answers judged with a bias, and people's labels of some of them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragsweep.core.results import HumanLabel, Result
+from support import write_rows
 from support.results import changed, changed_table, scored
 
 M = "ragas_faithfulness"
@@ -51,5 +51,5 @@ def pair(seed: int = 1, gain: float = 0.0) -> tuple[list[Result], list[HumanLabe
 
 def written(path: Path, labels: list[HumanLabel]) -> str:
     lines = [{"question_id": one.question, "metric": one.metric, "label": one.value, "run": one.run} for one in labels]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    write_rows(path, lines)
     return str(path)
