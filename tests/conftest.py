@@ -32,7 +32,7 @@ __all__ = [
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-os.environ["NO_PROXY"] = "127.0.0.1"  # the servers of the tests
+os.environ["NO_PROXY"] = "127.0.0.1"  # the servers of tests are on this machine, whatever proxy it has
 
 # No library changes during the tests, and its version is a file of metadata to parse each time.
 importlib.metadata.version = cache(importlib.metadata.version)

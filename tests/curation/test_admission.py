@@ -102,7 +102,7 @@ def test_the_command_asks_each_question_twice_and_never_again(
         (tmp_path / "pages" / f"{n}.md").write_text(text)
     line = entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "0.md")
     (tmp_path / "golden.jsonl").write_text(json.dumps(line) + "\n")
-    model = ["llm=openai", f"llm.base_url={server.base_url}", "llm.model=m", "llm.key_env=null"]
+    model = ["llm=openai", *server.overrides("llm")]
     for embedder in (["embedder=hashing"], []):
         golden(["gates", "golden.jsonl", "corpus=pages", "--json", *embedder, *model])
         found = {one["test"]: one["value"] for one in json.loads(capsys.readouterr().out)["admission"]}

@@ -63,7 +63,6 @@ def scripted(request: ModelRequest) -> Any:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "planted_system")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Failing, "is_struck", staticmethod(lambda request: False))
@@ -82,8 +81,7 @@ def overrides(folder: Path, server: LlmServer) -> list[str]:
 
 def model(server: LlmServer, part: str = "llm") -> list[str]:
     name = "openai" if part != "router" else "llm"
-    return [f"{part}={name}", f"{part}.base_url={server.base_url}", f"{part}.key_env=null", f"{part}.model=m",
-            f"{part}.retries=0"]  # fmt: skip
+    return [f"{part}={name}", *server.overrides(part), f"{part}.retries=0"]
 
 
 def is_last_turn(request: ModelRequest) -> bool:
@@ -106,8 +104,7 @@ def chosen(stage: str, server: LlmServer) -> list[str]:
         "query": [*model(server), "query=rewrite"],
         "route": [*model(server), *model(server, "router")],
         "answer": model(server),
-        "judge": [*model(server), "judge=openai", f"judge.base_url={server.base_url}", "judge.key_env=null",
-                  "judge.model=m", "judge.retries=0", "metrics=[retrieval,answers,ragas]",
+        "judge": [*model(server), *model(server, "judge"), "metrics=[retrieval,answers,ragas]",
                   "judge.embeddings_model=words"],
         "system": ["system=python", "system.function=planted_system.ask", "chunker=none"],
     }  # fmt: skip

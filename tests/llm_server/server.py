@@ -73,6 +73,11 @@ class LlmServer:
         """Return the address that a client is given."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
+    def overrides(self, *parts: str, model: str = "m") -> list[str]:
+        """Return the overrides by which parts of a config, such as llm, call this server without a key."""
+        values = (f"base_url={self.base_url}", "key_env=null", f"model={model}")
+        return [f"{part}.{value}" for part in parts for value in values]
+
     @property
     def answered(self) -> list[LoggedRequest]:
         """Return the requests that were answered well, to the last byte."""

@@ -40,7 +40,6 @@ def scripted(request: ModelRequest) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     with LlmServer(scripted) as made:
         yield made
@@ -51,8 +50,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 
 def model(server: LlmServer) -> list[str]:
-    service = [f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
-    return ["llm=openai", *service, "~metrics.semantic_similarity"]
+    return ["llm=openai", *server.overrides("llm", model="gpt-4o-mini"), "~metrics.semantic_similarity"]
 
 
 def stored(folder: Path) -> Session:

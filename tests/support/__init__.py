@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -36,6 +37,12 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text(json_lines(rows), "utf-8")
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> None:

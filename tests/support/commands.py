@@ -90,6 +90,13 @@ def call(folder: Path, *command: str, **variables: str) -> Finished:
     return done
 
 
+def printed(folder: Path, *command: str, **variables: str) -> str:
+    """Run a command as `call` does, which must end well, and return what it prints."""
+    done = call(folder, *command, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def begin(folder: Path, *overrides: str, own_session: bool = False, **variables: str) -> subprocess.Popen[bytes]:
     """Start ``run.py`` in a folder, whose ``log.txt`` gets what it prints."""
     with (folder / "log.txt").open("ab") as log:
@@ -178,11 +185,9 @@ def in_one_process(commands: Mapping[str, Sequence[str]], place: Path) -> dict[s
     Returns:
         Of each its exit status, and what it printed.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "RAGSWEEP_", "HYDRA"))}
-    own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = forked.run(
         [sys.executable, "-c", _COMMANDS], input=json.dumps(commands), cwd=place, capture_output=True, text=True,
-        env={**kept, **own}, check=False, timeout=900,
+        env=user_environment(PYTHONPATH=os.pathsep.join(sys.path)), check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return {name: (status, text + done.stderr) for name, (status, text) in json.loads(done.stdout).items()}

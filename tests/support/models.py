@@ -31,13 +31,13 @@ from ragsweep.testing.contract import collect
 WORDS = ["the", "cat", "sat", "on", "mat", "stars", "planets", "and", "moons", "many", "words", "who", "query"]
 
 
-def write_words(folder: Path, known: Sequence[str] = WORDS) -> Path:
+def write_words(folder: Path, known: Sequence[str]) -> Path:
     words = folder / "vocab.txt"
     words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]), "utf-8")
     return words
 
 
-def settings(words: int = len(WORDS)) -> dict[str, int]:
+def bert(words: int) -> dict[str, int]:
     return {
         "vocab_size": 5 + words, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 64, "max_position_embeddings": 48,
@@ -52,9 +52,9 @@ def tiny_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertConfig, BertModel, BertTokenizerFast, set_seed
 
     folder = tmp_path_factory.mktemp("embedder")
-    words = write_words(folder)
+    words = write_words(folder, WORDS)
     set_seed(0)
-    BertModel(BertConfig(**settings())).save_pretrained(folder / "bert")
+    BertModel(BertConfig(**bert(len(WORDS)))).save_pretrained(folder / "bert")
     BertTokenizerFast(vocab_file=str(words), vocab=str(words)).save_pretrained(folder / "bert")
     transformer = Transformer(str(folder / "bert"), max_seq_length=24)
     SentenceTransformer(modules=[transformer, Pooling(32)], device="cpu").save(str(folder / "tiny"))
@@ -73,7 +73,7 @@ def make_classifier(folder: Path, known: Sequence[str], seed: int = 1, spread: f
     folder.mkdir()
     words = write_words(folder, known)
     set_seed(seed)
-    config = BertConfig(**settings(len(known)), **(labels or {"num_labels": 1}), initializer_range=spread)
+    config = BertConfig(**bert(len(known)), **(labels or {"num_labels": 1}), initializer_range=spread)
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(words), vocab=str(words), model_max_length=48).save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]

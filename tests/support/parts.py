@@ -169,6 +169,11 @@ def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
+def exact(vectors: Floats, queries: Floats, depth: int = 10) -> Rankings:
+    """Return what exact search finds."""
+    return Flat().search(Flat().build(vectors), vectors, queries, depth)
+
+
 def untitled(*texts: str) -> Corpus:
     """Make a corpus without titles."""
     return Corpus([str(n) for n in range(len(texts))], [""] * len(texts), texts)

@@ -51,7 +51,6 @@ def answer(asked: ModelRequest) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     CALLED.clear()
     with LlmServer(answer) as made:
@@ -172,7 +171,7 @@ def test_killed_race_has_one_run_a_config(server: LlmServer, tmp_path: Path, env
     """After kill -9 at most the block that was being asked is asked again: what came back was not all written."""
     lines = [line for line in typed(server, tmp_path, *GRID) if line != "tracking=none"]
     command = [sys.executable, str(ROOT / "run.py"), "-m", *lines]
-    variables = {**environment, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
+    variables = {**environment, "PYTHONPATH": str(ROOT / "src")}
     for limit in (5, 30, 45, 70, 100):
         process = forked.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, start_new_session=True)
         while len(CALLED) < limit and process.poll() is None:

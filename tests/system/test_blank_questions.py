@@ -39,8 +39,7 @@ def session() -> Session:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def server() -> Iterator[LlmServer]:
     with LlmServer(lambda asked: default_answer(asked) if asked.schema else "Please say more.") as made:
         yield made
 
@@ -54,7 +53,7 @@ def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     data = [line for line in write_dataset(tmp_path, [*GOLDEN, *BLANK]) if not line.startswith("retriever")]
-    service = [f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m", "router=rule"]
+    service = [*server.overrides("llm"), "router=rule"]
     needed = {"llm=openai": service, "reranker=cross_encoder": [f"reranker.model={tiny_classifier}"]}
     more = [line for choice in choices for line in needed.get(choice, [])]
     result = evaluate(session, *data, *choices, *more, "depth=4", "top_k=2", "tracking=none")

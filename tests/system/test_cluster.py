@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.stages.remote import open_remote
-from support.commands import RUN, Ended, begin, call, ended, finish, user_environment, write_twins
+from support.commands import RUN, Ended, begin, ended, finish, printed, user_environment, write_twins
 from support.servers.object_store import ObjectServer, object_server
 from support.servers.postgresql_server import Database, database
 from support.servers.ray_nodes import below, cluster_nodes, ray_cluster, workers
@@ -68,8 +68,7 @@ def start(folder: Path, nodes: Nodes, *more: str) -> subprocess.Popen[bytes]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The same sweep in one process, without a remote half."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    done = call(folder, RUN, "-m", *write_twins(folder), *GRID, "tracking=none")
-    assert done.returncode == 0, done.stderr
+    printed(folder, RUN, "-m", *write_twins(folder), *GRID, "tracking=none")
     return ended(folder)
 
 

@@ -40,10 +40,14 @@ class TestDigitShare(MetricContract):
 """
 
 
-def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
+def write_blocks(folder: Path) -> None:
     for name, block in blocks(ROOT / "CONTRIBUTING.md").items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(block)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(block)
+
+
+def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
+    write_blocks(tmp_path)
     (tmp_path / "conf" / "retriever").mkdir(parents=True)
     (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
     (tmp_path / "test_others.py").write_text(CONTRACTS)
@@ -62,9 +66,7 @@ def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
 
 
 def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, block in blocks(ROOT / "CONTRIBUTING.md").items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(block)
+    write_blocks(tmp_path)
     (tmp_path / "cases.jsonl").write_text('{"id": "open", "input": "[1", "expected": "[1]"}\n')
     (tmp_path / "manual.jsonl").write_text('{"id": "lists", "text": "A list ends with a bracket."}\n')
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.searching.study_summary import read_summary
 from ragsweep.sweep.sweeping import run
-from support.commands import Ragsweep, artifacts, mlflow_client, read, runs, write_dataset
+from support.commands import RUN, Ragsweep, artifacts, mlflow_client, printed, read, runs, write_dataset
 
 SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
 BOTH = "objective=[context_ndcg,context_tokens]"
@@ -42,11 +42,10 @@ def results(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.nightly
-def test_a_search_for_several_objectives_ends_with_the_front(ragsweep: Ragsweep, tmp_path: Path) -> None:
+def test_a_search_for_several_objectives_ends_with_the_front(tmp_path: Path) -> None:
     typed = [*SEARCH, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=4"]
-    done = ragsweep(*typed)
-    assert done.returncode == 0, done.stderr
-    assert "beaten by no other in context_ndcg and context_tokens at once" in done.stdout
+    said = printed(tmp_path, RUN, *typed)
+    assert "beaten by no other in context_ndcg and context_tokens at once" in said
     told, children = results(tmp_path), tags(tmp_path, "config")
     assert {one["front"] for one in children} == {"yes", "no"}
     assert sum(one["front"] == "yes" for one in children) == len(told["front"])  # type: ignore[arg-type]
@@ -129,11 +128,11 @@ def test_a_search_that_ends_early_says_why_and_goes_on_when_the_setting_changes(
 
 
 @pytest.mark.nightly
-def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: Ragsweep, tmp_path: Path) -> None:
+def test_only_configs_within_the_constraints_are_weighed_and_shipped(tmp_path: Path) -> None:
     search = ["top_k=1,2,3,5" if override.startswith("top_k=") else override for override in SEARCH]
     typed = [*search, *varied(tmp_path), BOTH, "hydra.sweeper.n_trials=6"]
-    done = ragsweep(*typed, 'hydra.sweeper.constraints=["context_tokens <= 60"]', "hydra.sweeper.plots=true")
-    assert done.returncode == 0, done.stderr
+    more = ['hydra.sweeper.constraints=["context_tokens <= 60"]', "hydra.sweeper.plots=true"]
+    said = printed(tmp_path, RUN, *typed, *more)
     plots = artifacts(tmp_path, runs(tmp_path, "sweep")[0], "plots")
     assert {"plots/search_pareto_front.png", "plots/search_history_context_tokens.png"} <= plots
     folder = tmp_path / ".ragsweep"
@@ -144,26 +143,26 @@ def test_only_configs_within_the_constraints_are_weighed_and_shipped(ragsweep: R
     assert len(beyond) < 6
     told = results(tmp_path)
     assert "defaults" not in told["front"]  # type: ignore[operator]
-    assert "excluded by context_tokens <= 60" in done.stdout
+    assert "excluded by context_tokens <= 60" in said
 
 
 # --- the holdout -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
-def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_looks_again(
-    ragsweep: Ragsweep, tmp_path: Path
-) -> None:
+def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_looks_again(tmp_path: Path) -> None:
     overrides = varied(tmp_path, 320)
     typed = ["-m", "hydra/sweeper=optuna", "hydra.sweeper.plots=false", *overrides, "top_k=1,2,3", "depth=3,4,5"]
-    off = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=0")
-    assert off.returncode == 0, off.stderr
-    assert "the search uses the tune questions" in off.stdout
-    assert "the search did not use" not in off.stdout
-    done = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
-    assert done.returncode == 0, done.stderr
-    assert "questions that the search did not use" in done.stdout
-    assert "The holdout was used once" in done.stdout
+
+    def searched(trials: int, finalists: int) -> str:
+        return printed(tmp_path, RUN, *typed, f"hydra.sweeper.n_trials={trials}", f"finalists={finalists}")
+
+    off = searched(3, finalists=0)
+    assert "the search uses the tune questions" in off
+    assert "the search did not use" not in off
+    done = searched(3, finalists=2)
+    assert "questions that the search did not use" in done
+    assert "The holdout was used once" in done
     ledger = Ledger(tmp_path / ".ragsweep")
     (sweep,) = ledger.sweeps()
     finals = ledger.finalists(sweep.id)
@@ -176,13 +175,11 @@ def test_finalists_are_evaluated_once_on_the_holdout_and_a_continued_search_look
         assert one["gap"] == pytest.approx(one["holdout"] - one["tune"])
     children = [one for one in tags(tmp_path, "config") if one["partition"].startswith("holdout")]
     assert len(children) == len(finals) == len(told)
-    again = ragsweep(*typed, "hydra.sweeper.n_trials=3", "finalists=2")
-    assert "is already finished" in again.stdout
+    assert "is already finished" in searched(3, finalists=2)
     assert [one.id for one in ledger.finalists(sweep.id)] == [one.id for one in finals]
-    more = ragsweep(*typed, "hydra.sweeper.n_trials=5", "finalists=5")
-    assert more.returncode == 0, more.stderr
+    more = searched(5, finalists=5)
     assert len(ledger.finalists(sweep.id)) > len(finals)
     names = [record.outcome.name for record in ledger.records(sweep.id)]
     assert names[0] == "top_k=1 depth=3"  # the first values, as the defaults are not among those searched
     assert len(set(names)) == len(names) == 5
-    assert "The holdout was used twice" in more.stdout
+    assert "The holdout was used twice" in more

@@ -17,7 +17,7 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.running.session import Session
 from support import nightly, write_rows
-from support.commands import call, evaluate
+from support.commands import evaluate, printed
 
 pytestmark = pytest.mark.slow
 
@@ -57,12 +57,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def overrides(folder: Path, server: LlmServer, ending: str = "csv") -> list[str]:
-    service = [f"{part}.{key}" for part in ("llm", "judge")
-               for key in (f"base_url={server.base_url}", "key_env=null", "model=m")]  # fmt: skip
     return [
         "dataset=csv", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.questions={folder}/questions.{ending}",
         "dataset.columns={keywords: expected_keywords}", "dataset.conversation=[conversation]", "task=keywords",
-        "retriever=bm25", "llm=openai", "judge=openai", *service,
+        "retriever=bm25", "llm=openai", "judge=openai", *server.overrides("llm", "judge"),
     ]  # fmt: skip
 
 
@@ -105,9 +103,8 @@ def test_category_that_no_question_has_is_refused(folder: Path, server: LlmServe
 @pytest.mark.nightly
 def test_a_line_for_each_question_as_its_answer_arrives(folder: Path, server: LlmServer) -> None:
     shown = ["progress=questions", "tracking=none"]
-    done = call(folder, "-m", "ragsweep", "run", *overrides(folder, server), *shown, COLUMNS="160")
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("question ")]
+    said = printed(folder, "-m", "ragsweep", "run", *overrides(folder, server), *shown, COLUMNS="160")
+    lines = [line for line in said.splitlines() if line.startswith("question ")]
     assert len(lines) == 12
     spoken = [line for line in lines if "no context" in line]
     assert len(spoken) == 3

@@ -71,7 +71,6 @@ def typed(server: LlmServer, folder: Path) -> list[str]:
 def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown_with_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
 
     def printed(run: Callable[[], int], status: int = 0) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import RUN, Ended, call, ended, write_twins
+from support.commands import RUN, Ended, ended, printed, write_twins
 from test_bad_jobs import LAUNCHERS, PLUGINS
 
 DISTINCT = {"chunk": 1, "index": 2, "retrieve": 2, "fuse": 2}
@@ -13,9 +13,7 @@ DISTINCT = {"chunk": 1, "index": 2, "retrieve": 2, "fuse": 2}
 
 def launched(folder: Path, *launcher: str) -> Ended:
     folder.mkdir()
-    grid = [*write_twins(folder), "retriever.alpha=0.2,0.6", "tracking=none"]
-    done = call(folder, RUN, "-m", *grid, *launcher)
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed(folder, RUN, "-m", *write_twins(folder), "retriever.alpha=0.2,0.6", "tracking=none", *launcher)
     found = ended(folder)
     assert len(found.scores) == 2
     return found

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from ragsweep.records.ledger import Sweep
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.composing.sweep_names import sweep_title
-from support.commands import ROOT, RUN, add_tables, call, write_dataset
+from support.commands import ROOT, RUN, add_tables, printed, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -112,10 +112,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("swept")
     small = write_dataset(folder)[:-1]  # one change at a time around a hybrid needs vectors: of four documents
     for command in dict.fromkeys(tuple(typed(path)) for path in NOTEBOOKS[:-1]):
-        done = call(folder, RUN, "-m", *command, *(small if "sweeps=ablation" in command else ["embedder=hashing"]))
-        assert done.returncode == 0, done.stderr
-    done = call(folder, RUN, "-m", "retriever=bm25", "depth=20,40")
-    assert done.returncode == 0, done.stderr
+        printed(folder, RUN, "-m", *command, *(small if "sweeps=ablation" in command else ["embedder=hashing"]))
+    printed(folder, RUN, "-m", "retriever=bm25", "depth=20,40")
     return folder
 
 

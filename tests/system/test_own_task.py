@@ -68,7 +68,6 @@ REPLIES = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "test_own_task")
     with LlmServer(lambda asked: next(REPLIES[key] for key in REPLIES if key in asked.prompt)) as made:
         yield made
@@ -105,7 +104,7 @@ def session() -> Session:
 
 
 def asked(server: LlmServer) -> list[str]:
-    return ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m"]
+    return ["llm=openai", *server.overrides("llm")]
 
 
 def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], server: LlmServer) -> None:

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
     with LlmServer(lambda asked: default_answer(asked) if asked.schema else "It rests on the warm mat.") as made:
         yield made
@@ -35,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServe
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
     """Choose a small dataset and the service; of two metrics that load models there is no need."""
     data = [line for line in write_dataset(folder) if not line.startswith("retriever")]
-    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    llm = ["llm=openai", *server.overrides("llm", model="gpt-4o-mini")]
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 
 
@@ -43,8 +42,8 @@ def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
     """Choose a judge at the same service, of another model, and two of its metrics."""
     unwanted = ("answer_correctness", "factual_correctness", "semantic_similarity", "noise_sensitivity",
                 "answer_relevancy", "context_precision", "context_recall")  # fmt: skip
-    judge = ["metrics=ragas", "judge=openai", f"judge.base_url={server.base_url}", "judge.key_env=null"]
-    without = [*(f"~metrics.ragas_{name}" for name in unwanted), "judge.model=gpt-4.1"]
+    judge = ["metrics=ragas", "judge=openai", *server.overrides("judge", model="gpt-4.1")]
+    without = [f"~metrics.ragas_{name}" for name in unwanted]
     chosen = [line for line in overrides(server, folder) if not line.startswith("~metrics")]
     return [*chosen, *judge, *without, *more]
 
@@ -178,16 +177,6 @@ def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_p
     result = evaluate(session(tmp_path), *overrides(server, tmp_path))
     assert {one.fault for one in server.log} == {"", "wrong_model"}
     assert any("several models (another-model, gpt-4o-mini)" in said for said in result.run.warnings)
-
-
-def test_truncated_answer_is_a_failed_one_and_is_not_kept(server: LlmServer, tmp_path: Path) -> None:
-    server.faults = {"length": 1}
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert result.run.state == PARTIAL
-    assert result.summaries.metrics["token_f1"].reasons[missing.TRUNCATED] > 0
-    server.faults = {}
-    assert evaluate(session(tmp_path), *overrides(server, tmp_path)).run.state == COMPLETE
-    assert len(server.log) == 8
 
 
 def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:

@@ -39,8 +39,7 @@ def measured(server: LlmServer, tmp_path_factory: pytest.TempPathFactory) -> dic
     """Run the sweeps, one after the other in one process, and read what each parent run holds."""
     folder = tmp_path_factory.mktemp("pinned")
     small = write_dataset(folder)
-    asked = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=m",
-             "~metrics.semantic_similarity"]  # fmt: skip
+    asked = ["llm=openai", *server.overrides("llm"), "~metrics.semantic_similarity"]
     commands = {
         "retrieval": [*_drawn(folder), "retriever.k1=0.9,1.2", "retriever.b=0.4,0.75", "top_k=1,3"],
         "rerank": [

@@ -12,7 +12,7 @@ import pytest
 
 from ragsweep.parts.tracking import Mlflow, NoTracking
 from ragsweep.records.ledger import Ledger
-from support.commands import ROOT, RUN, Ragsweep, call, user_environment, write_dataset
+from support.commands import ROOT, RUN, Ragsweep, printed, user_environment, write_dataset
 
 LISTENER = """
 import os, sys
@@ -43,8 +43,7 @@ def check(found: dict[Path, int]) -> None:
 
 
 def test_stricter_mask_stays(tmp_path: Path) -> None:
-    done = call(tmp_path, "-c", MASKED, RUN, *write_dataset(tmp_path), "tracking=none")
-    assert done.returncode == 0, done.stderr
+    printed(tmp_path, "-c", MASKED, RUN, *write_dataset(tmp_path), "tracking=none")
     found = modes(tmp_path)
     check(found)
     assert {path for path, mode in found.items() if mode & 0o070} == set()

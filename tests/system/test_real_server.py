@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from ragsweep.core.types import Passage, Request
 from ragsweep.parts.generators import OpenAI
 from ragsweep.parts.prompts import Prompt
 from ragsweep.testing.contract import collect
-from support import write_rows
+from support import free_port, write_rows
 from support.commands import RUN, Finished, call, write_dataset
 from support.models import PROMPT, smollm2
 
@@ -43,9 +42,7 @@ class Server:
     """llama.cpp's server with SmolLM2 on a port of loopback."""
 
     def __init__(self, **settings: Any) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.settings, self.path = settings, smollm2()._file()
+        self.port, self.settings, self.path = free_port(), settings, smollm2()._file()
         self.start()
 
     @property

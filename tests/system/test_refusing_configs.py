@@ -9,7 +9,7 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.running.session import Session
-from support.commands import RUN, call, evaluate, runs, write_files
+from support.commands import RUN, evaluate, printed, runs, write_files
 
 UNANSWERABLE, ANSWERABLE = 6, 4
 PLACES = ("Paris", "Rome", "Oslo", "Lima")
@@ -50,8 +50,7 @@ def test_right_answers_within_sentences_count_and_what_refuses_all_is_not_chosen
 
 @pytest.mark.slow
 def test_a_tracked_sweep_is_tagged_with_the_config_that_it_can_choose(lines: list[str], tmp_path: Path) -> None:
-    done = call(tmp_path, RUN, "-m", *lines[:-1], "retriever=none,bm25", "top_k=1", "objective=context_tokens")
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed(tmp_path, RUN, "-m", *lines[:-1], "retriever=none,bm25", "top_k=1", "objective=context_tokens")
     (sweep,) = runs(tmp_path, "sweep")
     assert sweep.data.tags["ragsweep.best"] == "#2 bm25"
 

@@ -27,8 +27,7 @@ from support.results import record
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def server() -> Iterator[LlmServer]:
     with LlmServer(lambda asked: f"It rests on mat {asked.body['seed'] // 100_000}.") as made:
         yield made
 
@@ -36,7 +35,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
     write_dataset(folder)
     data = ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
-    llm = ["llm=openai", f"llm.base_url={server.base_url}", "llm.key_env=null", "llm.model=gpt-4o-mini"]
+    llm = ["llm=openai", *server.overrides("llm", model="gpt-4o-mini")]
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 
 
@@ -95,7 +94,7 @@ def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: 
         return "" if asked.body["seed"] == 100_000 else good(asked)
 
     server.answer = answer
-    router = ["router=llm", f"router.base_url={server.base_url}", "router.key_env=null", "router.model=r"]
+    router = ["router=llm", *server.overrides("router", model="r")]
     typed = overrides(server, tmp_path, "llm.replicates=2", "llm.retries=0", "coverage=0", *router)
     result = evaluate(session(tmp_path), *typed)
     (warning,) = [one for one in result.run.warnings if "have failed repetitions" in one]
@@ -138,8 +137,7 @@ def test_a_command_with_repetitions_and_samples_divides_the_variance_and_counts_
     golden = [{**row, "id": f"{row['id']}{n}", "question": f"{row['question']} {n} {n * 7919}", "references": ["mat"]}
               for n in range(5) for row in GOLDEN[:3]]  # fmt: skip
     with LlmServer(answer) as server:
-        service = [f"{group}.{key}" for group in ("llm", "judge")
-                   for key in (f"base_url={server.base_url}", "key_env=null", "model=gpt-4o-mini")]  # fmt: skip
+        service = server.overrides("llm", "judge", model="gpt-4o-mini")
         sweep = ["run", "-m", "prompt=default,concise", *write_dataset(tmp_path, golden), "llm=openai", "judge=openai",
                  "llm.replicates=3", "judge.samples=2", "metrics=[retrieval,swayed]", "~metrics.semantic_similarity",
                  "metrics.judge_swayed.share=1", "objective=judge_swayed", "targets=none", "depth=4", "top_k=2",

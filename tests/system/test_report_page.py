@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import subprocess
 from dataclasses import replace
 from html import unescape
@@ -20,10 +19,10 @@ from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
 from support.results import changed, record_sweep, refuse
+from support.servers.chromium import BROWSER, HEADLESS
 
 pytestmark = pytest.mark.slow
 
-BROWSER = shutil.which("chromium")
 PARENT = "feed" * 8
 FRAME = """<!doctype html><pre id="said"></pre><script>
 addEventListener("message", (event) => { document.getElementById("said").textContent = event.data; });
@@ -129,8 +128,7 @@ def _driven(folder: Path) -> dict[str, Any]:
     (folder / "driven.html").write_text(driven, encoding="utf-8")
     (folder / "frame.html").write_text(FRAME)
     command = [
-        str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=500,1000",
+        str(BROWSER), *HEADLESS, "--window-size=500,1000",
         "--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials",  # one clock for both documents
         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
         f"file://{folder / 'frame.html'}",

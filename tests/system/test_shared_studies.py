@@ -18,6 +18,7 @@ from hydra.errors import HydraException
 
 from optuna_sweeper.storage import check_reachable, check_url, open_storage
 from support import wait_until
+from support.commands import user_environment
 from support.servers import forked
 from support.servers.postgresql_server import Database, database
 from support.servers.studies import LEFT, TRIALS, by_job, query
@@ -50,12 +51,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return make
 
 
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(sys.path),
-    "PYTHONWARNINGS": "ignore",
-    "OMP_NUM_THREADS": "1",
-}
+ENVIRONMENT = user_environment(PYTHONPATH=os.pathsep.join(sys.path))
 
 
 @contextmanager

@@ -3,14 +3,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
 from ragsweep.sweep.composing.compose import config_folder
 from support.commands import in_one_process, read
-from support.models import WORDS
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
@@ -23,30 +21,15 @@ SMALL = ["dataset.limit=6", "tracking=none"]
 
 
 @pytest.fixture(scope="module")
-def static_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an embedding model that looks words up: cutting the documents then takes longer than embedding them."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer, models, pre_tokenizers
+def commands(static_model: Path, tiny_embedder: Path) -> dict[str, list[str]]:
+    """Spell out every sweep, small: with a model that looks words up, if it need not have a vector for each token.
 
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(["?", *WORDS])}, unk_token="?"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    folder = tmp_path_factory.mktemp("static") / "tiny"
-    weights = np.random.default_rng(0).normal(size=(1 + len(WORDS), 16)).astype(np.float32)
-    SentenceTransformer(modules=[StaticEmbedding(words, embedding_weights=weights)], device="cpu").save(str(folder))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def commands(static_embedder: Path, tiny_embedder: Path) -> dict[str, list[str]]:
-    """Spell out every sweep, small. Late interaction needs a model that has a vector for each token.
-
-    The sweep of embedders has its own models.
+    Late interaction needs one that has. The sweep of embedders has its own models.
     """
     found = {}
     for name in SWEEPS:
         text = (config_folder().parent / "sweeps" / f"{name}.yaml").read_text()
-        model = tiny_embedder if "late_interaction" in text else static_embedder
+        model = tiny_embedder if "late_interaction" in text else static_model
         trials = [f"hydra.sweeper.n_trials={TRIALS}"] if "/hydra/sweeper: optuna" in text else []
         tiny = [f"embedder.model={model}", "embedder.dtype=float32"] if name != "embedders" else []
         short = ["dataset.limit=2", "context_budget=60", "llm.max_new_tokens=4"] if "smollm2" in text else []

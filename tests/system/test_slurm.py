@@ -13,7 +13,7 @@ import pytest
 
 from ragsweep.stages.remote import Remote, open_remote
 from support import wait_until
-from support.commands import RUN, Ended, begin, call, ended, finish, write_twins
+from support.commands import RUN, Ended, begin, ended, finish, printed, write_twins
 from support.servers.object_store import ObjectServer, object_server
 from support.servers.slurm_cluster import NODES, Slurm, slurm_cluster, why_not
 
@@ -38,8 +38,7 @@ def slurm() -> Iterator[Slurm]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """The same sweep in one process, without a remote half."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    done = call(folder, RUN, "-m", *write_twins(folder), *GRID)
-    assert done.returncode == 0, done.stderr
+    printed(folder, RUN, "-m", *write_twins(folder), *GRID)
     return ended(folder)
 
 

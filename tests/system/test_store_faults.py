@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,42 +20,26 @@ from ragsweep.core.types import Rankings
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store
-from support.inputs.write_faults import KINDS, Small, attempt
+from support.commands import user_environment
+from support.inputs.write_faults import KINDS, attempt
 from support.servers import forked
+from test_store import TRUTH, folder, small
 
 pytestmark = pytest.mark.slow
 
-HERE = [str(path) for path in Path(__file__).parents[:2]]
-TRUTH = Small(lambda text: None).results(Executor())
+__all__ = ["folder"]
+
+SHIM = str(Path(__file__).parents[1] / "support" / "inputs" / "write_faults.py")
+ENVIRONMENT = user_environment(PYTHONPATH=os.pathsep.join(sys.path), OPENBLAS_NUM_THREADS="1")
 NIGHTLY = ("kill", "eio", "short", "full")
 """What is like another kind: killed as torn, a full disk or no space as an error, written in part as torn."""
 QUICK = 14
 """The quick tier lets every fourteenth call fail, beginning with another one for each kind."""
 
 
-@pytest.fixture
-def quick_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: these tests sync thousands of files."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    folder = Path(tempfile.mkdtemp(dir=memory))
-    yield folder
-    shutil.rmtree(folder)
-
-
 def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, Any]]:
-    command = [
-        sys.executable,
-        str(Path(HERE[1]) / "support" / "inputs" / "write_faults.py"),
-        str(folder),
-        kind,
-        str(begin),
-        str(step),
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = forked.run(command, capture_output=True, text=True, check=False, env=environment)
+    command = [sys.executable, SHIM, str(folder), kind, str(begin), str(step)]
+    done = forked.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -71,8 +54,8 @@ def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, A
         *(pytest.param(kind, 1, 1, marks=pytest.mark.nightly) for kind in KINDS),
     ],
 )
-def test_failing_calls_cost_time_and_no_result(kind: str, begin: int, step: int, quick_folder: Path) -> None:
-    found = outcomes(quick_folder, kind, begin, step)
+def test_failing_calls_cost_time_and_no_result(kind: str, begin: int, step: int, folder: Path) -> None:
+    found = outcomes(folder, kind, begin, step)
     assert len(found) > (80 if step == 1 else 2)
     for outcome in found:
         first, then, where = outcome["first"], outcome["then"], json.dumps(outcome)
@@ -174,16 +157,15 @@ def killed(seconds: float, every: float, folder: Path) -> None:
 
 def run_apart(call: str) -> None:
     """Run a call in a process with one thread, from which others can be forked."""
-    code = f"import sys; sys.path[:0] = {HERE!r}; from test_store_faults import *; {call}"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    code = f"from pathlib import Path; import test_store_faults as tests; tests.{call}"
+    done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("seconds", "every"), [(1.5, 0.15), (60, 1)])
-def test_writers_that_are_killed_leave_nothing_wrong(seconds: float, every: float, quick_folder: Path) -> None:
-    run_apart(f"killed({seconds}, {every}, Path({str(quick_folder)!r}))")
+def test_writers_that_are_killed_leave_nothing_wrong(seconds: float, every: float, folder: Path) -> None:
+    run_apart(f"killed({seconds}, {every}, Path({str(folder)!r}))")
 
 
 # --- a disk that is full, a folder that is not ours ---------------------------------------------------------------
@@ -252,13 +234,12 @@ def as_nobody(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("filled", [False, True])
-def test_folder_that_cannot_be_written_is_done_without(filled: bool, quick_folder: Path) -> None:
-    folder = quick_folder / "store"
+def test_folder_that_cannot_be_written_is_done_without(filled: bool, folder: Path) -> None:
     if filled:
-        Small(lambda text: None).results(Executor(Store(folder, pytest.fail)))
+        small().results(Executor(Store(folder, pytest.fail)))
     else:
         folder.mkdir()
-    quick_folder.chmod(0o755)
+    folder.parent.chmod(0o755)
     paths = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
     for path in paths:
         path.chmod(0o555)
@@ -272,9 +253,9 @@ def test_folder_that_cannot_be_written_is_done_without(filled: bool, quick_folde
 def test_folder_that_vanishes_is_said_once(tmp_path: Path) -> None:
     warnings: list[str] = []
     store = Store(tmp_path / "store", warnings.append)
-    small = Small(lambda text: None)
-    Executor(store).get(small.chunk)
+    graph = small()
+    Executor(store).get(graph.chunk)
     shutil.rmtree(tmp_path / "store")
-    assert small.results(Executor(store)) == TRUTH
+    assert graph.results(Executor(store)) == TRUTH
     (warning,) = warnings
     assert str(tmp_path / "store") in warning

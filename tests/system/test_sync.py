@@ -15,7 +15,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.records import checksums
 from ragsweep.records.ledger import Ledger
-from support.commands import add_tables, call
+from support.commands import add_tables, call, printed
 from support.commands import write_dataset as write_files
 from support.results import a_result
 
@@ -25,9 +25,7 @@ Shown = dict[str, tuple[str, dict[str, float], dict[str, str]]]
 
 
 def ragsweep(folder: Path, *arguments: str) -> str:
-    done = call(folder, "-m", "ragsweep", *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed(folder, "-m", "ragsweep", *arguments)
 
 
 def write_dataset(folder: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
-from support.commands import add_tables, artifacts, call, mlflow_client, runs, write_dataset
+from support.commands import add_tables, artifacts, mlflow_client, printed, runs, write_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -26,13 +26,6 @@ def write_questions(folder: Path) -> list[str]:
     return write_dataset(folder, golden, corpus)
 
 
-def ragsweep(folder: Path, *arguments: str) -> str:
-    """Run a command as it is typed, and return what it prints."""
-    done = call(folder, "-m", "ragsweep", *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def parent(folder: Path) -> tuple[Run, dict[str, bytes]]:
     """Find the one parent run, and its files that belong to the verdict."""
     (run,) = runs(folder, "sweep")
@@ -41,10 +34,10 @@ def parent(folder: Path) -> tuple[Run, dict[str, bytes]]:
     return run, {name: Path(load(run.info.run_id, name)).read_bytes() for name in names}
 
 
-def verdict(printed: str) -> list[str]:
+def verdict(shown: str) -> list[str]:
     """Cut out the sentences of the result and of its limits."""
-    end = next(printed.index(word) for word in ("\nFIX ", "\nNEXT ") if word in printed)  # FIX: of a busy machine
-    text = " ".join(printed[printed.index("CHOICE") : end].split())
+    end = next(shown.index(word) for word in ("\nFIX ", "\nNEXT ") if word in shown)  # FIX: of a busy machine
+    text = " ".join(shown[shown.index("CHOICE") : end].split())
     return re.split(r"(?<=[.\])])(?: EVIDENCE| LIMITS)? (?=[#A-Z]|context_ndcg against)", text.removeprefix("CHOICE "))
 
 
@@ -53,15 +46,15 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], st
     """A sweep that was run once: its folder, what was typed, what it printed."""
     folder = tmp_path_factory.mktemp("swept")
     add_tables(folder)
-    typed = ["run", "-m", "top_k=1,3", "headline=[context_ndcg]", *write_questions(folder)]
-    return folder, typed, ragsweep(folder, *typed)
+    typed = ["-m", "ragsweep", "run", "-m", "top_k=1,3", "headline=[context_ndcg]", *write_questions(folder)]
+    return folder, typed, printed(folder, *typed)
 
 
 def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path, list[str], str]) -> None:
-    folder, _, printed = swept
-    said = verdict(printed)
+    folder, _, shown = swept
+    said = verdict(shown)
     assert said[0].startswith("#2 top_k=3: highest expected context_ndcg")
-    flat = " ".join(printed.split())
+    flat = " ".join(shown.split())
     assert "A higher top_k does not lower context_ndcg on any question" in flat
     assert ("Expected gains below are shrunk" in flat) == ("expected gain" in flat)
     assert len(said) <= 10
@@ -88,12 +81,12 @@ def test_sweep_ends_with_a_verdict_and_its_parent_run_holds_it(swept: tuple[Path
 def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
     swept: tuple[Path, list[str], str], tmp_path: Path
 ) -> None:
-    folder, typed, printed = swept
+    folder, typed, said = swept
     before, files = parent(folder)
     for path in folder.glob("mlflow.db*"):
         path.unlink()
     add_tables(folder)
-    assert ragsweep(folder, "sync").startswith("sync      2 results sent")
+    assert printed(folder, "-m", "ragsweep", "sync").startswith("sync      2 results sent")
     alias = tmp_path / "alias"  # MLflow keeps a client an address, and the old one reads the deleted file
     alias.symlink_to(folder)
     after, again = parent(alias)
@@ -103,11 +96,11 @@ def test_finished_sweep_says_it_again_and_a_lost_database_gets_it_back(
     assert json.loads(again["results.json"])["sweep"] == json.loads(files["results.json"])["sweep"]
     assert after.data.tags["ragsweep.verdict"] == before.data.tags["ragsweep.verdict"]
     assert after.data.metrics == before.data.metrics
-    repeated = ragsweep(folder, *typed)
+    repeated = printed(folder, *typed)
     assert "is already finished" in repeated
     (address,) = re.findall(r"/#/experiments/1/runs/(\w+)\n", repeated)
     assert address == after.info.run_id != before.info.run_id
-    assert verdict(repeated) == verdict(printed)
+    assert verdict(repeated) == verdict(said)
 
 
 @pytest.mark.nightly
@@ -115,8 +108,8 @@ def test_looks_at_the_holdout_are_counted_and_shown(tmp_path: Path) -> None:
     typed = ["tracking=none", *write_questions(tmp_path)]
 
     def looked(*arguments: str) -> str:
-        printed = ragsweep(tmp_path, "run", *arguments, *typed)
-        found = re.search(r"The holdout was used (once|twice|\d+ times)", printed)
+        said = printed(tmp_path, "-m", "ragsweep", "run", *arguments, *typed)
+        found = re.search(r"The holdout was used (once|twice|\d+ times)", said)
         return found[1] if found else ""
 
     assert looked("-m", "top_k=1,3", "partition=holdout", "plan=true") == ""  # which looks at nothing

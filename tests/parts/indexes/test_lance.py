@@ -13,12 +13,12 @@ from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.interruption import deadline
 from ragsweep.core.types import Floats
-from ragsweep.parts.indexes import Flat, LanceHnsw, LanceIvfPq
+from ragsweep.parts.indexes import LanceHnsw, LanceIvfPq
 from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import drawn
+from support.parts import drawn, exact
 from support.servers.object_store import ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
@@ -55,10 +55,6 @@ class TestLanceHnsw(LanceContract):
 
 VECTORS, QUERIES = drawn(600), drawn(5, seed=1)
 FEW = VECTORS[:60]
-
-
-def exact(vectors: Floats = VECTORS, depth: int = 10) -> Any:
-    return Flat().search(Flat().build(vectors), vectors, QUERIES, depth)
 
 
 def connect(place: Path | str) -> Any:
@@ -105,8 +101,8 @@ def test_enough_effort_finds_and_scores_what_the_exact_index_does(make: Any, fol
     index = part.build(VECTORS)
     assert [table.index_type for table in connect(folder).open_table(name_of(index)).list_indices()]
     found = part.search(index, VECTORS, QUERIES, 10)
-    np.testing.assert_array_equal(found.positions, exact().positions)
-    np.testing.assert_array_equal(found.scores, exact().scores)
+    np.testing.assert_array_equal(found.positions, exact(VECTORS, QUERIES).positions)
+    np.testing.assert_array_equal(found.scores, exact(VECTORS, QUERIES).scores)
 
 
 def name_of(index: Any) -> str:
@@ -121,7 +117,7 @@ def test_ef_search_limits_the_length_of_a_ranking(folder: Path) -> None:
 
 def test_more_partitions_and_candidates_find_more(folder: Path) -> None:
     vectors = drawn(2000, dimension=16)
-    ideal = Flat().search(Flat().build(vectors), vectors, vectors[:40], 10).positions
+    ideal = exact(vectors, vectors[:40]).positions
     index = LanceIvfPq(str(folder), num_sub_vectors=4).build(vectors)
     recalls = []
     for nprobes, oversampling in ((1, 1), (7, 1), (7, 20)):
@@ -152,7 +148,7 @@ def test_complete_table_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     again = LanceHnsw(str(tmp_path))
     monkeypatch.setattr(again, "_make", None)
     assert name_of(again.build(FEW)) == name_of(index)
-    assert_equal(again.search(index, FEW, QUERIES, 10), exact(FEW))
+    assert_equal(again.search(index, FEW, QUERIES, 10), exact(FEW, QUERIES))
     assert version_of(tmp_path) == before
 
 
@@ -163,7 +159,7 @@ def test_table_that_a_kill_left_is_never_searched(tmp_path: Path, monkeypatch: p
     table.delete("position >= 40")
     part = LanceHnsw(str(tmp_path))
     index = {"table": np.frombuffer(name.encode(), np.uint8)}
-    assert_equal(part.search(index, FEW, QUERIES, 10), exact(FEW))
+    assert_equal(part.search(index, FEW, QUERIES, 10), exact(FEW, QUERIES))
     assert names(tmp_path) == {name}
 
 
@@ -176,20 +172,20 @@ def test_in_object_storage_an_incomplete_table_is_left_to_whoever_fills_it(
         LanceHnsw(place).build(FEW)
     connect(place).drop_table(*names(tmp_path))
     part = LanceHnsw(place)
-    assert_equal(part.search(part.build(FEW), FEW, QUERIES, 10), exact(FEW))
+    assert_equal(part.search(part.build(FEW), FEW, QUERIES, 10), exact(FEW, QUERIES))
 
 
 def test_deleted_table_is_filled_again(tmp_path: Path) -> None:
     index = LanceHnsw(str(tmp_path)).build(FEW)
     connect(tmp_path).drop_table(*names(tmp_path))
-    assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW))
+    assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW, QUERIES))
 
 
 def test_what_others_add_to_a_table_is_not_searched(tmp_path: Path) -> None:
     index = LanceHnsw(str(tmp_path)).build(FEW)
     table = connect(tmp_path).open_table(*names(tmp_path))
     table.add([{"position": 3, "vector": QUERIES[0]}])
-    assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW))
+    assert_equal(LanceHnsw(str(tmp_path)).search(index, FEW, QUERIES, 10), exact(FEW, QUERIES))
 
 
 def test_table_that_lacks_vectors_is_refused(tmp_path: Path) -> None:
@@ -261,7 +257,7 @@ def test_table_in_object_storage_is_filled_once_and_found_again(
     index = LanceHnsw(place).build(VECTORS)
     part = LanceHnsw(place, ef_search=600)
     monkeypatch.setattr(part, "_make", None)
-    assert_equal(part.search(index, VECTORS, QUERIES, 10), exact())
+    assert_equal(part.search(index, VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
     assert connect(place).open_table(name_of(index)).tags.list()["complete"]["version"] == 2
     part.check_ship()
 
@@ -288,7 +284,7 @@ def assert_whole(folder: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
     part = LanceHnsw(str(folder), ef_search=400)
     found = part.search(part.build(vectors), vectors, vectors[:50], 10).positions
-    ideal = Flat().search(Flat().build(vectors), vectors, vectors[:50], 10).positions
+    ideal = exact(vectors, vectors[:50]).positions
     assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, ideal, strict=True)]) > 0.95
     (name,) = names(folder)
     assert connect(folder).open_table(name).count_rows() == 6000

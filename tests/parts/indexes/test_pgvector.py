@@ -11,11 +11,11 @@ import pytest
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats
-from ragsweep.parts.indexes import Flat, PgVector, pgvector
+from ragsweep.parts.indexes import PgVector, pgvector
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import drawn
+from support.parts import drawn, exact
 from support.servers.postgresql_server import Database, vector_database
 
 __all__ = ["vector_database"]
@@ -50,10 +50,6 @@ class TestPgVector(VectorIndexContract):
 VECTORS, QUERIES = drawn(70), drawn(5, seed=1)
 
 
-def exact(vectors: Floats = VECTORS, depth: int = 10) -> Any:
-    return Flat().search(Flat().build(vectors), vectors, QUERIES, depth)
-
-
 def asked(url: str, statement: Any) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(statement)
@@ -73,8 +69,8 @@ def test_enough_effort_finds_and_scores_what_the_exact_index_does(shared: str) -
     part = PgVector(shared, ef_search=1000)
     index = part.build(vectors)
     found = part.search(index, vectors, QUERIES, 10)
-    np.testing.assert_array_equal(found.positions, exact(vectors).positions)
-    np.testing.assert_array_equal(found.scores, exact(vectors).scores)
+    np.testing.assert_array_equal(found.positions, exact(vectors, QUERIES).positions)
+    np.testing.assert_array_equal(found.scores, exact(vectors, QUERIES).scores)
 
 
 def test_it_is_the_graph_that_is_searched(shared: str) -> None:
@@ -118,7 +114,7 @@ def test_complete_table_is_used_as_it_is(url: str) -> None:
     made = asked(url, f"SELECT '{name_of(index)}'::regclass::oid")
     again = PgVector(url)
     assert name_of(again.build(VECTORS)) == name_of(index)
-    assert_equal(again.search(index, VECTORS, QUERIES, 10), exact())
+    assert_equal(again.search(index, VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
     assert asked(url, f"SELECT '{name_of(index)}'::regclass::oid") == made
 
 
@@ -136,7 +132,7 @@ def test_connection_that_breaks_while_a_table_is_filled_leaves_none(url: str, mo
             PgVector(url).build(VECTORS)
     assert names(url) == set()
     part = PgVector(url)
-    assert_equal(part.search(part.build(VECTORS), VECTORS, QUERIES, 10), exact())
+    assert_equal(part.search(part.build(VECTORS), VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
 
 
 def test_of_two_that_fill_a_table_at_once_one_waits(url: str) -> None:
@@ -151,7 +147,7 @@ def test_of_two_that_fill_a_table_at_once_one_waits(url: str) -> None:
 def test_dropped_table_is_filled_again(url: str) -> None:
     index = PgVector(url).build(VECTORS)
     asked(url, f"DROP TABLE {name_of(index)}")
-    assert_equal(PgVector(url).search(index, VECTORS, QUERIES, 10), exact())
+    assert_equal(PgVector(url).search(index, VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +171,7 @@ def test_lost_connection_is_made_again(url: str) -> None:
                "current_database()")  # fmt: skip
     with pytest.raises(CallFailed, match="PostgreSQL failed"):
         part.search(index, VECTORS, QUERIES, 10)
-    assert_equal(part.search(index, VECTORS, QUERIES, 10), exact())
+    assert_equal(part.search(index, VECTORS, QUERIES, 10), exact(VECTORS, QUERIES))
 
 
 def test_user_who_may_not_create_the_extension_gets_one_line(url: str) -> None:

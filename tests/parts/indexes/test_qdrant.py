@@ -19,7 +19,7 @@ from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import Letters, Whole, built, corpus, drawn
+from support.parts import Letters, Whole, built, corpus, drawn, exact
 
 
 class TestQdrant(VectorIndexContract):
@@ -60,9 +60,8 @@ def names(server: Server) -> set[str]:
 def test_it_finds_and_scores_what_the_exact_index_does(server: Server, embedded: bool, tmp_path: Path) -> None:
     part = Qdrant(None, str(tmp_path)) if embedded else Qdrant(server.url)
     found = part.search(part.build(VECTORS), VECTORS, QUERIES, 10)
-    expected = Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10)
-    np.testing.assert_array_equal(found.positions, expected.positions)
-    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.positions, exact(VECTORS, QUERIES).positions)
+    np.testing.assert_array_equal(found.scores, exact(VECTORS, QUERIES).scores)
 
 
 def test_ef_search_limits_candidates_and_the_length_of_a_ranking(server: Server) -> None:
@@ -107,14 +106,14 @@ def test_half_filled_collection_is_filled_before_it_is_searched(server: Server, 
     part = Qdrant(server.url)
     index = {"collection": np.frombuffer(name.encode(), np.uint8)}
     found = part.search(index, VECTORS, QUERIES, 10)
-    assert_equal(found, Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10))
+    assert_equal(found, exact(VECTORS, QUERIES))
 
 
 def test_deleted_collection_is_filled_again(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     server.engine.delete_collection(*names(server))
     found = Qdrant(server.url).search(index, VECTORS, QUERIES, 10)
-    assert_equal(found, Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10))
+    assert_equal(found, exact(VECTORS, QUERIES))
 
 
 def test_collection_with_points_of_others_is_refused(server: Server) -> None:

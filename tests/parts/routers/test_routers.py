@@ -97,7 +97,6 @@ class TestSimilarity(RouterContract):
 class TestLlm(RouterContract):
     @pytest.fixture(autouse=True)
     def _server(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
         with LlmServer(lambda request: json.dumps({"search": "hello" not in request.last})) as self.server:
             yield

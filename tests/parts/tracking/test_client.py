@@ -6,7 +6,6 @@ import math
 import os
 import pickle
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
 from ragsweep.parts.tracking import Mlflow, NoTracking, RunPlacement, Tracker
 from ragsweep.parts.tracking.database import absolute_uri, database_path, mask_uri
+from support import free_port
 from support.results import RANKED, a_result, summary
 from support.servers.tracking_server import client, content, files
 
@@ -407,9 +407,7 @@ def test_deleted_experiment_is_reported_with_the_way_out(tracker: Mlflow) -> Non
 
 @refused
 def test_absent_server_is_said_soon_and_its_password_is_not(begin: Callable[[Mlflow], None]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        uri = f"http://me:geheim@127.0.0.1:{free.getsockname()[1]}"
+    uri = f"http://me:geheim@127.0.0.1:{free_port()}"
     begun = time.monotonic()
     with pytest.raises(TrackingError, match="no MLflow server answers") as told:
         begin(Mlflow(uri))

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 BROWSER = shutil.which("chromium")
+HEADLESS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 NAMED: dict[str, dict[str, Any]] = {"Enter": {"text": "\r", "windowsVirtualKeyCode": 13}, "Escape": {}}
 
 
@@ -69,15 +73,12 @@ class Page:
 def page(profile: Path) -> Iterator[Page]:
     """Start a browser with an empty page."""
     ours, theirs = os.pipe(), os.pipe()  # read and write ends: we write to the first, and read from the second
-    command = [
-        str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
-        f"--user-data-dir={profile}", "--window-size=1100,900",
-    ]  # fmt: skip
+    own = ["--remote-debugging-pipe", f"--user-data-dir={profile}", "--window-size=1100,900"]
     shell = f'exec 3<&{ours[0]} 4>&{theirs[1]} "$@"'  # Chromium reads from descriptor 3, and writes to 4
     browser = subprocess.Popen(
-        ["bash", "-c", shell, "bash", *command], pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL
-    )
+        ["bash", "-c", shell, "bash", str(BROWSER), *HEADLESS, *own], pass_fds=(ours[0], theirs[1]),
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         yield Page(ours[1], theirs[0])
     finally:

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support import free_port
 
 
 @dataclass
@@ -41,9 +42,7 @@ def served(
     python: str, model: str, folder: Path, environment: Mapping[str, str], first: Mapping[str, Any]
 ) -> Iterator[ServedModel]:
     """Serve a model from a folder, by a Python with its requirements; ``first`` is the row that it answers first."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        found = ServedModel(free.getsockname()[1])
+    found = ServedModel(free_port())
     command = [python, "-m", "mlflow", "models", "serve", "-m", model, "-p", str(found.port), "--env-manager", "local"]
     path = f"{Path(python).parent}:{environment['PATH']}"  # MLflow starts uvicorn by its name
     log, begin = folder / "server.log", time.monotonic()

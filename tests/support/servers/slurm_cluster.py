@@ -6,7 +6,6 @@ are kept: ``sacct`` fails.
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support import wait_until
+from support import free_port, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "unshare")
 NODES = ("node1", "node2")
@@ -131,7 +130,7 @@ def _configure(folder: Path) -> dict[str, str]:
         (folder / name).mkdir(mode=0o711 if name == "munge" else 0o755)
     (folder / "munge" / "key").write_bytes(os.urandom(1024))
     (folder / "munge" / "key").chmod(0o400)
-    port, *others = free_ports(1 + len(NODES))
+    port, *others = (free_port() for _ in range(1 + len(NODES)))
     nodes = "\n".join(NODE.format(name=name, port=other) for name, other in zip(NODES, others, strict=True))
     (folder / "slurm.conf").write_text(CONF.format(folder=folder, port=port, nodes=nodes, names=",".join(NODES)))
     return {"SLURM_CONF": str(folder / "slurm.conf")}
@@ -152,13 +151,3 @@ def _idle(slurm: Slurm) -> int:
         return slurm.call("sinfo", "--noheader", "--Node", "--format=%T").split().count("idle")
     except subprocess.CalledProcessError:  # the controller does not answer yet
         return 0
-
-
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(number)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

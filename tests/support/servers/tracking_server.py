@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.parts.tracking import Mlflow
+from support import free_port
 from support.commands import empty_database
 
 QUIET = {
@@ -28,9 +28,7 @@ QUIET = {
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[str]:
     """Run a tracking server on a free port and give its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     (folder / "server.db").write_bytes(empty_database())
     command += ["--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/files"]
