@@ -29,23 +29,16 @@ def test_whole_text_is_any_text_but_a_blank_one() -> None:
         ("json", "So:\r\n```json\r\n{}\r\n```\r\nx", "{}\r\n"),
         ("c", "```c\na\n```\n```c#\nb\n```", "a\n"),
         ("c#", "```c#\nb\n```\n```c\na\n```", "b\n"),
+        (None, "1. So:\n\n   ```py\n   if a:\n       b\n   ```\n", "if a:\n    b\n"),  # indented, as in a list
+        (None, " ```\n{}\n```\nand so on", "{}\n"),
+        (None, "  ```\na\n```\nor\n  ```\nb\n  ```", "b\n"),
+        (None, "```\na\n  ```\nb\n```", "a\n  ```\nb\n"),
     ],
 )
-def test_last_fenced_block_of_the_language_is_read(language: str | None, text: str, expected: str) -> None:
+def test_last_fenced_block_of_the_language_is_read_without_its_indentation(
+    language: str | None, text: str, expected: str
+) -> None:
     assert FencedBlock(language).read(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1. So:\n\n   ```py\n   if a:\n       b\n   ```\n", "if a:\n    b\n"),
-        (" ```\n{}\n```\nand so on", "{}\n"),
-        ("  ```\na\n```\nor\n  ```\nb\n  ```", "b\n"),
-        ("```\na\n  ```\nb\n```", "a\n  ```\nb\n"),
-    ],
-)
-def test_block_may_be_indented_as_in_a_list_and_is_read_without_the_indentation(text: str, expected: str) -> None:
-    assert FencedBlock().read(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,18 +54,6 @@ def test_json_object_is_the_answer_or_its_last_block(text: str) -> None:
     assert JsonObject(SCHEMA).read(text) == {"sql": "a"}
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "not JSON"), ("SELECT", "not JSON"), ("[1]", "not a JSON object, but list"), ("{}", "'sql' is a required"),
-        ('{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"), ("[" * 100_000, "not JSON"),
-    ],
-)  # fmt: skip
-def test_what_the_schema_refuses_is_unreadable_and_says_why(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        JsonObject(SCHEMA).read(text)
-
-
 def test_schema_may_lie_in_a_file_and_its_content_counts(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps(SCHEMA))
@@ -82,12 +63,6 @@ def test_schema_may_lie_in_a_file_and_its_content_counts(tmp_path: Path) -> None
     assert part.fingerprint() == JsonObject(SCHEMA).fingerprint() != JsonObject().fingerprint()
 
 
-@pytest.mark.parametrize("schema", ["nowhere.json", {"type": "thing"}, {"$ref": "#/x", "x": {"properties": 5}}])
-def test_schema_that_is_none_is_refused(schema: object) -> None:
-    with pytest.raises(ConfigError, match="schema"):
-        JsonObject(schema).check()  # type: ignore[arg-type]
-
-
 NUMBER = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.1, "maximum": 5}}}
 NESTED = {"type": "object", "properties": {"a": {"$ref": "#"}}}
 
@@ -95,6 +70,12 @@ NESTED = {"type": "object", "properties": {"a": {"$ref": "#"}}}
 @pytest.mark.parametrize(
     ("schema", "text", "reason"),
     [
+        (SCHEMA, "", "not JSON"),
+        (SCHEMA, "SELECT", "not JSON"),
+        (SCHEMA, "[1]", "not a JSON object, but list"),
+        (SCHEMA, "{}", r"\$: 'sql' is a required"),
+        (SCHEMA, '{"sql": 3}', r"\$\.sql: 3 is not of type 'string'"),
+        (SCHEMA, "[" * 100_000, "not JSON"),
         (NUMBER, '{"a": 1e400}', "cannot be validated: OverflowError"),
         (NESTED, '{"a":' * 300 + "{}" + "}" * 300, "cannot be validated: RecursionError"),
         (NUMBER, '{"a": NaN}', "not JSON: NaN"),
@@ -102,24 +83,32 @@ NESTED = {"type": "object", "properties": {"a": {"$ref": "#"}}}
         (None, '{"a": %s}' % ("9" * 5000), "not JSON: Exceeds the limit"),
     ],
 )  # fmt: skip
-def test_answer_that_cannot_be_validated_is_unreadable(schema: dict[str, Any] | None, text: str, reason: str) -> None:
+def test_answer_that_does_not_conform_is_unreadable_and_says_why(
+    schema: dict[str, Any] | None, text: str, reason: str
+) -> None:
     part = JsonObject(schema)
     part.check()
     with pytest.raises(ValueError, match=f"^{reason}"):
         part.read(text)
 
 
+MISSING = r'\$ref": ".*" is not in the schema'
+
+
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "said"),
     [
-        {"$ref": "#/definitions/x"},
-        {"properties": {"a": {"$ref": "#nowhere"}}},
-        {"$ref": "#/definitions/x", "definitions": {"x": {"$ref": "#/definitions/y"}}},
-        {"items": {"$ref": "https://example.invalid/schema"}},
+        ("nowhere.json", "output.schema: nowhere.json: No such file"),
+        ({"type": "thing"}, "output.schema: 'thing' is not valid"),
+        ({"$ref": "#/x", "x": {"properties": 5}}, "output.schema: 5 is not of type 'object'"),
+        ({"$ref": "#/definitions/x"}, MISSING),
+        ({"properties": {"a": {"$ref": "#nowhere"}}}, MISSING),
+        ({"$ref": "#/definitions/x", "definitions": {"x": {"$ref": "#/definitions/y"}}}, MISSING),
+        ({"items": {"$ref": "https://example.invalid/schema"}}, MISSING),
     ],
 )
-def test_reference_to_a_missing_schema_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r'\$ref": ".*" is not in the schema'):
+def test_schema_that_is_none_or_refers_to_a_missing_one_is_refused(schema: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
         JsonObject(schema).check()
 
 

@@ -146,11 +146,6 @@ def test_a_secret_in_the_query_of_an_address_is_refused(server: Server, name: st
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_system_that_gives_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="set at least one to a path"):
-        Http("http://host/ask", {"q": "{question}"}, None).check()
-
-
 @pytest.mark.parametrize("scores", [["high", 1], [1.0], [None, 1], [True, 1], [float("inf"), 1]])
 def test_scores_that_are_no_numbers_make_a_reply_malformed(server: Server, scores: list[Any]) -> None:
     made = system(server, "search")

@@ -116,6 +116,7 @@ class TestHttp(SystemContract):
          ({"url": "http://me:secret@x/ask"}, r"system\.url .* no user"),
          ({"url": "http://x/ask?key=1"}, "query"), ({"body": {"q": 1}}, "body"),
          ({"contexts": "a..b"}, r"system\.contexts"),
+         ({"answer": None, "contexts": None, "ids": None}, "set at least one to a path"),
          ({"thoughts": ["<think>"]}, r"system\.thoughts must be"), ({"key_env": "sk-secret"}, "key_env")],
     )  # fmt: skip
     def test_what_could_not_work_is_refused_before_anything_is_called(self, changed: dict[str, Any], said: str) -> None:
