@@ -1,30 +1,19 @@
 """Routers: the contract, and what each of them decides by."""
 
 import json
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SERVER_ERROR
-from ragsweep.core.types import Embeddings, Floats, Request, Turn
+from ragsweep.core.types import Request, Turn
 from ragsweep.parts.routers import Llm, NoRouter, Rule, Similarity
 from ragsweep.testing.contract import collect
 from ragsweep.testing.routers import RouterContract
+from support.parts import Letters
 
 PATTERNS = ["hi|hello", "merci|comment ca va"]
-
-
-class Letters:
-    """Embed by which letters a text has."""
-
-    def embed_queries(self, queries: Sequence[str]) -> Floats:
-        return np.array([[text.count(one) for one in "abcdefghijklmnopqrstuvwxyz"] for text in queries], np.float32)
-
-    def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        raise AssertionError("a router embeds questions")
 
 
 class TestNoRouter(RouterContract):
@@ -81,11 +70,11 @@ class TestSimilarity(RouterContract):
         return Similarity(Letters(), ["hello"], ["define decorator"], 0.7)
 
     def test_the_nearer_kind_decides_and_a_threshold_must_be_reached(self) -> None:
-        found = collect(
-            self.part().route, [Request("hellohello"), Request("decorator"), Request("zzz"), Request("hexxyzz")]
-        )
-        assert [found[n].search for n in range(4)] == [False, True, True, True]
+        part, asked = self.part(), map(Request, ("hellohello", "decorator", "zzz", "hexxyzz"))
+        found = collect(part.route, list(asked))
+        assert [route.search for route in found] == [False, True, True, True]
         assert found[0].score > 0 > found[1].score
+        assert part.embedder.calls == []  # texts are embedded as queries, not as documents
 
     def test_examples_are_needed(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation"):

@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import FILTERED, MALFORMED, THINKING, TOO_LONG, TRUNCATED
 from ragsweep.core.types import Passage, Request, Response, Turn
 from ragsweep.evaluation.answering import packed, unpacked
-from ragsweep.parts.systems import Http, Python
+from ragsweep.parts.systems import Http
 from ragsweep.parts.systems.responses import value_in_events
 from ragsweep.services.replies import EventStream, read_events
 from ragsweep.testing.contract import collect
@@ -93,8 +93,8 @@ def system(server: Server, preset: str, *overrides: str) -> Http:
     return made
 
 
-def ask(made: Http | Python, asked: Request = ASKED) -> Response:
-    return collect(made.ask, [asked])[0]
+def ask(made: Http) -> Response:
+    return collect(made.ask, [ASKED])[0]
 
 
 def test_a_search_api_gives_chunks_and_scores_and_no_answer(server: Server) -> None:
@@ -233,16 +233,3 @@ def test_a_system_that_ends_while_it_thinks_has_no_answer(server: Server, said: 
     server.reply = lambda body, n: reply
     answer = ask(made).answer
     assert (answer.text, answer.failed, answer.abstained) == ("", THINKING, False)
-
-
-# --- functions ----------------------------------------------------------------------------------------------------
-
-
-def test_a_function_that_only_searches(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = "def find(question):\n    return {'contexts': ['one'], 'ids': ['d1'], 'scores': [2]}\n"
-    (tmp_path / "searching_function.py").write_text(source)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "searching_function")
-    found = ask(Python("searching_function.find", answers=False))
-    assert (found.contexts, found.scores, found.answer.failed) == ((Passage("d1", "one"),), (2.0,), "")
-    assert ask(Python("searching_function.find")).answer.failed

@@ -145,6 +145,9 @@ def full(question, history):
     said = " ".join(turn["content"] for turn in history)
     return {"answer": f"{question} {said}".strip(), "contexts": ["one"], "ids": ["d1"], "tokens_in": 5}
 
+def find(question):
+    return {"contexts": ["one"], "ids": ["d1"], "scores": [2]}
+
 def odd(question):
     return 3
 
@@ -177,6 +180,11 @@ class TestPython(SystemContract):
         assert found.contexts == (Passage("d1", "one"),)
         assert collect(Python("owned_system.plain").ask, asked)[0].answer.text == "about Why?"
         assert collect(Python("owned_system.word").ask, asked)[0].answer.text == "Why?"
+
+    def test_a_function_that_only_searches_needs_no_answer(self) -> None:
+        (found,) = collect(Python("owned_system.find", answers=False).ask, [Request("Why?")])
+        assert (found.contexts, found.scores, found.answer.failed) == ((Passage("d1", "one"),), (2.0,), "")
+        assert collect(Python("owned_system.find").ask, [Request("Why?")])[0].answer.failed
 
     def test_what_it_raises_is_the_failure_of_one_question(self) -> None:
         found = collect(Python("owned_system.plain").ask, [Request("raise"), Request("go on")])
