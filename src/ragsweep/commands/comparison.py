@@ -176,7 +176,7 @@ def _slice_rows(one: PairMetric) -> Iterator[Row]:
 
 def _question_rows(one: PairMetric) -> Iterator[Row]:
     matrix, (baseline, candidate) = one.matrix, one.matrix.scores
-    gain = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0)
+    gain = (candidate - baseline) * matrix.sign
     for n in np.argsort(-gain, kind="stable").tolist():
         if gain[n]:
             yield {

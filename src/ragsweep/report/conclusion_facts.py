@@ -89,7 +89,7 @@ def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     If amounts are compared as ratios, this interval is NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are added:
     the ratio of the config to the reference, with its interval.
     """
-    found, sign = verdict.differences, 1.0 if verdict.matrix.higher_is_better else -1.0
+    found, sign = verdict.differences, verdict.matrix.sign
     if found.ratios:
         gained = sign * float(verdict.means[row] - verdict.means[verdict.reference])
         ratios = zip(("ratio", "ratio_low", "ratio_high"), map(ratio_of, found.interval(row)), strict=True)

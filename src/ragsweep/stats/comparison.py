@@ -154,7 +154,7 @@ class SweepComparison:
         """The values by which configs are ranked, higher is better: corrected means, else means of compared scores."""
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
-        return self.means if self.matrix.higher_is_better else -self.means
+        return self.matrix.sign * self.means
 
 
 def best_first(verdict: SweepComparison, rows: Iterable[int]) -> list[int]:
@@ -172,5 +172,4 @@ def plain_lead(verdict: SweepComparison, value: float) -> float:
 
     Where less is better, a lead is a reduction, so that its share is below 1.
     """
-    sign = 1.0 if verdict.matrix.higher_is_better else -1.0
-    return sign * plain_size(verdict, sign * value)
+    return verdict.matrix.sign * plain_size(verdict, verdict.matrix.sign * value)

@@ -46,8 +46,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         return None
     means = matrix.values.mean(axis=1)
     best = legs[int(matrix.better[1:].mean(axis=1).argmax())]
-    sign = 1.0 if matrix.higher_is_better else -1.0
-    oracle = sign * float(matrix.better[1:].max(axis=0).mean())
+    oracle = matrix.sign * float(matrix.better[1:].max(axis=0).mean())
     rows, labels = range(1, len(matrix.configs)), labels_of(result, matrix.questions)
     overall, everything = compare_with_baseline(matrix, 0), np.ones(len(matrix.questions), dtype=bool)
     return FusionAudit(
@@ -59,7 +58,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         legs=dict(zip(legs, means[1:].tolist(), strict=True)),
         best_leg=best,
         oracle=oracle,
-        headroom=sign * (oracle - float(means[0])),
+        headroom=matrix.sign * (oracle - float(means[0])),
         differences=tuple(_compared(matrix, everything, row, overall) for row in rows),
         slices=tuple(
             _compared(matrix, np.array([value == part.value for value in labels[part.label]]), row, part)

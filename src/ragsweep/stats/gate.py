@@ -225,7 +225,7 @@ def _correct(
     """Decide by the corrected mean or difference; return the gate, and the smallest number of labels of any config."""
     size = condition.size
     matched = match_labels(RunLabels(people.given, people.runs[-len(results) :]), results, matrix)
-    sign, declined = 1.0 if matrix.higher_is_better else -1.0, np.zeros(matrix.values.shape, dtype=bool)
+    sign, declined = matrix.sign, np.zeros(matrix.values.shape, dtype=bool)
     declined[-1] = np.isin(matrix.questions, worst)
     matrix = replace(matrix, declined=declined if matrix.declined is None else declined | matrix.declined)
     if not condition.paired:
@@ -251,7 +251,7 @@ def _correct(
 
 def _share_of_baseline(condition: Condition, matrix: Matrix) -> float:
     """Return the factor by which a relative margin multiplies the baseline's scores; 1 for other conditions."""
-    return 1 - (condition.size if matrix.higher_is_better else -condition.size) * condition.relative
+    return 1 - matrix.sign * condition.size * condition.relative
 
 
 def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiority.Gate) -> int | None:
@@ -273,7 +273,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
     texts = {name: f'{name} "{text}"' for name, text in zip(names, before.questions["question"], strict=True)}
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
-    slack = (candidate - baseline) * (1.0 if matrix.higher_is_better else -1.0) + allowed
+    slack = (candidate - baseline) * matrix.sign + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
     note = "" if len(slack) else "no question was scored in both"
     if missing:
@@ -284,10 +284,8 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
         decision, note = "fail", f"{len(beyond)} worse by more than the margin: {list_first(moved)}"
     lost = [f"{baseline[n]:.3g} -> {candidate[n]:.3g} in {texts[matrix.questions[n]]}" for n in beyond]
     lost += [f"not scored in the candidate: {texts[name]}" for name in missing]
-    first, second = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
     nearest_slack = float(slack.min()) if len(slack) else math.nan
-    ends = (margin.size, nearest_slack, math.nan, math.nan)
-    found = noninferiority.Gate(decision, first, second, second - first, *ends, len(slack), note)
+    found = noninferiority.Gate.of(matrix, decision, margin.size, (nearest_slack, math.nan, math.nan), note)
     return Check(margin, unit, EACH, "by itself", found, lost=[f"{margin.metric} {one}" for one in lost])
 
 

@@ -24,7 +24,8 @@ from ragsweep.stats.human_labels import (
     reason_uncorrected,
 )
 from ragsweep.stats.inference.best import SelectionBias
-from ragsweep.stats.inference.differences import BASELINE, FEW
+from ragsweep.stats.inference.cluster_errors import FEW
+from ragsweep.stats.inference.differences import BASELINE
 from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
@@ -56,7 +57,7 @@ class CorrectedMeans:
     @property
     def means(self) -> Doubles:
         """The corrected means; higher is better."""
-        return self.corrected if self.matrix.higher_is_better else -self.corrected
+        return self.matrix.sign * self.corrected
 
     def probability_better(self, row: int, other: int) -> float:
         """Return the probability that the true mean of ``row`` is better than ``other``'s; NaN with too few labels."""
@@ -76,8 +77,7 @@ class CorrectedMeans:
     def _difference(self, row: int, other: int) -> tuple[float, float]:
         """Return the corrected gain of ``row`` over ``other``, and its standard error; NaN with too few labels."""
         found = correct_difference(self.matrix, self.matched, (other, row))
-        sign = 1.0 if self.matrix.higher_is_better else -1.0
-        return sign * found.value, (found.high - found.low) / (2 * NormalDist().inv_cdf(0.975))
+        return self.matrix.sign * found.value, (found.high - found.low) / (2 * NormalDist().inv_cdf(0.975))
 
 
 def compare_labelled(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from ragsweep.stats.inference.cluster_errors import FEW
 from ragsweep.stats.inference.differences import (
     BASELINE,
     CONSTANT,
-    FEW,
     IDENTICAL,
     compare_amounts,
     compare_with_baseline,

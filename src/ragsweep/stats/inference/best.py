@@ -51,7 +51,6 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
     mean would appear as a loss or a gain.
     """
     better, best = matrix.better, winner(matrix)
-    sign = 1.0 if matrix.higher_is_better else -1.0
     observed = float(matrix.values[best].mean()) if matrix.values.size else math.nan
     folds = _folds(matrix)
     if folds is None:
@@ -63,8 +62,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
         gaps.append(float(((lost * share).sum(axis=0) * sizes).sum() / sizes.sum()))
     lucky = float(np.mean(gaps)) * math.sqrt(1 - 1 / FOLDS)
     lucky = 0.0 if abs(lucky) <= NEGLIGIBLE * np.abs(better).max() else lucky
-    lucky = min(lucky, sign * observed - float((sign * matrix.scores).min()))
-    return SelectionBias(best, observed, lucky, observed - sign * lucky)
+    lucky = min(lucky, matrix.sign * observed - float((matrix.sign * matrix.scores).min()))
+    return SelectionBias(best, observed, lucky, observed - matrix.sign * lucky)
 
 
 def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
@@ -76,9 +75,9 @@ def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
     found = selection_bias(transform_amounts(matrix, unit))
     if not has_ratios(matrix, unit):
         return found
-    mean, sign = float(matrix.values[found.winner].mean()), 1.0 if matrix.higher_is_better else -1.0
-    expected = mean * math.exp(-sign * found.optimism)
-    return SelectionBias(found.winner, mean, sign * (mean - expected), expected)
+    mean = float(matrix.values[found.winner].mean())
+    expected = mean * math.exp(-matrix.sign * found.optimism)
+    return SelectionBias(found.winner, mean, matrix.sign * (mean - expected), expected)
 
 
 def choices_by_fold(matrix: Matrix) -> Doubles:

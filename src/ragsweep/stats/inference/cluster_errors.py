@@ -17,6 +17,7 @@ from ragsweep.core.question_results import Doubles, Numbers
 
 FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
+FEW = f"fewer than {FEWEST} independent questions"
 TAIL = 0.02
 """Two-sided tail at which degrees of freedom are fitted: a compromise between one interval (5 %) and many (less)."""
 PRECISION, STEPS = 1e-9, 40

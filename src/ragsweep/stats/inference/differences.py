@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.data import Floats
 from ragsweep.core.question_results import Doubles, Flags
-from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
+from ragsweep.stats.inference.cluster_errors import FEW, FEWEST, enough_clusters
 from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Concentration, Differences, Part
 from ragsweep.stats.inference.matrix import Matrix, has_ratios, is_amount, transform_amounts
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties, wilcoxon
@@ -30,7 +30,6 @@ IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, but the exact tests do not confirm it"
 NO_RATIO = "some values are 0 or less, so there is no ratio: the interval assumes no long tail"
-FEW = f"fewer than {FEWEST} independent questions"
 
 
 def compare_with_baseline(

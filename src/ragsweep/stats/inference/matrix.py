@@ -79,6 +79,11 @@ class Matrix:
         return np.ones(self.values.shape[1]) if self.weights is None else self.weights
 
     @property
+    def sign(self) -> float:
+        """1 if higher scores are better, else -1."""
+        return 1.0 if self.higher_is_better else -1.0
+
+    @property
     def better(self) -> Doubles:
         """The ``values``, negated if lower is better."""
         return self.values if self.higher_is_better else -self.values

@@ -1,5 +1,7 @@
 """The tests of a gate: a candidate against a baseline with a margin or a gain, or against an absolute bound."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,7 +10,7 @@ import numpy as np
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import Doubles, Numbers
-from ragsweep.stats.inference.cluster_errors import FEWEST, effective_clusters, enough_clusters
+from ragsweep.stats.inference.cluster_errors import FEW, effective_clusters, enough_clusters
 from ragsweep.stats.inference.confidence_sequence import lower_bound
 from ragsweep.stats.inference.estimates import LEVEL
 from ragsweep.stats.inference.matrix import Matrix
@@ -46,6 +48,12 @@ class Gate:
     high: float
     questions: int
     note: str = ""
+
+    @classmethod
+    def of(cls, matrix: Matrix, decision: Decision, margin: float, ends: tuple[float, float, float], note: str) -> Gate:
+        """Make a gate with the means of a matrix of two rows; ``ends`` are the slack and the ends of its interval."""
+        baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
+        return cls(decision, baseline, candidate, candidate - baseline, margin, *ends, matrix.values.shape[1], note)
 
 
 def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
@@ -98,8 +106,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
         )
     if not matrix.values.shape[1]:
         return undecided(matrix, margin, "no question was scored in both")
-    sign = 1.0 if matrix.higher_is_better else -1.0
-    differences = sign * (matrix.scores[1] - matrix.scores[0])
+    differences = matrix.sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
         most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
         raise InputError(f"{most}; correct the bounds of the metric, or gate it without --sequential")
@@ -108,11 +115,10 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     sizes = cluster_sums(np.stack([weights, weights]) / weights.max(), matrix.clusters)
     low, below = lower_bound(sums, sizes, LEVEL, spread, ordered=False).tolist()
     baseline, candidate = (float(row.mean()) for row in matrix.values)
-    slack = sign * (candidate - baseline) + margin
+    slack = matrix.sign * (candidate - baseline) + margin
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
-    ends, questions = (slack, low + margin, -below + margin), matrix.values.shape[1]
-    note = "" if differences.any() else SAME
-    return Gate(decision, baseline, candidate, candidate - baseline, margin, *ends, questions, note)
+    ends = (slack, low + margin, -below + margin)
+    return Gate.of(matrix, decision, margin, ends, "" if differences.any() else SAME)
 
 
 def superior(matrix: Matrix, gain: float) -> Gate:
@@ -184,13 +190,13 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
 def _decided(matrix: Matrix, margin: float, relative: bool) -> Gate:
     if not matrix.values.shape[1]:
         return undecided(matrix, math.nan if relative else margin, "no question was scored in both")
-    baseline, candidate = (float(row.mean()) for row in matrix.values)
+    baseline = float(matrix.values[0].mean())
     if relative and baseline <= 0:
         share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
         raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
     allowed = margin * baseline if relative else margin
     if not enough_clusters(matrix.clusters, matrix.weights):
-        return undecided(matrix, allowed, f"fewer than {FEWEST} independent questions")
+        return undecided(matrix, allowed, FEW)
     each = _slack(matrix, margin, relative)
     slack, low, high = float(each.mean()), _end(matrix, each, -1.0), _end(matrix, each, 1.0)
     decision = decide(slack, low, high, allowed)
@@ -205,8 +211,7 @@ def _decided(matrix: Matrix, margin: float, relative: bool) -> Gate:
         low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
         decision = decide(slack, low, high, allowed)
         note = note if decision != "inconclusive" else why
-    ends, questions = (slack, low, high), matrix.values.shape[1]
-    return Gate(decision, baseline, candidate, candidate - baseline, allowed, *ends, questions, note)
+    return Gate.of(matrix, decision, allowed, (slack, low, high), note)
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float) -> tuple[float, str]:
@@ -251,11 +256,9 @@ def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
     baseline, candidate = matrix.better
     if not relative:
         return np.asarray(candidate - baseline + (margin if matrix.weights is None else margin * matrix.weights))
-    return np.asarray(candidate - baseline * (1 - margin if matrix.higher_is_better else 1 + margin))
+    return np.asarray(candidate - baseline * (1 - matrix.sign * margin))
 
 
 def undecided(matrix: Matrix, margin: float, note: str) -> Gate:
     """Return an inconclusive gate without an interval, for the reason given as its ``note``."""
-    baseline, candidate = (float(row.mean()) if len(row) else math.nan for row in matrix.values)
-    ends, questions = (math.nan, math.nan, math.nan), matrix.values.shape[1]
-    return Gate("inconclusive", baseline, candidate, candidate - baseline, margin, *ends, questions, note)
+    return Gate.of(matrix, "inconclusive", margin, (math.nan, math.nan, math.nan), note)

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Numbers
-from ragsweep.stats.inference.cluster_errors import FEWEST
+from ragsweep.stats.inference.cluster_errors import FEW, FEWEST
 from ragsweep.stats.inference.estimates import LEVEL, POWER, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.resampling import as_normal, cluster_scores, cluster_sums, student_quantile
@@ -35,8 +35,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
     questions = matrix.values.shape[1]
     if not data.enough:
         unknown = np.full(len(matrix.values), math.nan)
-        note = f"fewer than {FEWEST} independent questions"
-        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, level, note)
+        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, level, FEW)
     criticals = [student_quantile((1 + each) / 2, data.degrees) for each in (level, LEVEL)]
     errors = np.where(data.errors > 0, data.errors, math.nan)
     spread = errors * math.sqrt(questions)
