@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
 
 from optuna_sweeper.parameters import parse_override
 from optuna_sweeper.race_loop import Race, check_race
 from optuna_sweeper.samplers import CLASSES, GRID, check_sampler
+from optuna_sweeper.signatures import resolved
 from optuna_sweeper.storage import check_url
 from optuna_sweeper.trials import Constraint, TrialOutcome, read_constraints, read_directions
 
@@ -50,10 +50,7 @@ class SearchSettings:
     @staticmethod
     def read(values: Mapping[str, Any]) -> SearchSettings:
         """Read the settings. Raises HydraException, whose message names the key, for invalid values."""
-        plain: dict[str, Any] = {
-            key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-            for key, value in values.items()
-        }
+        plain: dict[str, Any] = {key: resolved(value) for key, value in values.items()}
         race = check_race(values.get("race"))
         for key in ("n_trials", "n_jobs"):
             if isinstance(plain[key], bool) or not isinstance(plain[key], int) or plain[key] < 1:

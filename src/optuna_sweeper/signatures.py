@@ -15,6 +15,11 @@ from omegaconf.errors import OmegaConfBaseException
 from optuna_sweeper.parameters import Parameter, parse_override
 
 
+def resolved(value: Any) -> Any:
+    """Return a node of a config as plain values with resolved interpolations; return any other value unchanged."""
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
 class TrialConfig(Protocol):
     """The config of one trial."""
 
@@ -99,8 +104,7 @@ class _HydraConfig:
         values: dict[str, Any] = {}
         for key in self.written:
             try:
-                value = OmegaConf.select(self._config, str(key), throw_on_missing=False)
-                values[key] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+                values[key] = resolved(OmegaConf.select(self._config, str(key), throw_on_missing=False))
             except OmegaConfBaseException:
                 continue  # an unresolvable key has no value
         return values

@@ -15,6 +15,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from optuna_sweeper.signatures import resolved
+
 
 @dataclass
 class GridSweeperConf:
@@ -49,7 +51,7 @@ class GridSweeper(Sweeper):
         if max_batch_size is not None and max_batch_size < 1:
             raise HydraException(f"hydra.sweeper.max_batch_size: must be at least 1 or null, got {max_batch_size}")
         self.max_batch_size = max_batch_size
-        self.params, self.cases = _plain(params), _plain(cases)
+        self.params, self.cases = resolved(params), resolved(cases)
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Store the arguments that Hydra passes, and create the launcher."""
@@ -79,7 +81,3 @@ class GridSweeper(Sweeper):
         for result in (result for batch in batches for result in batch):
             _ = result.return_value  # raises the job's exception
         return batches
-
-
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value

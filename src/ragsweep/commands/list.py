@@ -59,7 +59,7 @@ def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
         blocks = (heading(sweep_title(sweep), *(one.run.dataset for one in results)),)
     if shown := [one for one in results if one.run.state != DROPPED]:
         width = Terminal.current().width
-        table = sweep_table(shown, headline(shown), summary.verdict, summary.chosen, width, len(shown))
+        table = sweep_table(shown, headline(shown), summary.verdict, summary.conclusion.chosen, width, len(shown))
         blocks += (Table(table.header, table.rows, fitted=True),)
     if len(shown) == 1 < len(results):  # a table of one config has no columns of parameters
         blocks += (lines(Statement("kept", f"{short(shown[0].name)}: the only config that was not dropped")),)

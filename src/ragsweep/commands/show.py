@@ -88,7 +88,7 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
     row = found.matrix.configs.index(name)
     if found.baseline is not None:
         role = "the baseline"
-    elif found.matrix.configs[found.reference] == summary.chosen:
+    elif found.matrix.configs[found.reference] == summary.conclusion.chosen:
         role = "the choice"
     else:  # no config is within the limits, or the finalists led to a different choice
         role = "the best" if found.choice.row is None else "the choice on tune"

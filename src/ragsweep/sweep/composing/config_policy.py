@@ -14,6 +14,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from optuna_sweeper.signatures import resolved
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets, is_count, is_secret, is_under_secret
 from ragsweep.core.trust import check_target
@@ -239,11 +240,7 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
     assert isinstance(within, DictConfig)
     try:
         with as_hydra_config(within):
-            nodes = {key: within.hydra[key] for key in _RESOLVED}
-            settings = {
-                key: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-                for key, node in nodes.items()
-            }
+            settings = {key: resolved(within.hydra[key]) for key in _RESOLVED}
             return {**settings, "sweep": {key: within.hydra.sweep[key] for key in ("dir", "subdir")}}
     except OmegaConfBaseException as fault:
         raise ConfigError(f"{fault.full_key or 'hydra'}: {explain_interpolation(str(fault).splitlines()[0])}") from None

@@ -137,11 +137,6 @@ class SweepSummary:
     ledger: Path | None = None  # the file that contains the sweep
 
     @property
-    def chosen(self) -> str | None:
-        """The name of the chosen config; None if there is no choice."""
-        return self.conclusion.chosen
-
-    @property
     def verdict(self) -> SweepComparison | NoComparison | None:
         """The comparison of the sweep's configs; None if nothing was measured, or the sweep is not yet concluded."""
         return self.conclusion.comparison
