@@ -33,6 +33,7 @@ from support.results import (
     record,
     record_sweep,
     refuse,
+    refusing,
     scored,
 )
 
@@ -85,8 +86,7 @@ def test_what_a_sweep_cannot_choose_is_the_best_of_no_list_or_history(
         {"ndcg": drawn(0.9)}, name="k=5", config={"llm": {"_target_": FIELD_OF_CASE}} if "ref" in kind else {}
     )
     if kind == "refuses every question":
-        answers = {"answerable": [True] * 40, "answer": [""] * 40, "abstained": [True] * 40, "answer_failed": [""] * 40}
-        high = changed(high, questions=changed_table(high, answers))
+        high = refusing(high)
     record_sweep(tmp_path, PARENT, scored({"ndcg": drawn(0.6)}, name="k=3"), high)
     if kind == "breaks a constraint":
         break_constraints(tmp_path, 1)

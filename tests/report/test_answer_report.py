@@ -1,6 +1,5 @@
 """What a report says of answers: quadrants, the confusion matrix and the abstention curve."""
 
-import csv
 import dataclasses
 import io
 import math
@@ -16,7 +15,8 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
-from support.results import changed, changed_table
+from ragsweep.stats.risk_coverage import best
+from support.results import changed, changed_table, csv_rows
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 3, 4, 2, 2)
@@ -49,10 +49,6 @@ def result(
 
 BASE = result("retriever=none", "wwcrw", NO_RETRIEVER)
 BM25 = result("retriever=bm25", "crfrr")
-
-
-def read(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 def test_name_of_the_part_that_retrieves_nothing() -> None:
@@ -92,7 +88,7 @@ def test_what_the_config_names_says_which_questions_context_helped() -> None:
     assert pair.effect.counts == {"helped": 1, "hurt": 0, "known already": 1, "never solved": 1, "abstained": 2}
     rule = {"metric": "judged", "threshold": 0.7, "higher_is_better": True}
     assert rule in [line.data for line in answer_lines(results)]
-    (row,) = read(artifacts({}, results, [], [], None)["quadrants.csv"])
+    (row,) = csv_rows(artifacts({}, results, [], [], None)["quadrants.csv"])
     assert (row["metric"], row["threshold"], row["helped"]) == ("judged", "0.7", "1")
 
 
@@ -144,16 +140,16 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
 
 def test_files_say_the_same_to_programs() -> None:
     files = artifacts("sweep", [BASE, BM25], [], [])
-    (row,) = read(files["quadrants.csv"])
+    (row,) = csv_rows(files["quadrants.csv"])
     assert (row["config"], row["base"], row["helped"], row["known_already"]) == (
         "retriever=bm25", "retriever=none", "2", "1",
     )  # fmt: skip
     assert float(row["p_value"]) == 0.5
-    assert [(line["question_id"], line["kind"]) for line in read(files["quadrants_by_question.csv"])] == [
+    assert [(line["question_id"], line["kind"]) for line in csv_rows(files["quadrants_by_question.csv"])] == [
         ("a", "helped"), ("b", "abstained"), ("d", "known already"), ("e", "helped"),
     ]  # fmt: skip
-    assert [line["unknown"] for line in read(files["confusion.csv"])] == list("000100")
-    curve = [line for line in read(files["abstention.csv"]) if line["config"] == "retriever=none"]
+    assert [line["unknown"] for line in csv_rows(files["confusion.csv"])] == list("000100")
+    curve = [line for line in csv_rows(files["abstention.csv"]) if line["config"] == "retriever=none"]
     assert (curve[0]["threshold"], curve[0]["score_answered"]) == ("inf", "")
     assert [float(line["coverage"]) for line in curve] == [0, 0.2, 0.4, 0.6, 0.8]
     picture = imread(io.BytesIO(files["plots/abstention.png"]))
@@ -164,7 +160,7 @@ def test_files_say_the_same_to_programs() -> None:
 @pytest.mark.parametrize("name", ["=cmd()", "a,b\nc", "$x$ and $y"])
 def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
     files = artifacts("sweep", [BASE, changed(BM25, name=name)], [], [])
-    assert read(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
+    assert csv_rows(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
     assert files["plots/abstention.png"].startswith(b"\x89PNG")
 
 

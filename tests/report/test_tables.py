@@ -1,7 +1,5 @@
 """Rows, JSON and CSV say what was measured, and nothing else."""
 
-import csv
-import io
 import json
 import math
 from dataclasses import replace
@@ -18,7 +16,7 @@ from ragsweep.report.artifacts import artifacts
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_document import heading
 from ragsweep.report.tables import evidence_note, headline, partial_note, results_csv, results_json
-from support.results import changed
+from support.results import changed, csv_rows
 
 NAN = math.nan
 FACTS = DatasetFacts("python", "c", "g", 79, 1500, 1100, 400, {"no label": 7})
@@ -42,10 +40,6 @@ TWO = [
     a_result("top_k=3", "3", summary("recall", 0.5, 0.25, 0.75), summary("mrr", NAN, scored=0)),
     a_result("top_k=5", "5", summary("recall", 0.625)),
 ]
-
-
-def read_csv(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 def test_objective_has_a_column_though_no_headline_names_it() -> None:
@@ -127,7 +121,7 @@ def test_numbers_of_numpy_become_json() -> None:
 
 
 def test_csv_has_one_line_a_config_with_intervals_counts_and_only_swept_parameters() -> None:
-    lines = read_csv(results_csv(TWO, [FAILURE]))
+    lines = csv_rows(results_csv(TWO, [FAILURE]))
     assert lines[0] == {
         "config": "top_k=3", "status": "finished", "error": "", "signature": "s" * 64, "dataset": "python",
         "n_questions": "1500", "params.top_k": "3",
@@ -147,7 +141,7 @@ def test_csv_has_one_line_a_config_with_intervals_counts_and_only_swept_paramete
 )  # fmt: skip
 def test_text_that_looks_like_a_formula_is_quoted_and_a_number_is_not(typed: str, written: str) -> None:
     results = [a_result("a", "3", prompt=typed), a_result(typed, "3", prompt="other")]
-    lines = read_csv(results_csv(results))
+    lines = csv_rows(results_csv(results))
     assert lines[0]["params.prompt"] == written
     assert lines[1]["config"] == written
 
@@ -155,7 +149,7 @@ def test_text_that_looks_like_a_formula_is_quoted_and_a_number_is_not(typed: str
 @settings(deadline=None)  # shared machines stall, and libraries are loaded inside
 @given(st.text(st.characters(exclude_categories=["Cs"]).filter(lambda c: c != "\x00"), max_size=20), st.floats())
 def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
-    (line,) = read_csv(results_csv([a_result(f"n{name}", "3", summary("recall", value))]))
+    (line,) = csv_rows(results_csv([a_result(f"n{name}", "3", summary("recall", value))]))
     assert line["config"] == f"n{name}"
     assert (float(line["recall"]) == value) if math.isfinite(value) else line["recall"] == ""
 
@@ -170,4 +164,4 @@ def test_artifacts_are_json_csv_and_pictures() -> None:
 def test_artifacts_of_a_sweep_in_which_all_failed_still_tell_why() -> None:
     files = artifacts("a sweep", [], [FAILURE], ["recall"])
     assert sorted(files) == ["results.csv", "results.json"]
-    assert read_csv(files["results.csv"])[0]["error"] == "'=boom"
+    assert csv_rows(files["results.csv"])[0]["error"] == "'=boom"

@@ -1,7 +1,5 @@
 """The verdict as files: tables, a page, a picture."""
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -15,7 +13,7 @@ from ragsweep.report.verdict import change, limits
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclude import conclude
-from support.results import METRIC, changed, noisy, one_metric
+from support.results import METRIC, changed, csv_rows, noisy, one_metric
 
 CATEGORIES = [("how-to", "concept")[n % 2] for n in range(100)]
 RESULTS = [
@@ -31,12 +29,8 @@ def files() -> dict[str, bytes]:
     return artifacts("sweep", RESULTS, [], [METRIC], conclude(VERDICT))
 
 
-def rows(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode())))
-
-
 def test_table_of_differences_has_a_line_a_metric_and_config(files: dict[str, bytes]) -> None:
-    found = rows(files["verdict/differences.csv"])
+    found = csv_rows(files["verdict/differences.csv"])
     assert [(row["metric"], row["config"]) for row in found] == [
         (metric, config) for metric in (METRIC, "context_tokens") for config in ("'=a", "b|c", "d")
     ]
@@ -51,7 +45,7 @@ def test_table_of_differences_has_a_line_a_metric_and_config(files: dict[str, by
 
 
 def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) -> None:
-    found = rows(files["verdict/slices.csv"])
+    found = csv_rows(files["verdict/slices.csv"])
     assert {(row["label"], row["value"], row["questions"]) for row in found} == {
         ("category", "how-to", "50"), ("category", "concept", "50")
     }  # fmt: skip
@@ -75,7 +69,7 @@ def test_difference_is_config_minus_reference_where_less_is_better() -> None:
     results = [one_metric(name, row, category, direction=False) for name, row in {"a": before, "b": after}.items()]
     verdict = compare_configs(results, baseline="a")
     assert isinstance(verdict, SweepComparison)
-    row = rows(artifacts("sweep", results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
+    row = csv_rows(artifacts("sweep", results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
     assert (row["config"], row["verdict"], float(row["difference"])) == ("b", "shown better", -2.75)
     low, high = (f"-{abs(float(row[end])):.1f}" for end in ("low", "high"))
     assert change(verdict, 1) == f"-2.8 [{low}, {high}]"

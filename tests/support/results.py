@@ -1,6 +1,8 @@
 """Results with given values, and ledgers of them."""
 
+import csv
 import dataclasses
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -168,6 +170,18 @@ def drawn(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> l
     """Draw scores whose mean is exactly this one."""
     drawn = np.random.default_rng(seed).normal(0, spread, count)
     return [float(one) for one in drawn - drawn.mean() + mean]
+
+
+def csv_rows(data: bytes) -> list[dict[str, str]]:
+    """Read a CSV file as rows."""
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def refusing(result: Result) -> Result:
+    """Change the answers of a result: all of its questions are answerable, and all are refused."""
+    count = result.questions.rows
+    answers = {"answerable": [True], "answer": [""], "abstained": [True], "answer_failed": [""]}
+    return changed(result, questions=changed_table(result, {name: one * count for name, one in answers.items()}))
 
 
 def table_rows(table: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
