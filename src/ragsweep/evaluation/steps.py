@@ -41,7 +41,7 @@ def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
             "tokens_in": [one.usage.tokens_in if one.usage.calls else math.nan for one in some],
             "tokens_out": [one.usage.tokens_out if one.usage.calls else math.nan for one in some],
             "money": [float(f"{one.money:.4g}") if one.usage.calls else math.nan for one in some],
-            "model": [getattr(one, "model", "") for one in some],
+            "model": [one.model for one in some],
             "words": [getattr(one, "words", "") for one in some],
         }
         yield name, facts

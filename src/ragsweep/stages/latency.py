@@ -1,10 +1,10 @@
 """Measure the latency of a stage for single questions: one by one, with warm caches, never as a share of a batch."""
 
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Pro
     ``wanted`` lists the target's rows for each question. If the target fails for a question, the question's time is
     NaN.
     """
-    inputs, found, fixed = _Inputs(work), [], 0.0
+    inputs, found, fixed = cast(StageContext, _Inputs(work)), [], 0.0
     for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question runs twice: to warm up, then timed
         if number % EACH == 0:
             fixed = time_fixed_work()
@@ -96,7 +96,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The context of a timed target: it returns precomputed inputs, and reads, reports and stores nothing else."""
+    """The methods of a `StageContext` that timed targets call; inputs are precomputed, all else is ignored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work
@@ -106,20 +106,4 @@ class _Inputs:
 
     def progress(self, done: int, total: int) -> None: ...
 
-    def reason(self, node: Node, row: str) -> str:
-        return self._work.reason(node, row)
-
-    def arrived(self, request: Any, result: Any) -> None: ...
-
-    def notes(self, node: Node) -> MutableMapping[str, str]:
-        return {}
-
     def keep(self, rows: Rows, value: Any) -> None: ...
-
-    def pieces(
-        self, make: Callable[[Any], Any], names: Sequence[str], read: Callable[[str], Any]
-    ) -> Iterator[tuple[str, Any]]:
-        yield from ((name, make(read(name))) for name in names)
-
-    def space(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        return np.empty(shape, dtype)

@@ -54,7 +54,7 @@ def time_fixed_work() -> float:
 
 def load() -> float:
     """Return the load average of the last minute; NaN if the system has none."""
-    with suppress(OSError, AttributeError):
+    with suppress(OSError):
         return os.getloadavg()[0]
     return math.nan
 

@@ -148,14 +148,13 @@ class Connection:
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
             path = database_path(self.uri)
+            place = (path.parent / "mlruns").as_uri() if path else None
             try:
-                place = (path.parent / "mlruns").as_uri() if path else None
-                self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
+                made = self.client.create_experiment(name, place, dict([runs.EXPERIMENT_KIND]))
+                return ids.setdefault(name, str(made))
             except MlflowException:  # unless another process created it first
                 if (experiment := self.client.get_experiment_by_name(name)) is None:
                     raise
-            else:
-                return self.experiment(name)
         if experiment.lifecycle_stage == "deleted":
             place = f"MLFLOW_TRACKING_URI={shlex.quote(mask_uri(self.uri))} {mlflow_command()}"
             raise TrackingError(
