@@ -105,7 +105,7 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
         began,
         found.milliseconds["total"],
         _steps(question, found),
-        history=[{"role": turn.role, "text": turn.text} for turn in history],
+        history=list(map(vars, history)),
         query=found.query,
         results=len(found.context),
         documents=list(dict.fromkeys(passage.document for passage in found.context)),
@@ -115,10 +115,9 @@ def describe(model: str, bundle: str, asked: Asked, began: float, found: ServedA
 
 def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault: BaseException) -> ServedTrace:
     """Return the trace of a request that ended with the exception ``fault``; other arguments are as in ``describe``."""
-    question, history = asked
-    turns = [{"role": turn.role, "text": turn.text} for turn in history]
-    milliseconds = 1000 * (time.time() - began)
-    return ServedTrace(model, bundle, question, began, milliseconds, history=turns, failed=type(fault).__name__)
+    (question, history), milliseconds = asked, 1000 * (time.time() - began)
+    turns, failed = list(map(vars, history)), type(fault).__name__
+    return ServedTrace(model, bundle, question, began, milliseconds, history=turns, failed=failed)
 
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:

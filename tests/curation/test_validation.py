@@ -14,10 +14,6 @@ from ragsweep_golden.evidence.passages import keyword_coverage
 PASSAGE = "The **old** press holds forty litres of juice, and the cellar keeps it cold until 15 March."
 
 
-def draft(answer: str) -> Draft:
-    return Draft("What does the press hold?", "en", "model", "prompt", answer=answer)
-
-
 def vectors(cosine: float) -> object:
     """Embed so that an answer and its passage have a known cosine."""
 
@@ -38,19 +34,18 @@ def vectors(cosine: float) -> object:
         ("juice: forty litres, cold cellar, press, wine", 0.0, "validated", "keywords", 6 / 7),
         ("juice: forty litres, sweet, wine, press", 0.89, "rejected", "keywords", 4 / 6),
         ("juice: forty litres, sweet, wine, press", 0.91, "validated", "similarity", 0.91),
+        ("juice: forty litres, sweet, wine, press", None, "rejected", "keywords", 4 / 6),  # without an embedder
         ("forty litres of juice until 16 March", 0.99, "rejected", "verbatim", 0.0),  # another number
     ],
 )
-def test_first_successful_method_is_kept(answer: str, cosine: float, status: str, method: str, score: float) -> None:
-    (found,) = validate([draft(answer)], [PASSAGE], vectors(cosine))  # type: ignore[arg-type]
+def test_first_successful_method_is_kept(
+    answer: str, cosine: float | None, status: str, method: str, score: float
+) -> None:
+    draft = Draft("What does the press hold?", "en", "model", "prompt", answer=answer)
+    (found,) = validate([draft], [PASSAGE], None if cosine is None else vectors(cosine))  # type: ignore[arg-type]
     assert (found.status, found.method) == (status, method)
     assert found.score == pytest.approx(score, abs=1e-5)
     assert bool(found.reason) == (status == "rejected")
-
-
-def test_without_an_embedder_only_words_count() -> None:
-    (found,) = validate([draft("juice: forty litres, sweet, wine, press")], [PASSAGE], None)
-    assert found.status == "rejected"
 
 
 def test_words_below_four_characters_and_stop_words_do_not_count() -> None:

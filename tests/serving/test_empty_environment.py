@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pytest
@@ -21,6 +20,7 @@ from ragsweep_serving.commands.ship import ship
 from support.commands import RUN, call, user_environment
 from support.models import make_classifier
 from support.servers.served_model import served
+from test_served_pipeline import name_of
 
 pytestmark = pytest.mark.nightly
 
@@ -86,7 +86,6 @@ def test_contexts_are_of_the_evaluation(shipped: tuple[Path, dict[str, Result]],
     folder, models = shipped
     registry = f"sqlite:///{folder}/mlflow.db"
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "MLFLOW_TRACKING_URI": registry}
-    lengths = dict(zip(DATASET.corpus.ids, map(len, DATASET.corpus.texts), strict=True))
     # The evaluation has read from the set that the others need no retrieval; a server has the question only.
     searched = {question.id for question in DATASET.golden.questions if question.needs_retrieval}
     assert len(models) == 8 + 4 + 2 + 2
@@ -96,13 +95,7 @@ def test_contexts_are_of_the_evaluation(shipped: tuple[Path, dict[str, Result]],
         questions = [{"question": result.questions["question"][n]} for n in rows]
         with served(python, model, tmp_path, environment, questions[0]) as server:
             found = [row for question in questions for row in server.ask(question)]
-        names = [[name_of(one, lengths) for one in row["context"]] for row in found]
+        names = [[name_of(one, DATASET.corpus) for one in row["context"]] for row in found]
         assert names == [list(result.questions["context"][n]) for n in rows], model
         if "answer" in result.questions:
             assert [row["answer"] for row in found] == [result.questions["answer"][n] for n in rows], model
-
-
-def name_of(passage: dict[str, Any], lengths: dict[str, int]) -> str:
-    """Name a passage as outcomes do: a whole document by its id, a part by its span, too."""
-    document, start, end = passage["document"], passage["start"], passage["end"]
-    return document if (start, end) == (0, lengths[document]) else f"{document}:{start}-{end}"

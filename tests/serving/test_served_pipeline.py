@@ -4,12 +4,13 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pandas import DataFrame
 
 from ragsweep.core.results import Result
-from ragsweep.core.types import Turn
+from ragsweep.core.types import Corpus, Turn
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.parts.tracking.models import _signature
 from ragsweep.services.errors import CallFailed
@@ -37,6 +38,13 @@ def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
     return result, bundle
 
 
+def name_of(passage: dict[str, Any], corpus: Corpus) -> str:
+    """Name a passage as outcomes do: a whole document by its id, a part by its span, too."""
+    document, start, end = passage["document"], passage["start"], passage["end"]
+    is_whole = (start, end) == (0, len(corpus.texts[corpus.position[document]]))
+    return document if is_whole else f"{document}:{start}-{end}"
+
+
 CONFIGS = [
     ("retriever=bm25",),
     ("retriever=vector",),
@@ -54,10 +62,7 @@ def test_contexts_are_those_of_the_evaluation(overrides: tuple[str, ...], tmp_pa
     pipeline = ServedPipeline(Path(moved))
     for n, text in enumerate(result.questions["question"]):
         found = pipeline.answer(text)
-        texts = {one.document: len(pipeline.bundle.corpus.texts[pipeline.bundle.corpus.position[one.document]])
-                 for one in found.context}  # fmt: skip
-        names = [one.document if (one.start, one.end) == (0, texts[one.document]) else
-                 f"{one.document}:{one.start}-{one.end}" for one in found.context]  # fmt: skip
+        names = [name_of(one._asdict(), pipeline.bundle.corpus) for one in found.context]
         assert names == result.questions["context"][n]
         if "answer" in result.questions:
             assert found.answer.text == result.questions["answer"][n]

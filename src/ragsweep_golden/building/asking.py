@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.identity import BuiltPart, Node, Rows, StageContext, key_check
+from ragsweep.core.identity import BuiltPart, Rows, StageContext, key_check
 from ragsweep.core.types import Answer, Passage, Request
-from ragsweep.evaluation.answering import Packed, ask_all, cacheable, request_key, unpacked
+from ragsweep.evaluation.answering import Packed, ask_all, packed_node, request_key, unpacked
 from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.parts.languages import detect_language
@@ -45,10 +45,7 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
     def compute(work: StageContext, rows: Rows) -> Packed:
         return ask_all(work, rows, contents, part.value.generate)
 
-    node = Node(
-        stage, part.spec, (), compute, "rows", result=np.ndarray, cacheable=cacheable(Answer),
-        check=key_check(part.value),
-    )  # fmt: skip
+    node = packed_node(stage, part.spec, (), compute, Answer, check=key_check(part.value))
     answers = unpacked(executor.get(node, list(contents)), Answer) if contents else []
     by_key = dict(zip(contents, answers, strict=True))
     return [by_key[request_key(request)] for request in requests]

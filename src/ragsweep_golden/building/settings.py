@@ -81,14 +81,16 @@ def _check_strata(strata: Mapping[str, Any], minimums: Mapping[str, Any]) -> Non
         least = 1 if key == "strata.clusters" and strata["by"] == "clusters" else 0
         if isinstance(given, bool) or not isinstance(given, int) or given < least:
             raise ConfigError(f"{key}: must be a whole number of at least {least}, got {given!r}")
-    shares = (isinstance(strata["shares"], list) and strata["shares"]) or [None]
-    for key, given in [("strata.cap", strata["cap"]), *(("strata.shares", share) for share in shares)]:
-        if isinstance(given, bool) or not isinstance(given, int | float) or given < 0:
-            kind, such = {"strata.cap": ("a number", ".5"), "strata.shares": ("a list of numbers", "[.4, .45, .15]")}[
-                key
-            ]
-            fact = f"must be {kind} of at least 0, such as {such}"
-            raise ConfigError(f"{key}: {fact}, got {strata[key.removeprefix('strata.')]!r}")
+    cap, shares = strata["cap"], strata["shares"]
+    if not _is_amount(cap):
+        raise ConfigError(f"strata.cap: must be a number of at least 0, such as .5, got {cap!r}")
+    if not isinstance(shares, list) or not shares or not all(map(_is_amount, shares)):
+        way = "must be a list of numbers of at least 0, such as [.4, .45, .15]"
+        raise ConfigError(f"strata.shares: {way}, got {shares!r}")
     for name, given in strata["patterns"].items():
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
             raise ConfigError(f"strata.patterns.{name}: must be a list, such as ['*/faq/*'], got {given!r}")
+
+
+def _is_amount(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
