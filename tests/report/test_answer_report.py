@@ -15,7 +15,6 @@ from ragsweep.report.answers import answer_lines
 from ragsweep.report.artifacts import artifacts
 from ragsweep.report.document import texts
 from ragsweep.stats.answer_outcomes import NO_RETRIEVER, abstention_curves, against_no_context, confusion
-from ragsweep.stats.risk_coverage import best
 from support.results import changed, changed_table, csv_rows
 
 NAN = math.nan
