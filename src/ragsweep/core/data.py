@@ -290,6 +290,7 @@ class EvaluationView:
 
     questions: Sequence[Question]
     rankings: Rankings  # after fusion and reranking, to full depth
+    chunks: Chunks  # the chunking that was searched, with its corpus
     top_k: int  # the context is the first top_k chunks, or fewer with a token budget
     evidence_question: NDArray[np.int64]  # the index of each piece's question
     grade: NDArray[np.float64]
@@ -305,7 +306,6 @@ class EvaluationView:
     answers: Answers | None = None  # None if the config has no generator and no system that answers
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)  # judged metric -> one per question
     routes: Sequence[Route] | None = None  # one per question; None if there is no router
-    chunks: Chunks | None = None  # the chunking that was searched, with its corpus
     queries: Sequence[Answer] | None = None  # one per question: the written query; None if there is no query writer
     output: OutputReader | None = None  # reads answers for the metrics of a task
 

@@ -28,7 +28,6 @@ from ragsweep.parts.metrics.bases import (
     divide,
     evidences,
     per_question,
-    to_scores,
     withhold,
 )
 from ragsweep.parts.metrics.ranking import Gain, Ndcg, recall
@@ -219,9 +218,7 @@ class DistractorRate(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
-        if view.chunks is None:
-            return to_scores([NO_TEXT] * len(view.questions))
+        """Return one score per question; NaN and a reason if it is not scored."""
         (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[view.context]
         sums = np.zeros(len(view.context))
@@ -242,9 +239,7 @@ class SectionHit(Proportion):
     needs = ("section",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it is not scored or there is no corpus."""
-        if view.chunks is None:
-            return to_scores([NO_TEXT] * len(view.questions))
+        """Return one score per question; NaN and a reason if it is not scored."""
         (question, *located), reasons = _sections(view.questions, view.chunks.corpus)
         document, start, end = (column[:, None] for column in located)
         context = view.context[question]
