@@ -13,7 +13,7 @@ from ragsweep.parts.languages import detect_language, fold, question_form
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep.stats import drift as drifts
 from ragsweep.stats.drift import SHARE, ClusteredSample, Drift, Quantity, compare, mean_interval, share_interval
-from ragsweep.stats.intervals import quantile_interval, varying, weighted_quantile_interval
+from ragsweep.stats.intervals import quantile_interval, varying
 from ragsweep_serving.reference import TOTAL, Reference, unknown_share
 
 EMPTY, FAILED, REFUSED, STALE = "empty_share", "failed_share", "refused_share", "stale_share"
@@ -154,7 +154,7 @@ class RequestComparison:
         """
         before, weights = np.array(self.reference.numbers["unknown"]), np.array(self.reference.weight)
         known = ~np.isnan(before)
-        most, _, _ = weighted_quantile_interval(before[known], weights[known], MANY)
+        most, _, _ = quantile_interval(before[known], MANY, weights[known])
         languages = np.array(self.reference.language)  # "" (not detected) counts as a language
         usual = {str(one) for one in np.unique(languages) if weights[languages == one].sum() >= USUAL * weights.sum()}
         own = [one in usual for one in self.requests.language]
@@ -244,17 +244,12 @@ def _share_measure(sample: ClusteredSample, before: float = 0.0) -> Measure:
 
 def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: int) -> Measure:
     share = percent / 100
-    return Measure(_quantile(now, share), *quantile_interval(now.values, share), _quantile(before, share))
+    return Measure(*quantile_interval(now.values, share), _quantile(before, share))
 
 
 def _quantile(sample: ClusteredSample, share: float) -> float:
     """Return a quantile of a sample as an evaluation does, weighted only if the weights vary; NaN if empty."""
-    if not len(sample.values):
-        return math.nan
-    weights = varying(sample.weights)
-    if weights is None:
-        return float(np.quantile(sample.values, share))
-    return weighted_quantile_interval(sample.values, weights, share)[0]
+    return quantile_interval(sample.values, share, varying(sample.weights))[0]
 
 
 def is_alarm(drift: Drift) -> bool:

@@ -16,7 +16,7 @@ from ragsweep.stats.calibration import noise
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.context_effect import compare
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.intervals import means_with_intervals, varying, weighted_quantile_interval
+from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.stats.risk_coverage import curve
 from ragsweep.stats.summaries import collect_scores
@@ -31,7 +31,7 @@ def test_a_weight_is_as_many_copies(pairs: list[tuple[float, int]]) -> None:
     copies, weights = np.repeat(scores, counts), counts.astype(np.float64)
     mean = means_with_intervals(scores[None, :], NONE, NONE, weights)[0][0]
     assert mean == pytest.approx(copies.mean())
-    quantile = weighted_quantile_interval(scores, weights, 0.95)[0]
+    quantile = quantile_interval(scores, 0.95, weights)[0]
     assert quantile == pytest.approx(np.quantile(copies, 0.95, method="inverted_cdf"))
 
 

@@ -198,9 +198,7 @@ def _draws(questions: int) -> Doubles:
 
 
 def quantile(ordered: Doubles, share: float) -> float:
-    """Return a quantile of sorted scores by linear interpolation, as numpy does but faster; NaN if empty."""
-    if not len(ordered):
-        return math.nan
+    """Return a quantile of one or more sorted scores by linear interpolation, as numpy does but faster."""
     position = (len(ordered) - 1) * share
     first = min(int(position), len(ordered) - 1)
     low, high = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
@@ -208,18 +206,26 @@ def quantile(ordered: Doubles, share: float) -> float:
     return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
-def quantile_interval(scores: Doubles, share: float) -> tuple[float, float]:
-    """Return the exact 95 % interval of a quantile from order statistics (Conover 1999, section 3.2).
+def quantile_interval(scores: Doubles, share: float, weights: Doubles | None = None) -> tuple[float, float, float]:
+    """Return a quantile of scores, none of which is NaN, and its 95 % interval; all NaN if there are no scores.
 
-    It holds for any distribution. With few scores, the smallest or the largest score is an end, provided that the
-    interval still reaches ``LEVEL``. An end beyond all scores is NaN: the upper end needs 59 scores for a 95th
-    percentile, and 299 for a 99th; both ends of a median need 6. NaN scores are ignored.
+    The ends are order statistics (Conover 1999, section 3.2), which is exact for any distribution. With few scores, the
+    smallest or the largest score is an end, provided that the interval still reaches ``LEVEL``. An end beyond all
+    scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th; both of a median need 6.
+
+    With ``weights``, the quantile is the smallest score up to which the weights reach the share, without interpolation.
+    The ends are the quantiles at the share minus and plus 1.96 standard errors, for the effective number of questions
+    (Woodruff, JASA 47, 1952); both are NaN if that number is too small for two ends.
     """
-    ordered = np.sort(scores[~np.isnan(scores)])
-    ranks = _quantile_ranks(len(ordered), share)
-    low, high = (math.nan if rank is None else float(ordered[rank]) for rank in ranks)
+    if not len(scores):
+        return math.nan, math.nan, math.nan
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    if weights is not None:
+        return _weighted_quantile(ordered, share, weights[order])
+    low, high = (math.nan if rank is None else float(ordered[rank]) for rank in _quantile_ranks(len(ordered), share))
     value = quantile(ordered, share)  # interpolated: of two scores it may be below the lower order statistic
-    return min(low, value), max(high, value)  # NaN, as the first argument, stays
+    return value, min(low, value), max(high, value)  # NaN, as the first argument, stays
 
 
 @lru_cache(maxsize=256)
@@ -229,8 +235,6 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
     The number B of scores below the quantile is binomial: the score of rank r, counted from 1, exceeds the quantile
     with the probability P(B < r).
     """
-    if not count:
-        return None, None
     ranks = np.arange(1, count + 1)
     logarithms = np.cumsum(np.log((count + 1 - ranks) / ranks)) + ranks * math.log(share)
     logarithms += (count - ranks) * math.log1p(-share)
@@ -252,22 +256,13 @@ def _too_few(count: float, share: float) -> bool:
     return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 
-def weighted_quantile_interval(scores: Doubles, weights: Doubles, share: float) -> tuple[float, float, float]:
-    """Return a quantile of weighted scores, none of which is NaN, and its interval; all NaN if there are no scores.
-
-    The quantile is the smallest score up to which the weights reach the share, without interpolation. The ends are the
-    quantiles at the share minus and plus 1.96 standard errors, for the effective number of questions (Woodruff, JASA
-    47, 1952); both are NaN if that number is too small for two ends.
-    """
-    if not len(scores):
-        return math.nan, math.nan, math.nan
-    order = np.argsort(scores, kind="stable")
-    reached = np.cumsum(weights[order]) / weights.sum()
-    count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
+def _weighted_quantile(ordered: Doubles, share: float, weights: Doubles) -> tuple[float, float, float]:
+    reached = np.cumsum(weights) / weights.sum()
+    count = float(_effective(np.ones((1, len(ordered)), dtype=np.bool_), weights)[0])
     half = 1.959964 * math.sqrt(share * (1 - share) / count)
     shares = np.array([share, max(share - half, 0.0), min(share + half, 1.0)])
-    places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(scores) - 1)
-    value, low, high = scores[order][places].tolist()
+    places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(ordered) - 1)
+    value, low, high = ordered[places].tolist()
     return (value, math.nan, math.nan) if _too_few(count, share) else (value, low, high)
 
 

@@ -11,13 +11,7 @@ from ragsweep.core.missing import INAPPLICABLE, SKIPPED, ReasonCodes, failed, nu
 from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.core.results import Summary
 from ragsweep.core.types import Metric, Scores
-from ragsweep.stats.intervals import (
-    means_with_intervals,
-    quantile,
-    quantile_interval,
-    varying,
-    weighted_quantile_interval,
-)
+from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
 
 Amount = tuple[float, float, float]
 """A value and the ends of its interval."""
@@ -77,12 +71,10 @@ class ScoreTable:
         intervals = np.stack(means_with_intervals(values[means], bounds[:, 0], bounds[:, 1], weights), axis=1)
         amounts: dict[int, Amount] = dict(zip(means, map(tuple, intervals.tolist()), strict=True))
         for n, metric in enumerate(self.metrics):
-            if metric.quantile is not None and weights is not None:
+            if metric.quantile is not None:
                 here = known[n]
-                amounts[n] = weighted_quantile_interval(values[n][here], weights[here], metric.quantile)
-            elif metric.quantile is not None:
-                ordered = np.sort(values[n][known[n]])
-                amounts[n] = (quantile(ordered, metric.quantile), *quantile_interval(ordered, metric.quantile))
+                own = None if weights is None else weights[here]
+                amounts[n] = quantile_interval(values[n][here], metric.quantile, own)
         return amounts
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
