@@ -220,16 +220,21 @@ def test_database_of_flipped_bytes_serves_nothing_wrong(suffix: str, folder: Pat
     assert told > 2 or suffix  # SQLite itself leaves out what is damaged beside the database
 
 
+def fill_with_garbage(path: Path) -> None:
+    path.write_bytes(b"garbage" * 1000)
+
+
+def set_version(path: Path) -> None:
+    sqlite3.connect(path, isolation_level=None).execute("PRAGMA user_version = 99")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda path: path.write_bytes(b"garbage" * 1000), "store.db is damaged (file is not a database)"),
+        (fill_with_garbage, "store.db is damaged (file is not a database)"),
         (lambda path: path.write_bytes(b""), ""),
         (lambda path: os.truncate(path, 5000), "store.db is damaged (database disk image is malformed)"),
-        (
-            lambda path: sqlite3.connect(path, isolation_level=None).execute("PRAGMA user_version = 99"),
-            "store.db was written by another version of ragsweep (format 99, this version reads 1)",
-        ),
+        (set_version, "store.db was written by another version of ragsweep (format 99, this version reads 1)"),
     ],
 )
 def test_database_that_is_none_is_put_aside_once(change: Callable[[Path], object], said: str, folder: Path) -> None:
@@ -241,13 +246,7 @@ def test_database_that_is_none_is_put_aside_once(change: Callable[[Path], object
     check_healed(folder)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda path: path.write_bytes(b"garbage" * 1000),
-        lambda path: sqlite3.connect(path, isolation_level=None).execute("PRAGMA user_version = 99"),
-    ],
-)
+@pytest.mark.parametrize("change", [fill_with_garbage, set_version])
 def test_database_that_cannot_be_put_aside_is_done_without(change: Callable[[Path], object], folder: Path) -> None:
     filled(folder)
     change(folder / "store.db")

@@ -27,20 +27,15 @@ def slow(*_: Any) -> Any:
     time.sleep(2)
 
 
-def write(store: Store) -> None:
-    store.keep_whole(WHOLE, {"a": VALUE}, 1.0)
+ACTS: dict[str, Callable[[Store], object]] = {
+    "write": lambda store: store.keep_whole(WHOLE, {"a": VALUE}, 1.0),
+    "read": lambda store: store.whole(WHOLE),
+    "read rows": lambda store: store.segments(ROWS),
+}
 
 
-def read(store: Store) -> None:
-    store.whole(WHOLE)
-
-
-def read_rows(store: Store) -> None:
-    store.segments(ROWS)
-
-
-@pytest.mark.parametrize("act", [write, read, read_rows])
-def test_store(act: Callable[[Store], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_store(act: Callable[[Store], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path, pytest.fail)
     store.keep_whole(WHOLE, {"a": VALUE}, 1.0)
     store.keep_rows(ROWS, StoredPiece(("a", "b", "c", "d"), VALUE), Cost(4, 1.0))

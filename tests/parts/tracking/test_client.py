@@ -220,15 +220,11 @@ def test_tracker_works_after_travelling_to_another_process(tracker: Mlflow) -> N
 # --- places ---
 
 
-def check(tracker: Mlflow) -> None:
-    tracker.check()
-
-
 def record(tracker: Mlflow) -> None:
     tracker.open_sweep("sweep", {}, {}, None)
 
 
-refused = pytest.mark.parametrize("begin", [check, record])
+refused = pytest.mark.parametrize("begin", [Mlflow.check, record])
 """Whichever of the two methods is called first must reject unusable settings."""
 
 
