@@ -96,7 +96,7 @@ def _succeeds(target: Node, work: StageContext, rows: Rows) -> bool:
 
 
 class _Inputs:
-    """The methods of a `StageContext` that timed targets call; inputs are precomputed, all else is ignored."""
+    """The methods of a ``StageContext`` that timed targets call. Inputs are precomputed, and nothing is stored."""
 
     def __init__(self, work: StageContext) -> None:
         self._work = work
