@@ -44,14 +44,11 @@ def test_messages_are_system_history_and_question_and_values_are_filled_in_once(
     assert asked == {"role": "user", "content": "1 a: x {question}\n\n2 b: y|Why?"}
 
 
-def test_without_passages_the_question_is_asked_as_it_is() -> None:
+def test_without_passages_the_question_is_asked_as_it_is_and_an_empty_system_message_is_none() -> None:
     assert prompt().messages(Request("Why?")) == [
         {"role": "system", "content": "Say Dunno."},
         {"role": "user", "content": "Why?"},
     ]
-
-
-def test_an_empty_system_message_is_none() -> None:
     assert [said["role"] for said in prompt(system_alone="").messages(Request("Why?"))] == ["user"]
 
 

@@ -1,6 +1,7 @@
 """The one tokenizer of contexts counts any span as it would count its text."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,18 +10,17 @@ from ragsweep.parts import tokens
 TEXTS = st.text(alphabet="ab1é_ .,-\n", max_size=30)
 
 
-def test_words_and_single_punctuation_marks_are_tokens() -> None:
-    assert tokens.count("don't stop: x_1 == 3.5") == len(["don", "'", "t", "stop", ":", "x_1", "=", "=", "3", ".", "5"])
-
-
-def test_characters_of_scripts_without_spaces_are_tokens() -> None:
-    assert tokens.count("每位员工可以报销三十天。") == 12
-    assert tokens.count("हिन्दी में") == 2
-    assert tokens.count("com\u00adpany") == 1
-
-
-def test_empty_and_blank_texts_have_no_tokens() -> None:
-    assert tokens.count("") == tokens.count(" \n\t") == 0
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("don't stop: x_1 == 3.5", len(["don", "'", "t", "stop", ":", "x_1", "=", "=", "3", ".", "5"])),
+        *(("每位员工可以报销三十天。", 12), ("हिन्दी में", 2), ("com\u00adpany", 1), ("", 0), (" \n\t", 0)),
+    ],
+)
+def test_words_single_punctuation_marks_and_characters_of_scripts_without_spaces_are_tokens(
+    text: str, number: int
+) -> None:
+    assert tokens.count(text) == number
 
 
 @given(TEXTS)

@@ -126,18 +126,10 @@ def judged_by(answer: Any, kind: Any = RagasContextPrecision, **given: Any) -> J
 
 
 @pytest.mark.parametrize("structured", [True, False])
-def test_a_verdict_is_zero_or_one_and_all_else_a_reason(structured: bool) -> None:
+def test_a_verdict_is_zero_or_one_is_not_searched_for_in_a_text_and_all_else_is_a_reason(structured: bool) -> None:
     odd = ['"0.9"', "7.3", "true", "null", "NaN", "Infinity", "-1", "7", "1.0", '"1"', "[1]", "{}"]
-    with LlmServer(lambda asked: f'{{"reason": "because", "verdict": {value}}}') as server:
-        for value in odd:
-            server.log.clear()
-            (verdict,) = judged(RagasContextPrecision(judge_at(server, structured=structured)), cases(1))
-            assert math.isnan(verdict.value), value
-            assert (verdict.reason, verdict.usage.calls, len(server.log)) == (MALFORMED, 2, 2)  # and once again
-
-
-def test_no_verdict_is_searched_for_in_a_text() -> None:
     texts = [
+        *(f'{{"reason": "because", "verdict": {value}}}' for value in odd),
         'The verdict is {"reason": "r", "verdict": 1}',
         '{"reason": "r", "verdict": 0} {"reason": "r", "verdict": 1}',
         '{"reason": "{\\"verdict\\": 1}"}',
@@ -149,8 +141,10 @@ def test_no_verdict_is_searched_for_in_a_text() -> None:
     ]
     with LlmServer(lambda asked: text) as server:
         for text in texts:
-            (verdict,) = judged(RagasContextPrecision(judge_at(server)), cases(1))
-            assert verdict.reason == MALFORMED, text
+            server.log.clear()
+            (verdict,) = judged(RagasContextPrecision(judge_at(server, structured=structured)), cases(1))
+            assert math.isnan(verdict.value), text
+            assert (verdict.reason, verdict.usage.calls, len(server.log)) == (MALFORMED, 2, 2)  # and once again
 
 
 def test_a_block_of_code_is_read() -> None:

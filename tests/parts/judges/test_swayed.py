@@ -48,9 +48,19 @@ def knowing(asked: ModelRequest) -> dict[str, Any]:
     return {"reason": "r", "verdict": int("Alice" in texts(asked)["answer"])}
 
 
+def contrary(asked: ModelRequest) -> dict[str, Any]:
+    """Find an answer right beside a wrong reference only."""
+    return {"reason": "r", "verdict": int(texts(asked)["reference"] in WRONG)}
+
+
 @pytest.mark.parametrize(
     ("judge", "expected", "calls"),
-    [(honest, [0, 0, 0], [1, 1, 1]), (steered, [0, 0, 1], [1, 1, 2]), (knowing, [1, 0, 0], [2, 1, 1])],
+    [
+        (honest, [0, 0, 0], [1, 1, 1]),
+        (steered, [0, 0, 1], [1, 1, 2]),
+        (knowing, [1, 0, 0], [2, 1, 1]),
+        (contrary, [0, 0, 0], [2, 2, 2]),
+    ],
 )
 def test_an_answer_that_is_right_whatever_the_reference_is_flagged(
     judge: Any, expected: list[float], calls: list[int]
@@ -61,12 +71,6 @@ def test_an_answer_that_is_right_whatever_the_reference_is_flagged(
         assert [verdict.value for verdict in verdicts] == expected
         assert [verdict.usage.calls for verdict in verdicts] == calls
         assert len(server.log) == sum(calls)
-
-
-def test_right_beside_the_wrong_reference_alone_is_not_flagged() -> None:
-    with LlmServer(lambda asked: {"reason": "r", "verdict": int(texts(asked)["reference"] in WRONG)}) as server:
-        (verdict,) = judged(JudgeSwayed(judge_at(server), 1.0), [RIGHT])
-    assert (verdict.value, verdict.usage.calls) == (0.0, 2)
 
 
 def test_what_is_not_in_the_sample_is_not_asked_and_says_so() -> None:

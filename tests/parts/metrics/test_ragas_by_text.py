@@ -38,6 +38,7 @@ from ragsweep.parts.metrics import (
 )
 from ragsweep.parts.metrics.ragas_by_text import evidence_quotes, similarity
 from ragsweep.testing.metrics import example
+from support.metrics import rows
 
 DOCUMENTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 
@@ -92,17 +93,11 @@ def test_by_id_they_are_those_of_ragas(seed: int) -> None:
         assert ours.score(looked).values[0] == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_empty_context_has_recall_and_no_precision() -> None:
-    looked = by_document([0, 1], [], 3)
-    precision = RagasIdBasedContextPrecision().score(looked)
-    assert (np.isnan(precision.values[0]), precision.reasons[0]) == (True, "nothing retrieved")
-    assert RagasIdBasedContextRecall().score(looked).values[0] == 0
-
-
-def test_a_context_that_the_token_budget_empties_has_no_precision() -> None:
+def test_a_context_that_is_empty_or_that_the_token_budget_empties_has_recall_and_no_precision() -> None:
     emptied = replace(by_document([0, 1], [0], 3), context_length=np.zeros(1, np.int64))
-    precision = RagasIdBasedContextPrecision().score(emptied)
-    assert (np.isnan(precision.values[0]), precision.reasons[0]) == (True, "nothing retrieved")
+    for looked in (by_document([0, 1], [], 3), emptied):
+        assert rows(RagasIdBasedContextPrecision(), looked) == ["nothing retrieved"]
+        assert rows(RagasIdBasedContextRecall(), looked) == [0]
 
 
 # --- by text ------------------------------------------------------------------------------------------------------

@@ -116,16 +116,17 @@ def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}
-        inside = {name: value if name in TRUSTED else _fence_all(value) for name, value in fields.items()}
+        inside = {name: value if name in TRUSTED else map_texts(fence, value) for name, value in fields.items()}
         return NOTICE + write(data.model_copy(update=inside))
 
     return fenced
 
 
-def _fence_all(value: Any) -> Any:
+def map_texts(change: Callable[[str], str], value: Any) -> Any:
+    """Return a value with every text in it changed, also in lists; values of other types are unchanged."""
     if isinstance(value, str):
-        return fence(value)
-    return [_fence_all(item) for item in value] if isinstance(value, list) else value
+        return change(value)
+    return [map_texts(change, item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @cache

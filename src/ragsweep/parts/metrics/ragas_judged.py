@@ -22,7 +22,7 @@ from ragsweep.parts.judging import Judge
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.metrics.bases import clamp
 from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
-from ragsweep.parts.metrics.ragas_calls import VERSION, JudgeSession, NothingToJudge, library, scorer
+from ragsweep.parts.metrics.ragas_calls import VERSION, JudgeSession, NothingToJudge, library, map_texts, scorer
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
@@ -75,7 +75,7 @@ class RagasMetric(JudgeMetric):
 
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
         session = JudgeSession(judge, number, self.strict)
-        texts = {_RAGAS_FIELDS[name]: _well_formed(getattr(case, name)) for name in self.uses}
+        texts = {_RAGAS_FIELDS[name]: map_texts(well_formed, getattr(case, name)) for name in self.uses}
         try:
             ascore = scorer(self.of_ragas, session, self.embeddings, self.options)
             value = (await ascore(**texts)).value
@@ -93,10 +93,6 @@ class RagasMetric(JudgeMetric):
             judge.discard(number)
             return Sample(math.nan, MALFORMED, session.usage)
         return Sample(clamp(value, self.bounds), "", session.usage)
-
-
-def _well_formed(value: Any) -> Any:
-    return well_formed(value) if isinstance(value, str) else [well_formed(text) for text in value]
 
 
 class RagasFaithfulness(RagasMetric):
