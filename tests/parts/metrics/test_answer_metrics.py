@@ -110,28 +110,14 @@ def test_refusal_covers_nothing_and_an_unanswerable_question_has_no_keywords() -
 
 
 def test_fates_of_the_example() -> None:
-    fates = {
-        name: [fate for fate in FATES if scores(metrics.AnswerFate(fate))[name] == 1.0]  # type: ignore[arg-type]
-        for name in NAMES
-    }
-    told = {name: found[0] if found else "" for name, found in fates.items()}
-    assert all(len(found) <= 1 for found in fates.values())
-    assert {name for name, fate in told.items() if fate == "false_refusal"} == {
-        "abstained", "blank", "abstained without context",
-    }  # fmt: skip
-    assert {name for name, fate in told.items() if fate == "wrong_answer"} == {
-        "wrong", "only signs", "in another language",
-    }  # fmt: skip
-    assert (told["invented"], told["refused"]) == ("hallucinated_answer", "correct_refusal")
-    assert (
-        told["right, in a sentence"]
-        == told["in French"]
-        == told["no keywords"]
-        == told["without context"]
-        == "correct_answer"
-    )
-    assert {name for name, fate in told.items() if not fate} == {
-        "failed", "failed, unanswerable", "nothing to compare with", "conversational",
+    found = {fate: scores(metrics.AnswerFate(fate)) for fate in FATES}
+    assert {fate: [name for name in NAMES if found[fate][name] == 1] for fate in FATES} == {
+        "correct_answer": ["right", "right, in a sentence", "invented citation", "wrong citation", "without context",
+                           "in French", "no reference", "no keywords"],
+        "wrong_answer": ["wrong", "only signs", "in another language"],
+        "false_refusal": ["abstained", "blank", "abstained without context"],
+        "correct_refusal": ["refused"],
+        "hallucinated_answer": ["invented"],
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_evidence, score_with_retrieval
+from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_retrieval
 from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Scores
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
@@ -224,7 +224,7 @@ class AnnRecall(Proportion):
         return withhold(scores, total == 0, NOTHING_RETRIEVED)
 
 
-class AnnEvidenceLost(Proportion):
+class AnnEvidenceLost(_AtCutoff):
     """Proportion of all relevant evidence that exact search finds within the cutoff but approximate search misses.
 
     In a hybrid, evidence is lost only if the approximate search finds it in none of the legs with an approximate index.
@@ -232,18 +232,17 @@ class AnnEvidenceLost(Proportion):
     """
 
     TRAITS = PartTraits(version="1")
+    stem = "ann_evidence_lost"
     needs = ("evidence", "exact")
     higher_is_better = False
 
-    def __init__(self, cutoff: int | None = None) -> None:
-        self.name = name_at("ann_evidence_lost", cutoff)
-        self.cutoff = cutoff
-
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per question; NaN and a reason for a question that is not scored."""
+        return score_with_approximation(view, super().score(view))
+
+    def _values(self, view: EvaluationView) -> NDArray[np.float64]:
         in_exact, in_found = np.zeros(len(view.grade), dtype=bool), np.zeros(len(view.grade), dtype=bool)
         for leg in view.approximate.values():
             in_exact |= is_within(leg.exact_rank, self.cutoff)
             in_found |= is_within(leg.found_rank, self.cutoff)
-        lost = divide(per_question(view, in_exact & ~in_found), evidences(view))
-        return score_with_approximation(view, score_with_evidence(view, lost))
+        return divide(per_question(view, in_exact & ~in_found), evidences(view))
