@@ -165,9 +165,9 @@ def test_by_text_they_are_those_of_ragas(seed: int) -> None:
 
 def test_without_quotes_texts_or_answers_there_is_a_reason() -> None:
     metric, looked = RagasNonLlmContextRecall(), by_text(["Alice wrote a letter"], ["Alice wrote the letter."])
-    assert metric.score(looked).values[0] == 1
-    assert metric.score(replace(looked, answers=None)).reasons[0] == "no answers asked for"
-    assert metric.score(by_text([], ["Alice wrote"])).reasons[0] == "nothing retrieved"
+    assert rows(metric, looked) == [1]
+    assert rows(metric, replace(looked, answers=None)) == ["no answers asked for"]
+    assert rows(metric, by_text([], ["Alice wrote"])) == ["nothing retrieved"]
     assert evidence_quotes(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d")))) == []
     assert evidence_quotes(Question("q", "", evidence=(Evidence("d", "a"), Evidence("d", grade=0)))) == ["a"]
 
@@ -181,17 +181,11 @@ def test_flags_and_spread_are_those_of_any_metric() -> None:
         "b": [Judgement(0.0, spread=0.4), Judgement(reason="timed out"), Judgement(reason="no reference answer")],
     }
     looked = replace(example([0, 1, 2]), judgements=judgements)
-    flags, spread = JudgeSuspicious().score(looked), JudgeSpread().score(looked)
-    np.testing.assert_array_equal(flags.values, [0, 1, np.nan])
-    np.testing.assert_allclose(spread.values, [0.3, np.nan, np.nan])
-    assert flags.reasons.tolist() == ["", "", "no reference answer"]
-    assert spread.reasons.tolist() == ["", "judged once", "no reference answer"]
-    nobody = replace(looked, judgements={})
-    assert set(JudgeSuspicious().score(nobody).reasons) == {"nothing judged"}
-    wrong = replace(
-        looked, judgements={"a": [Judgement(reason="abstained")] * 3, "b": [Judgement(reason="timed out")] * 3}
-    )
-    assert set(JudgeSuspicious().score(wrong).reasons) == {"timed out"}
+    assert rows(JudgeSuspicious(), looked) == [0, 1, "no reference answer"]
+    assert rows(JudgeSpread(), looked) == [pytest.approx(0.3), "judged once", "no reference answer"]
+    assert rows(JudgeSuspicious(), replace(looked, judgements={})) == ["nothing judged"] * 3
+    failed = {"a": [Judgement(reason="abstained")] * 3, "b": [Judgement(reason="timed out")] * 3}
+    assert rows(JudgeSuspicious(), replace(looked, judgements=failed)) == ["timed out"] * 3
     assert {"nothing judged", "judged once"} <= SKIPPED
 
 
@@ -204,6 +198,4 @@ def test_an_answer_that_declines_and_conversation_have_no_score() -> None:
         answers=answers,
         judgements={"ragas_faithfulness": [Judgement(0.5)] * 3},
     )
-    scores = RagasFaithfulness(None).score(looked)  # type: ignore[arg-type]
-    assert scores.reasons.tolist() == ["abstained", "", "conversational"]
-    np.testing.assert_array_equal(scores.values, [np.nan, 0.5, np.nan])
+    assert rows(RagasFaithfulness(None), looked) == ["abstained", 0.5, "conversational"]  # type: ignore[arg-type]
