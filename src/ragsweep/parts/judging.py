@@ -104,8 +104,8 @@ def reasons_given(value: Any) -> Iterator[str]:
 
     If the object with the reason lacks a statement or a decision, that part is omitted.
     """
-    # no isinstance: pydantic is slow to import
-    for given in _objects(value.model_dump() if hasattr(value, "model_dump") else value):
+    value = value.model_dump() if hasattr(value, "model_dump") else value  # no isinstance: pydantic is slow to import
+    for given in _objects(value):
         if isinstance(reason := given.get("reason"), str):
             judged, decided = given.get("statement"), next((given[name] for name in BINARY & given.keys()), None)
             end = "" if decided is None else f" -> {'yes' if decided else 'no'}"
@@ -116,8 +116,10 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in a JSON value, at any depth; an object comes before the objects in it."""
     if isinstance(value, dict):
         yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _objects(item)
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _objects(item)
 
 
 def _close_schema(schema: Any) -> Any:

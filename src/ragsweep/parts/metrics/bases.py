@@ -140,12 +140,11 @@ class JudgedAnswerMetric(AnswerMetric):
         """Return one score per question: the unjudged score, the clipped judged value, or NaN and a reason."""
         known = super().score(view)
         rows = zip(known.values.tolist(), known.reasons.tolist(), judgements(view, self.name), strict=True)
-        return to_scores(
-            [
-                judgement.reason or clamp(judgement.value, self.bounds) if reason == NOT_JUDGED else reason or value
-                for value, reason, judgement in rows
-            ]
-        )
+        results = [
+            judgement.reason or clamp(judgement.value, self.bounds) if reason == NOT_JUDGED else reason or value
+            for value, reason, judgement in rows
+        ]
+        return to_scores(results)
 
 
 def judgements(view: EvaluationView, metric: str) -> Sequence[Judgement]:
