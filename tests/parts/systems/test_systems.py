@@ -12,7 +12,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import deadline
 from ragsweep.core.missing import BUDGET_SPENT, MALFORMED, SYSTEM_RAISED, THINKING
-from ragsweep.core.types import Passage, Request, Turn
+from ragsweep.core.types import Answer, Passage, Request, Turn
 from ragsweep.parts.prices import Prices
 from ragsweep.parts.systems import Http, Pipeline, Python
 from ragsweep.services.session import ServiceSession
@@ -80,26 +80,25 @@ class TestHttp(SystemContract):
         assert (found.answer.failed, found.answer.usage[:3]) == (MALFORMED, (1, 5, 7))
         assert made.service.session.meter.totals.tokens == 12
 
+    def answer(self, said: Any, **changed: Any) -> Answer:
+        """Ask a system that returns only an answer."""
+        self.server.reply = lambda body, n: as_json({"a": said})
+        alone = {"answer": "a", "contexts": None, "ids": None, "tokens_in": None, "tokens_out": None}
+        return collect(self.part(**alone, **changed).ask, [Request("?")])[0].answer
+
     def test_a_refusal_and_an_empty_answer_are_abstentions(self) -> None:
         for said in ("No idea, sorry.", "", None):
-            self.server.reply = lambda body, n, said=said: as_json({"a": said})
-            found = collect(self.part(answer="a", contexts=None, ids=None, tokens_in=None, tokens_out=None).ask,
-                              [Request("?")])[0]  # fmt: skip
-            assert found.answer.abstained
-            assert not found.answer.failed
+            answer = self.answer(said)
+            assert (answer.abstained, answer.failed) == (True, "")
 
     def test_thoughts_are_no_part_of_an_answer(self) -> None:
-        alone = {"answer": "a", "contexts": None, "ids": None, "tokens_in": None, "tokens_out": None}
         parts = [{"type": "thinking", "thinking": "A hotel."}, {"type": "text", "text": "120"}]
         for said in ("<think>A hotel.</think>\n120", "[THINK]A hotel.[/THINK]120", parts):
-            self.server.reply = lambda body, n, said=said: as_json({"a": said})
-            (found,) = collect(self.part(**alone).ask, [Request("?")])
-            assert (found.answer.text, found.answer.thoughts, found.answer.abstained) == ("120", "A hotel.", False)
-        self.server.reply = lambda body, n: as_json({"a": "<think>No idea"})
-        (found,) = collect(self.part(**alone).ask, [Request("?")])
-        assert (found.answer.text, found.answer.failed, found.answer.abstained) == ("", THINKING, False)
-        (found,) = collect(self.part(**alone, thoughts=None).ask, [Request("?")])
-        assert (found.answer.text, found.answer.failed) == ("<think>No idea", "")
+            answer = self.answer(said)
+            assert (answer.text, answer.thoughts, answer.abstained) == ("120", "A hotel.", False)
+        unclosed, whole = self.answer("<think>No idea"), self.answer("<think>No idea", thoughts=None)
+        assert (unclosed.text, unclosed.failed, unclosed.abstained) == ("", THINKING, False)
+        assert (whole.text, whole.failed) == ("<think>No idea", "")
 
     @pytest.mark.parametrize(
         "told",

@@ -125,7 +125,7 @@ class WeightedSum:
         return score_where(reasons == "", np.clip(total, low, high), reasons)
 
 
-class TaskSuccess:
+class TaskSuccess(Proportion):
     """Whether a case is solved, that is, meets every criterion: 1 or 0.
 
     Args:
@@ -136,8 +136,7 @@ class TaskSuccess:
     Raises ConfigError if a criterion is invalid, or if there is none.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
-    unit, higher_is_better, bounds, quantile = "", True, (0.0, 1.0), None
+    TRAITS = PartTraits(version="1")
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name

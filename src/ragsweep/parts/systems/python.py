@@ -53,7 +53,7 @@ class Python:
 
         The module of the function is imported.
         """
-        module, _, name = str(self.function).rpartition(".")
+        module, _, name = self.function.rpartition(".")
         if not module or not name.isidentifier():
             raise ConfigError(f"system.function must be package.module.function, got {self.function!r}")
         if not is_trusted(module):
