@@ -2,14 +2,14 @@
 
 import pytest
 
-from ragsweep.core.types import JudgedMetric, Metric
+from ragsweep.core.types import Metric
 from ragsweep.parts import metrics
 from ragsweep.testing.metrics import MetricContract
 from support.metrics import OPTIONS, shipped_metrics
 from support.parts import Letters
 
 SHIPPED = shipped_metrics(*OPTIONS, embedder=Letters())
-UNSCORED = SHIPPED.pop("faithfulness_nli")  # without a model
+SHIPPED.pop("faithfulness_nli")  # without a model, it scores nothing
 METRICS: list[Metric] = [
     *SHIPPED.values(), metrics.Ndcg(2, gain="exponential"), metrics.MeanAveragePrecision(2), metrics.AnnRecall(3),
     metrics.Latency(stage="retrieve"), metrics.Latency(stage="retrieval"), metrics.AnswerSpeed(),
@@ -34,9 +34,3 @@ def test_a_metric_that_scores_questions_without_the_evidence_that_it_needs_break
     contract.metric = OfEvidence()
     with pytest.raises(AssertionError, match="use score_with_evidence"):
         contract.test_a_metric_that_needs_evidence_has_no_value_without_it()
-
-
-def test_judged_metrics_are_recognised() -> None:
-    judged = (SHIPPED["semantic_similarity"], SHIPPED["grounding_semantic"], UNSCORED)
-    assert all(isinstance(metric, JudgedMetric) for metric in judged)
-    assert not isinstance(SHIPPED["token_f1"], JudgedMetric)
