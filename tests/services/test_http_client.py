@@ -253,7 +253,7 @@ def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> N
         ask_all(made, 1000)
 
 
-def test_service_that_rests_gets_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_that_rests_gets_no_call_and_is_used_again_when_it_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     with serving(faults={"unavailable": 1}) as server:
         made = endpoint(server)
@@ -263,14 +263,6 @@ def test_service_that_rests_gets_no_call(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(EndpointFailed):
             asyncio.run(ask(made, 1))
         assert len(server.log) == sent
-
-
-def test_service_that_recovers_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
-    with serving(faults={"unavailable": 1}) as server:
-        made = endpoint(server)
-        with pytest.raises(EndpointFailed):
-            ask_all(made, 100)
         server.faults = {}
         made.session.host(made.base_url, made.key()).breaker._open_until = 0.0  # as after its rest
         assert len(ask_all(made, 30)) == 30

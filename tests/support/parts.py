@@ -170,8 +170,14 @@ def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
 
 
 def exact(vectors: Floats, queries: Floats, depth: int = 10) -> Rankings:
-    """Return what exact search finds."""
+    """Rank vectors by the exact index."""
     return Flat().search(Flat().build(vectors), vectors, queries, depth)
+
+
+def recall(found: Rankings, ideal: Rankings) -> float:
+    """Return the mean share of the ideal positions that are found."""
+    rows = zip(found.positions, ideal.positions, strict=True)
+    return float(np.mean([len({*one} & {*other}) / len(other) for one, other in rows]))
 
 
 def untitled(*texts: str) -> Corpus:

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -31,17 +31,16 @@ def writer(folder: Path, **parameters: Any) -> Transformers:
 
 
 class TestTransformers(GeneratorContract):
+    parameters: ClassVar = {"temperature": 1.5, "seed": 5, "max_new_tokens": 3}  # what is drawn is repeatable, too
+
     @pytest.fixture(autouse=True)
     def _model(self, tiny_writer: Path) -> None:
-        part = writer(tiny_writer, temperature=1.5, seed=5, max_new_tokens=3)  # what is drawn is repeatable, too
+        part = writer(tiny_writer, **self.parameters)
         self.part = lambda: part
 
 
-class TestBatches(GeneratorContract):
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_writer: Path) -> None:
-        part = writer(tiny_writer, batch=3)
-        self.part = lambda: part
+class TestBatches(TestTransformers):
+    parameters: ClassVar = {"batch": 3}
 
 
 def written(folder: Path, text: str, tokens: int) -> tuple[str, int]:

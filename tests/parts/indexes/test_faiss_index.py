@@ -10,9 +10,10 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.types import Arrays, Floats, Rankings
-from ragsweep.parts.indexes import Flat, Hnsw, Ivf, Pq, Sq, codes, vectors
+from ragsweep.core.types import Arrays, Floats
+from ragsweep.parts.indexes import Hnsw, Ivf, Pq, Sq, codes, vectors
 from ragsweep.testing.indexes import VectorIndexContract
+from support.parts import exact, recall
 
 
 class TestHnsw(VectorIndexContract):
@@ -81,21 +82,12 @@ def index_of(name: str) -> Arrays:
     return PARTS[name]().build(VECTORS)
 
 
-@cache
-def exact() -> Rankings:
-    return Flat().search(Flat().build(VECTORS), VECTORS, QUERIES, 10)
-
-
-def recall(part: Part, index: Arrays) -> float:
-    found = part.search(index, VECTORS, QUERIES, 10).positions[:, :10]
-    return float(np.mean([len({*one} & {*other}) / 10 for one, other in zip(exact().positions, found, strict=True)]))
-
-
 @every_part
 def test_enough_effort_finds_and_scores_what_the_exact_index_does(name: str) -> None:
     found = PARTS[name]().search(index_of(name), VECTORS, QUERIES, 10)
-    np.testing.assert_array_equal(found.positions, exact().positions)
-    np.testing.assert_array_equal(found.scores, exact().scores)
+    ideal = exact(VECTORS, QUERIES)
+    np.testing.assert_array_equal(found.positions, ideal.positions)
+    np.testing.assert_array_equal(found.scores, ideal.scores)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +100,8 @@ def test_enough_effort_finds_and_scores_what_the_exact_index_does(name: str) -> 
     ],
 )
 def test_more_effort_finds_more(parts: list[Part]) -> None:
-    found = [recall(part, part.build(VECTORS)) for part in parts]
+    ideal = exact(VECTORS, QUERIES)
+    found = [recall(part.search(part.build(VECTORS), VECTORS, QUERIES, 10), ideal) for part in parts]
     assert found == sorted(found)
     assert found[0] < 0.95 < found[-1]
 

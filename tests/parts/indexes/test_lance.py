@@ -18,7 +18,7 @@ from ragsweep.parts.indexes.lance import LanceTable
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.testing.contract import assert_equal
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import drawn, exact
+from support.parts import drawn, exact, recall
 from support.servers.object_store import ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
@@ -117,13 +117,11 @@ def test_ef_search_limits_the_length_of_a_ranking(folder: Path) -> None:
 
 def test_more_partitions_and_candidates_find_more(folder: Path) -> None:
     vectors = drawn(2000, dimension=16)
-    ideal = exact(vectors, vectors[:40]).positions
     index = LanceIvfPq(str(folder), num_sub_vectors=4).build(vectors)
     recalls = []
     for nprobes, oversampling in ((1, 1), (7, 1), (7, 20)):
         part = LanceIvfPq(str(folder), num_sub_vectors=4, nprobes=nprobes, oversampling=oversampling)
-        found = part.search(index, vectors, vectors[:40], 10).positions
-        recalls.append(np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, ideal, strict=True)]))
+        recalls.append(recall(part.search(index, vectors, vectors[:40], 10), exact(vectors, vectors[:40])))
     assert recalls == sorted(recalls)
     assert recalls[0] < 0.7 < 0.95 < recalls[-1]
 
@@ -283,9 +281,8 @@ def filling(folder: Path) -> subprocess.Popen[str]:
 def assert_whole(folder: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32)
     part = LanceHnsw(str(folder), ef_search=400)
-    found = part.search(part.build(vectors), vectors, vectors[:50], 10).positions
-    ideal = exact(vectors, vectors[:50]).positions
-    assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, ideal, strict=True)]) > 0.95
+    found = part.search(part.build(vectors), vectors, vectors[:50], 10)
+    assert recall(found, exact(vectors, vectors[:50])) > 0.95
     (name,) = names(folder)
     assert connect(folder).open_table(name).count_rows() == 6000
 

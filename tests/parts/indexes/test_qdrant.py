@@ -60,8 +60,9 @@ def names(server: Server) -> set[str]:
 def test_it_finds_and_scores_what_the_exact_index_does(server: Server, embedded: bool, tmp_path: Path) -> None:
     part = Qdrant(None, str(tmp_path)) if embedded else Qdrant(server.url)
     found = part.search(part.build(VECTORS), VECTORS, QUERIES, 10)
-    np.testing.assert_array_equal(found.positions, exact(VECTORS, QUERIES).positions)
-    np.testing.assert_array_equal(found.scores, exact(VECTORS, QUERIES).scores)
+    expected = exact(VECTORS, QUERIES)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    np.testing.assert_array_equal(found.scores, expected.scores)
 
 
 def test_ef_search_limits_candidates_and_the_length_of_a_ranking(server: Server) -> None:

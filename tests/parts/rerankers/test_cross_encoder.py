@@ -20,19 +20,16 @@ def reranker(folder: Path, **parameters: object) -> CrossEncoder:
 
 
 class TestCrossEncoder(RerankerContract):
+    dtype = "float32"
+
     @pytest.fixture(autouse=True)
     def _model(self, tiny_classifier: Path) -> None:
-        part = reranker(tiny_classifier, batch_size=3)
+        part = reranker(tiny_classifier, batch_size=3, dtype=self.dtype)
         self.part = lambda: part
 
 
 class TestCrossEncoderInHalfPrecision(TestCrossEncoder):
-    tolerance = 0.05
-
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_classifier: Path) -> None:
-        part = reranker(tiny_classifier, batch_size=3, dtype="bfloat16")
-        self.part = lambda: part
+    dtype, tolerance = "bfloat16", 0.05
 
 
 def logits(folder: Path, pairs: list[tuple[str, str]], length: int) -> np.ndarray:

@@ -66,22 +66,18 @@ def embedder(folder: Path, **parameters: object) -> SentenceTransformerEmbedder:
 
 
 class TestLateInteraction(ReadingRerankerContract):
-    tolerance = 5e-4  # half precision of the stored tokens
+    dtype, tolerance = "float32", 5e-4  # half precision of the stored tokens
 
     @pytest.fixture(autouse=True)
     def _model(self, tiny_embedder: Path) -> None:
-        self.embedder = embedder(tiny_embedder, batch_size=2)
+        self.embedder = embedder(tiny_embedder, batch_size=2, dtype=self.dtype)
 
     def part(self) -> LateInteraction:
         return LateInteraction(self.embedder)
 
 
 class TestLateInteractionInHalfPrecision(TestLateInteraction):
-    tolerance = 0.03
-
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_embedder: Path) -> None:
-        self.embedder = embedder(tiny_embedder, batch_size=2, dtype="bfloat16")
+    dtype, tolerance = "bfloat16", 0.03
 
 
 def test_tokens_are_those_of_the_text_without_what_the_tokenizer_adds(tiny_embedder: Path) -> None:
