@@ -169,9 +169,9 @@ def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def exact(vectors: Floats, queries: Floats, depth: int = 10) -> Rankings:
-    """Rank vectors by the exact index."""
-    return Flat().search(Flat().build(vectors), vectors, queries, depth)
+def exact(vectors: Floats, queries: Floats) -> Rankings:
+    """Return the ten vectors nearest to each query, by the exact index."""
+    return Flat().search(Flat().build(vectors), vectors, queries, 10)
 
 
 def recall(found: Rankings, ideal: Rankings) -> float:

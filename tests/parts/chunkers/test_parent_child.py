@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.identity import BuiltPart, Spec
 from ragsweep.core.spans import parents_of
-from ragsweep.core.types import Chunker, Corpus, Rankings
+from ragsweep.core.types import Chunker, Rankings
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.chunkers import FixedSize, ParentChild, Recursive, SentenceWindow
@@ -79,21 +79,16 @@ def test_widening_equals_a_plain_loop(rows: list[list[int]]) -> None:
 # --- in the pipeline ---------------------------------------------------------------------------------------------
 
 
-def nested(parent: Chunker, child: Chunker, **specs: object) -> BuiltPart:
+def nested(parent: Chunker, child: Chunker) -> BuiltPart:
     named = {name: Spec(type(part).__name__, "1", vars(part)) for name, part in (("parent", parent), ("child", child))}
     return BuiltPart(ParentChild(parent, child), Spec("ParentChild", "1", named))
 
 
 def config_graph(
-    chunker: BuiltPart,
-    retriever: BuiltPart | None = None,
-    reranker: BuiltPart | None = None,
-    texts: Corpus | None = None,
+    chunker: BuiltPart, retriever: BuiltPart | None = None, reranker: BuiltPart | None = None
 ) -> ConfigGraph:
-    parts = Parts(
-        texts or untitled(*TEXTS), chunker, retriever or built(Words()), reranker or built(NoReranker()), 8, 2
-    )
-    return graph(parts)
+    found, reordered = retriever or built(Words()), reranker or built(NoReranker())
+    return graph(Parts(untitled(*TEXTS), chunker, found, reordered, 8, 2))
 
 
 PARENT, CHILD = SentenceWindow(2, 2), SentenceWindow(1, 1)

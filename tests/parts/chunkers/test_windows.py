@@ -84,10 +84,6 @@ def test_windows_lose_no_text_and_keep_their_size(texts: list[str], size: int, d
         assert start % (size - overlap) == 0
 
 
-def texts_of(text: str, language: str = "english") -> list[str]:
-    return [text[start:end].strip() for start, end in sentences(text, language)]
-
-
 @pytest.mark.parametrize(
     ("language", "expected"),
     [
@@ -101,7 +97,8 @@ def texts_of(text: str, language: str = "english") -> list[str]:
 )
 def test_abbreviations_names_and_numbers_end_no_sentence(language: str, expected: list[str]) -> None:
     pieces = [part for sentence in expected for part in sentence.split("\n\n")]
-    assert texts_of("\n\n".join(" ".join(expected).split("\n\n")), language) == pieces
+    text = "\n\n".join(" ".join(expected).split("\n\n"))
+    assert [text[start:end].strip() for start, end in sentences(text, language)] == pieces
 
 
 def test_windows_hold_so_many_sentences_and_begin_every_so_many() -> None:

@@ -56,10 +56,10 @@ class TestPqOfLongPieces(VectorIndexContract):
         return Pq(m=1, nbits=5, oversampling=20)
 
 
-def clustered(number: int, dimension: int = 32, seed: int = 0) -> Floats:
+def clustered(number: int, seed: int = 0) -> Floats:
     chance = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(20, dimension))
-    drawn = centres[chance.integers(0, 20, number)] + 0.5 * chance.normal(size=(number, dimension))
+    centres = np.random.default_rng(99).normal(size=(20, 32))
+    drawn = centres[chance.integers(0, 20, number)] + 0.5 * chance.normal(size=(number, 32))
     return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
 
 
