@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
-from ragsweep.core.types import Arrays, Floats, PartTraits, Rankings
+from ragsweep.core.types import NO_CHUNK, Arrays, Floats, PartTraits, Rankings
 from ragsweep.parts.indexes.vectors import blocks, rank_candidates
 from ragsweep.parts.ranking import empty_rankings
 from ragsweep.services.errors import CallFailed, EndpointFailed
@@ -59,7 +58,10 @@ class ExternalIndex(ABC):
             except CallFailed as failure:
                 raise EndpointFailed(str(failure), failure.reason) from None
         with self._readable_faults():
-            candidates = self._near(name, queries, min(depth, len(vectors)))
+            found = self._near(name, queries, min(depth, len(vectors)))
+        candidates = np.full((len(found), max(map(len, found))), NO_CHUNK, dtype=np.int64)
+        for row, near in zip(candidates, found, strict=True):
+            row[: len(near)] = near
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
                 f"the {self.NAME} {name} has position {candidates.max()}, but only {len(vectors)} vectors exist; delete"
@@ -97,11 +99,8 @@ class ExternalIndex(ABC):
         """
 
     @abstractmethod
-    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        """Return the positions of about ``number`` vectors near each query, in any order, padded with NO_CHUNK.
-
-        The array is (queries, any width).
-        """
+    def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
+        """Return, for each query, the positions of about ``number`` vectors near the query, in any order."""
 
     def _local(self) -> str:
         """Return the config key of the folder that contains the tables; empty if they are not on this machine."""

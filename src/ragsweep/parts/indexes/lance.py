@@ -5,7 +5,7 @@ import importlib.util
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.locks import locks, private_folder
-from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
+from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import blocks, check_pieces
 from ragsweep.parts.limits import check_at_least
@@ -125,16 +124,13 @@ class LanceTable(ExternalIndex):
                 f" its index contains {sum(indexed)}; delete the table"
             )
 
-    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+    def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
         table, found = self._open(name), []
         for query in queries:
             search = table.search(query, vector_column_name="vector", query_type="vector").distance_type("dot")
             answer = self._tuned(search, number).select(["position", "_distance"]).to_arrow()
             found.append(answer["position"].to_numpy())
-        positions = np.full((len(queries), max(map(len, found))), NO_CHUNK, dtype=np.int64)
-        for row, near in enumerate(found):
-            positions[row, : len(near)] = near
-        return positions
+        return found
 
     def _open(self, name: str) -> Any:
         """Return the complete version of a table, opened once; vectors that are added later are not searched."""

@@ -6,19 +6,16 @@ import atexit
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import mask_text
-from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
+from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.indexes.vectors import blocks
 from ragsweep.parts.limits import check_at_least
@@ -144,14 +141,10 @@ class PgVector(ExternalIndex):
             lacks = "" if indexed == [(True,)] else " and no valid index"
             raise CallFailed(f"the table {name} contains {count} of {len(vectors)} vectors{lacks}; drop the table")
 
-    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
-        number = min(number, self.ef_search)
-        positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
+    def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
         self._session.set_effort(self.ef_search)
-        for row, query in enumerate(queries):
-            near = self._session.run(f"SELECT position FROM {name} ORDER BY vector <#> %s LIMIT {number}", query)
-            positions[row, : len(near)] = [position for (position,) in near]
-        return positions
+        statement = f"SELECT position FROM {name} ORDER BY vector <#> %s LIMIT {min(number, self.ef_search)}"
+        return [[position for (position,) in self._session.run(statement, query)] for query in queries]
 
     @property
     def _session(self) -> _Session:

@@ -3,17 +3,16 @@
 import atexit
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.types import NO_CHUNK, Floats, PartTraits
+from ragsweep.core.types import Floats, PartTraits
 from ragsweep.parts.indexes.external import ExternalIndex, name_by_content
 from ragsweep.parts.limits import check_at_least
 from ragsweep.services.errors import CallFailed, quote
@@ -118,22 +117,22 @@ class Qdrant(ExternalIndex):
         while self._client.get_collection(name).status == "yellow":  # the index is being built
             time.sleep(PAUSE)
 
-    def _near(self, name: str, queries: Floats, number: int) -> NDArray[np.int64]:
+    def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
         from qdrant_client import models
 
         # Without a server, the search is exact, and the client warns of settings without effect. A server raises
         # hnsw_ef to the number of results if that number is larger; the number is therefore limited to ef_search.
         effort = None if self.path else models.SearchParams(hnsw_ef=self.ef_search)
         number = number if self.path else min(number, self.ef_search)
-        positions = np.full((len(queries), number), NO_CHUNK, dtype=np.int64)
+        found: list[Sequence[int]] = []
         for start in range(0, len(queries), QUERIES):
             requests = [
                 models.QueryRequest(query=query, limit=number, params=effort)
                 for query in queries[start : start + QUERIES].tolist()
             ]
-            for row, answer in enumerate(self._client.query_batch_points(name, requests), start):
-                positions[row, : len(answer.points)] = [point.id for point in answer.points]
-        return positions
+            answers = self._client.query_batch_points(name, requests)
+            found += [[point.id for point in answer.points] for answer in answers]
+        return found
 
     @cached_property
     def _client(self) -> Any:
