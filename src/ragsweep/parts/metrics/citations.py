@@ -4,9 +4,8 @@ The metrics follow Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models t
 that shared content words, not a model, decide whether a passage supports a claim.
 """
 
-import importlib.metadata
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragsweep.core.missing import NO_CITATIONS, NOTHING_SAID
@@ -15,7 +14,7 @@ from ragsweep.core.words import words
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.metrics.bases import CITATIONS, check_threshold, without_citations
 from ragsweep.parts.metrics.grounding import SupportMetric, sentences_of, words_of
-from ragsweep.parts.sentences import LIBRARY
+from ragsweep.parts.sentences import SentenceSplitter
 
 CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)*_~]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
 """Matches the punctuation that ends a sentence, with Markdown emphasis (group 1), and the citations after it (group 2).
@@ -31,7 +30,7 @@ class CitedClaim(NamedTuple):
     cited: tuple[int, ...]
 
 
-class CitationsCorrect(SupportMetric):
+class CitationsCorrect(SentenceSplitter, SupportMetric):
     """Proportion of the answer's citations whose passage exists and contains the content words of the citing claim.
 
     A claim is a sentence, or a part of a sentence: a sentence with several groups of citations is split after each
@@ -46,10 +45,6 @@ class CitationsCorrect(SupportMetric):
 
     def __init__(self, threshold: float = 0.5) -> None:
         self.threshold = check_threshold(threshold, self.name)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
         checked = self._checked(text)

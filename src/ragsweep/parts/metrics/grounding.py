@@ -21,7 +21,7 @@ from ragsweep.parts.metrics.bases import (
     without_citations,
 )
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_texts
-from ragsweep.parts.sentences import LIBRARY, sentences
+from ragsweep.parts.sentences import SentenceSplitter, sentences
 
 
 class SupportMetric(AnswerMetric):
@@ -85,12 +85,8 @@ class GroundingRougeL(SupportMetric):
         return clamp(self._rouge.overlap(said, context).precision, self.bounds)
 
 
-class SentenceMetric(JudgedAnswerMetric, SupportMetric):
+class SentenceMetric(SentenceSplitter, JudgedAnswerMetric, SupportMetric):
     """A metric that judges an answer sentence by sentence; an answer without passages scores 0."""
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library that splits sentences."""
-        return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
         return NOT_JUDGED if passages else 0.0
