@@ -12,7 +12,7 @@ from ragsweep.stats.inference.estimates import Reversal
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm
 from ragsweep.stats.inference.slices import by_slice, reversals
-from support.matrices import matrices, matrix, normal, turned
+from support.matrices import matrices, matrix, normal, turned, weighted
 
 
 def labelled(one: Matrix, values: int) -> dict[str, list[str]]:
@@ -63,6 +63,16 @@ def test_an_unsure_loss_in_a_slice_is_a_warning_that_is_marked() -> None:
     slices = by_slice(one, labelled(one, 2))
     (found,) = reversals(compare_with_baseline(one, 0), slices)
     assert (found.value, found.exposed, bool(slices[1].worse[1])) == ("v1", True, False)
+
+
+def test_losses_that_could_undo_a_slice_are_judged_as_large_as_its_gains_whatever_its_share_of_the_traffic() -> None:
+    """Three of four questions gain .3 and one could lose .5: the weight of all questions of a slice cancels."""
+    rows = np.full((2, 80), 0.5)
+    rows[1] += np.where(np.arange(80) % 4, 0.3, 0.0) + np.random.default_rng(0).normal(0, 0.02, 80)
+    one, labels = matrix(rows), {"traffic": ["little"] * 40 + ["much"] * 40}
+    heavy = weighted(one, np.where(np.arange(80) < 40, 0.1, 1.9))
+    for part, other in zip(by_slice(one, labels), by_slice(heavy, labels), strict=True):
+        assert (bool(part.better[1]), bool(other.better[1])) == (True, True)
 
 
 def test_estimates_and_errors_are_those_of_the_slice_alone() -> None:

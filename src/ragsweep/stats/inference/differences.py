@@ -43,8 +43,7 @@ def compare_with_baseline(
     intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs
     (``all_pairs``): then the intervals hold whichever config was chosen.
     """
-    differences = matrix.values - matrix.values[baseline]
-    differences = round_to_ties(differences) if differences.size else differences
+    differences = round_to_ties(matrix.values - matrix.values[baseline])
     # with ``compared`` the correlation within clusters is the same for every baseline
     data = cluster_scores(differences, matrix.clusters, matrix.weights, compared=True)
     bounds = bound(data, resamples, largest)

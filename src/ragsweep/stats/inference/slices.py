@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
-from ragsweep.stats.inference.matrix import Matrix, number_clusters, relative
+from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import (
@@ -47,19 +48,18 @@ def by_slice(
     ]
     if not chosen:
         return ()
-    differences = matrix.values - matrix.values[baseline]
-    differences = round_to_ties(differences) if differences.size else differences
-    p_values = np.stack([randomisation(differences[:, mask], matrix.clusters[mask]) for *_, mask in chosen])
+    differences = replace(matrix, values=round_to_ties(matrix.values - matrix.values[baseline]))
+    parts = [differences.select_questions(mask) for *_, mask in chosen]
+    p_values = np.stack([randomisation(part.values, part.clusters) for part in parts])
     p_values[:, baseline] = math.nan  # so that Holm's correction does not count the baseline
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
     most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
     found = []
-    intervals = _intervals(differences, matrix, [mask for *_, mask in chosen], resamples)
-    for (label, value, mask), part, p, adjusted in zip(chosen, intervals, p_values, corrected, strict=True):
-        shown, allowed = (part.low > 0) | (part.high < 0), needed_p_value(part.critical, part.degrees)
-        clusters, questions = number_clusters(matrix.clusters[mask]), int(mask.sum())
-        exposed = find_exposed(differences[:, mask], clusters, shown, most, allowed) & guarded
-        numbers = (part.means, part.low, part.high, p, adjusted, exposed)
+    intervals = _intervals(parts, [matrix.clusters[mask] for *_, mask in chosen], matrix, resamples)
+    for (label, value, _), part, ends, p, adjusted in zip(chosen, parts, intervals, p_values, corrected, strict=True):
+        shown, allowed = (ends.low > 0) | (ends.high < 0), needed_p_value(ends.critical, ends.degrees)
+        exposed = find_exposed(part.values, part.clusters, shown, most, allowed) & guarded
+        numbers, questions = (ends.means, ends.low, ends.high, p, adjusted, exposed), len(part.questions)
         found.append(Slice(label, value, questions, questions < SMALL, *numbers, matrix.higher_is_better))
     return tuple(found)
 
@@ -80,35 +80,29 @@ def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int]
 
 
 def _intervals(
-    differences: Doubles, matrix: Matrix, masks: Sequence[Flags], resamples: int
+    parts: Sequence[Matrix], clusters: Sequence[Numbers], matrix: Matrix, resamples: int
 ) -> list[SimultaneousIntervals]:
-    """Return each slice's mean differences with their intervals, which hold simultaneously for all slices.
+    """Return the mean differences of each slice with their intervals, which hold simultaneously for all slices.
 
-    The slices are resampled together; each interval has its own slice's errors and degrees of freedom.
+    The slices are resampled together; each interval has its own slice's errors and degrees of freedom. ``clusters`` has
+    the clusters of each slice's questions as they are numbered in ``matrix``.
     """
-    parts = [_inside(differences, matrix, mask) for mask in masks]
-    known = [_over_all(part, matrix.clusters, mask) for part, mask in zip(parts, masks, strict=True) if part.enough]
+    found = [cluster_scores(part.values, part.clusters, part.weights) for part in parts]
+    count = int(matrix.clusters.max()) + 1
+    known = [_over_all(one, own, count) for one, own in zip(found, clusters, strict=True) if one.enough]
     largest = 0.0
     if known:
-        fewer = min(resamples, max(WORK // (len(known) * differences.size), 1000))
+        fewer = min(resamples, max(WORK // (len(known) * matrix.values.size), 1000))
         largest = largest_deviation(np.concatenate(known), fewer)
-    return [bound(part, largest=largest) for part in parts]
+    return [bound(one, largest=largest) for one in found]
 
 
-def _inside(differences: Doubles, matrix: Matrix, mask: Flags) -> ClusteredScores:
-    clusters = number_clusters(matrix.clusters[mask])
-    if matrix.weights is None:
-        return cluster_scores(differences[:, mask], clusters)
-    weights = matrix.weights[mask]
-    return cluster_scores(differences[:, mask] / weights.mean(), clusters, relative(weights))
-
-
-def _over_all(part: ClusteredScores, clusters: Numbers, mask: Flags) -> Doubles:
+def _over_all(part: ClusteredScores, clusters: Numbers, count: int) -> Doubles:
     """Spread a slice's standardised sums over the clusters of all questions, so that all slices vary together.
 
     Whole clusters are drawn, so the number of questions in a slice varies between resamples. The sums nevertheless use
     deviations from the slice's observed mean, which is a linearisation.
     """
-    sums = np.zeros((len(part.standardised), int(clusters.max()) + 1))
-    sums[:, np.unique(clusters[mask])] = part.standardised
+    sums = np.zeros((len(part.standardised), count))
+    sums[:, np.unique(clusters)] = part.standardised
     return sums
