@@ -19,7 +19,7 @@ from ragsweep.stats.inference.estimates import RareLosses
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from support import nightly
-from support.results import METRIC, changed, changed_table, one_metric
+from support.results import METRIC, changed, changed_table, one_metric, with_cost
 
 LOSS = 0.005
 UNDONE = RareLosses(False, 0.5, 0.07, 0, 36)
@@ -214,28 +214,23 @@ def test_what_does_not_cost_less_by_a_tenth_is_not_chosen_for_its_cost(tokens: t
     assert chosen(drawn(0.501, 0.5, tokens=tokens, spread=0.02)).row == 0
 
 
-def with_costs(results: Sequence[Result], name: str, columns: np.ndarray) -> list[Result]:
-    found = []
-    for one, column in zip(results, columns, strict=True):
-        summary = replace(one.summaries.metrics["context_tokens"], name=name, value=float(column.mean()))
-        outcomes = one.questions.with_columns({name: column.tolist()})
-        found.append(changed(one, metrics={**one.summaries.metrics, name: summary}, questions=outcomes))
-    return found
+def priced(results: Sequence[Result], prices: np.ndarray) -> list[Result]:
+    return [with_cost(one, "cost_per_1000", row) for one, row in zip(results, prices, strict=True)]
 
 
 def test_a_saving_that_may_be_chance_is_none() -> None:
     generator, results = np.random.default_rng(0), drawn(0.501, 0.5, spread=0.02)
     costs = generator.exponential(1.0, (2, 200))
     costs *= (np.array([1.0, 0.85]) / costs.mean(axis=1))[:, None]  # by 15 %, whose standard error is 10 %
-    assert chosen(with_costs(results, "cost_per_1000", costs)).row == 0
-    assert chosen(with_costs(results, "cost_per_1000", np.array([costs[0], costs[0] * 0.85]))).row == 1
+    assert chosen(priced(results, costs)).row == 0
+    assert chosen(priced(results, np.array([costs[0], costs[0] * 0.85]))).row == 1
 
 
 def test_money_decides_before_tokens_and_tokens_where_money_is_equal() -> None:
     results = drawn(0.501, 0.5, 0.5, tokens=(900, 100, 300), spread=0.02)
     equal, cheap = np.full((3, 200), 2.0), np.tile([[2.0], [2.0], [1.0]], 200)
-    assert chosen(with_costs(results, "cost_per_1000", cheap)).row == 2
-    assert chosen(with_costs(results, "cost_per_1000", equal)).row == 1
+    assert chosen(priced(results, cheap)).row == 2
+    assert chosen(priced(results, equal)).row == 1
 
 
 @settings(max_examples=30)

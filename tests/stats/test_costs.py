@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragsweep.stats.choice import ConfigCosts
-from support.results import METRIC, changed, noisy, one_metric
+from support.results import METRIC, changed, noisy, one_metric, with_cost
 
 
 def constant(**amounts: Sequence[float]) -> ConfigCosts:
@@ -20,15 +20,13 @@ def constant(**amounts: Sequence[float]) -> ConfigCosts:
 
 def by_question(name: str, columns: np.ndarray, unit: str = "EUR", **ends: Sequence[float]) -> ConfigCosts:
     """Return configs with a cost by question; with ``value``, ``low``, ``high`` it is a quantile, no mean of them."""
-    results = []
-    for n, column in enumerate(columns):
-        one = one_metric(f"c{n}", noisy(0.5, len(column), n), **{name: 1.0})
-        known = {end: values[n] for end, values in ends.items()} or {"value": float(column.mean())}
-        scored = int(np.count_nonzero(~np.isnan(column)))
-        summary = replace(one.summaries.metrics[name], unit=unit, n_scored=scored, **known)
-        outcomes = one.questions.with_columns({name: column.tolist()})
-        results.append(changed(one, metrics={**one.summaries.metrics, name: summary}, questions=outcomes))
-    return ConfigCosts(results)
+    results = [one_metric(f"c{n}", noisy(0.5, len(column), n)) for n, column in enumerate(columns)]
+    return ConfigCosts(
+        [
+            with_cost(one, name, column, unit=unit, **{end: values[n] for end, values in ends.items()})
+            for n, (one, column) in enumerate(zip(results, columns, strict=True))
+        ]
+    )
 
 
 def test_only_costs_that_are_known_of_a_config_are_listed_with_nan_where_they_are_not() -> None:

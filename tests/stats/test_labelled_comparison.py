@@ -19,7 +19,7 @@ from ragsweep.stats.human_labels import RunLabels, correct_difference, match_lab
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair
-from support.results import changed, summarised
+from support.results import changed, with_cost
 
 
 def corrected(results: list[Result], labels: list[HumanLabel], baseline: str | None = "a") -> SweepComparison:
@@ -100,11 +100,8 @@ def test_a_cheaper_config_that_only_the_judge_finds_worse_is_as_good() -> None:
     results = []
     for name, row, tokens in (("a", 0, 900.0), ("b", 1, 300.0)):
         made = answered(name, [f"{name}{n}" for n in range(COUNT)], judged[row].tolist())
-        cost = replace(summarised("context_tokens", [tokens] * COUNT), higher_is_better=False)
-        config = {**made.run.config, "recommend": {"loss": 0.02}}
-        outcomes = made.questions.with_columns({"context_tokens": [tokens] * COUNT})
-        summaries = {**made.summaries.metrics, "context_tokens": cost}
-        results.append(changed(made, config=config, questions=outcomes, metrics=summaries))
+        made = changed(made, config={**made.run.config, "recommend": {"loss": 0.02}})
+        results.append(with_cost(made, "context_tokens", [tokens] * COUNT))
     labels = [label(n, float(people[0, n]), run) for n in range(0, COUNT, 2) for run in "ab"]
     alone = compare_configs(results)
     assert (alone.choice.row, alone.verdicts[1].kind) == (0, "shown worse")

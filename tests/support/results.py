@@ -244,6 +244,16 @@ def one_metric(
     return Result(run, QuestionResults(columns), Summaries(found, groups))
 
 
+def with_cost(result: Result, name: str, column: Sequence[float], **facts: Any) -> Result:
+    """Add a cost by question; ``facts`` are fields of its summary, whose value is by default the mean."""
+    values = np.asarray(column, dtype=np.float64)
+    known = int((~np.isnan(values)).sum())
+    mean = float(np.nanmean(values)) if known else NAN
+    summary = dataclasses.replace(_one_summary(name, mean, len(values), known, False), **facts)
+    outcomes = result.questions.with_columns({name: values.tolist()})
+    return changed(result, metrics={**result.summaries.metrics, name: summary}, questions=outcomes)
+
+
 def _one_summary(name: str, value: float, total: int, known: int, direction: bool | None, unit: str = "") -> Summary:
     return Summary(name, value, value, value, total, known, 0, total - known, unit, direction)
 

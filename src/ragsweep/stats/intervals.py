@@ -89,16 +89,14 @@ def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, floa
     """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two."""
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
-    if weights is not None:
-        count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
-        if count < 2:
-            return math.nan, math.nan
-        shares = weights / weights.sum()
-        mean = float(shares @ scores)
-        error = math.sqrt(float(np.square(shares * (scores - mean)).sum()) * count / (count - 1))
-        return mean - STUDENT[int(count) - 2] * error, mean + STUDENT[int(count) - 2] * error
-    half = STUDENT[len(scores) - 2] * float(scores.std(ddof=1)) / math.sqrt(len(scores))
-    return float(scores.mean()) - half, float(scores.mean()) + half
+    weights = np.ones(len(scores)) if weights is None else weights
+    count = float(_effective(np.ones((1, len(scores)), dtype=np.bool_), weights)[0])
+    if count < 2:
+        return math.nan, math.nan
+    shares = weights / weights.sum()
+    mean = float(shares @ scores)
+    error = math.sqrt(float(np.square(shares * (scores - mean)).sum()) * count / (count - 1))
+    return mean - STUDENT[int(count) - 2] * error, mean + STUDENT[int(count) - 2] * error
 
 
 def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
