@@ -36,7 +36,7 @@ from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm, randomisation
 from ragsweep.stats.inference.rare_losses import chance_of_no_gain, largest_loss, losses_are_seen, rare_losses
-from ragsweep.stats.inference.resampling import max_t_intervals, needed_p_value
+from ragsweep.stats.inference.resampling import bound, cluster_scores, needed_p_value
 from ragsweep.stats.inference.shrinkage import Posterior, posterior
 from ragsweep.stats.verdict import LIKELY
 
@@ -98,7 +98,7 @@ Rule = Callable[[Matrix], int | None]
 def before(matrix: Matrix) -> int | None:
     """Return the best mean whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
     differences, baseline = matrix.values - matrix.values[0], matrix.values[0]
-    found = max_t_intervals(differences, matrix.clusters, resamples=RESAMPLES)
+    found = bound(cluster_scores(differences, matrix.clusters), RESAMPLES)
     allowed, loss = needed_p_value(found.critical, found.degrees), largest_loss(baseline, falls=True)
     for row in np.argsort(-found.means, kind="stable").tolist():
         if found.low[row] > 0:

@@ -36,7 +36,7 @@ from ragsweep.stats.inference.factorial import Effect, effects
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
 from ragsweep.stats.inference.noninferiority import gate, sequential_gate, superior
 from ragsweep.stats.inference.prediction_powered import prediction_powered
-from ragsweep.stats.inference.resampling import max_t_intervals, student_quantile
+from ragsweep.stats.inference.resampling import bound, cluster_scores, student_quantile
 from ragsweep.stats.inference.slices import by_slice
 from ragsweep.stats.intervals import means_with_intervals
 from ragsweep.stats.repetition import variance_shares
@@ -352,8 +352,8 @@ def costs(replications: int) -> list[str]:
             generator = np.random.default_rng([replication, 5])
             base = generator.normal(0, spread, 60)
             other = base + generator.normal(0.2, spread, 60)
-            plain = max_t_intervals((np.exp(other) - np.exp(base))[None, :], np.arange(60), resamples=RESAMPLES)
-            ratio = max_t_intervals((other - base)[None, :], np.arange(60), resamples=RESAMPLES)
+            plain = bound(cluster_scores((np.exp(other) - np.exp(base))[None, :], np.arange(60)), RESAMPLES)
+            ratio = bound(cluster_scores((other - base)[None, :], np.arange(60)), RESAMPLES)
             truth = math.exp(0.2 + spread**2) - math.exp(spread**2 / 2)
             held["plain"] += bool(plain.low[0] <= truth <= plain.high[0])
             held["logarithms"] += bool(ratio.low[0] <= 0.2 <= ratio.high[0])
@@ -414,8 +414,8 @@ def repeats(replications: int) -> list[str]:
         for replication in range(replications):
             pair = _drawn(design, np.random.default_rng([replication, 6]))
             matrix = score_matrix(pair, "m")
-            found = max_t_intervals((matrix.values[1] - matrix.values[0])[None, :], matrix.clusters,
-                                    resamples=RESAMPLES, weights=matrix.weights)  # fmt: skip
+            gains = (matrix.values[1] - matrix.values[0])[None, :]
+            found = bound(cluster_scores(gains, matrix.clusters, matrix.weights), RESAMPLES)
             held += bool(found.low[0] <= GAIN <= found.high[0])
             low, high = _student(_pairs_of_answers(pair))
             as_questions += low <= GAIN <= high
@@ -513,7 +513,7 @@ def weights(replications: int) -> list[str]:
             effective += count**2 / float(np.square(weighted.weights).sum())
             shown = compare_with_baseline(weighted, 0, resamples=RESAMPLES)
             unknown += bool(np.isnan(shown.low).any())
-            bare = max_t_intervals(plain.values - plain.values[0], plain.clusters, resamples=RESAMPLES)
+            bare = bound(cluster_scores(plain.values - plain.values[0], plain.clusters), RESAMPLES)
             found["hold"] += not ((shown.low > 1e-12) | (shown.high < -1e-12)).any()
             found["unweighted"] += not ((bare.low > 1e-12) | (bare.high < -1e-12)).any()
             found["left"] += not all_pairs(weighted, resamples=RESAMPLES).may_be_best.all()

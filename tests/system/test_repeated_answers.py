@@ -19,7 +19,7 @@ from ragsweep.records.ledger import Ledger
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.stats.inference.matrix import score_matrix
-from ragsweep.stats.inference.resampling import max_t_intervals
+from ragsweep.stats.inference.resampling import bound, cluster_scores
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.running.session import Session
 from support.commands import GOLDEN, call, evaluate, write_dataset
@@ -185,7 +185,7 @@ def test_intervals_hold_and_shares_are_those_of_the_service(server: LlmServer, t
     for n in range(40):
         pair = [evaluate(own, *typed, f"llm.model=m{n}", *more) for more in ((), ("prompt=concise",))]
         matrix = score_matrix(pair, "exact_match")
-        interval = max_t_intervals(matrix.values[1:] - matrix.values[:1], matrix.clusters, resamples=1999)
+        interval = bound(cluster_scores(matrix.values[1:] - matrix.values[:1], matrix.clusters), resamples=1999)
         held.append(interval.low[0] <= 0 <= interval.high[0])
         found = variance_shares(pair, matrix)
         assert found is not None

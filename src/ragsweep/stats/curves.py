@@ -14,7 +14,7 @@ from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.inference.best import amounts_bias, choices_by_fold
 from ragsweep.stats.inference.differences import all_pairs
 from ragsweep.stats.inference.matrix import score_matrix, transform_amounts
-from ragsweep.stats.inference.resampling import max_t_intervals
+from ragsweep.stats.inference.resampling import bound, cluster_scores
 
 FEWEST = 3
 """Minimum number of values of a curve."""
@@ -83,7 +83,7 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
         return None
     if not matrix.questions:
         return None
-    band = max_t_intervals(matrix.values, matrix.clusters, weights=matrix.weights)
+    band = bound(cluster_scores(matrix.values, matrix.clusters, matrix.weights))
     unit = group[values[0]].summaries.metrics[metric].unit
     compared, bias = transform_amounts(matrix, unit), amounts_bias(matrix, unit)
     share, alike = choices_by_fold(compared), all_pairs(compared).may_be_best

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.stats.inference.factorial import Effects, effects
-from ragsweep.stats.inference.resampling import max_t_intervals
+from ragsweep.stats.inference.resampling import bound, cluster_scores
 from support.matrices import matrix, normal
 
 
@@ -44,7 +44,7 @@ def test_effects_of_a_full_grid_are_plain_averages_question_by_question() -> Non
     found = effects(grid(a="xyz", b="pq", c="st"), one)
     cells = one.values.reshape(3, 2, 2, 60)
     rows = [cells[n].mean(axis=(0, 1)) - cells[0].mean(axis=(0, 1)) for n in (1, 2)]
-    expected = max_t_intervals(np.array(rows), one.clusters)
+    expected = bound(cluster_scores(np.array(rows), one.clusters))
     for effect, mean, error in zip(found.effects[:2], expected.means, expected.errors, strict=True):
         assert (effect.estimate, effect.standard_error) == (pytest.approx(mean), pytest.approx(error))
         assert effect.low < effect.estimate < effect.high

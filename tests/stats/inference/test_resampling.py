@@ -1,11 +1,20 @@
-"""Drawing clusters: the spread of resampled means is the standard error."""
+"""Drawing clusters: the spread of resampled means is the standard error; and critical values, against scipy."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from ragsweep.stats.inference.resampling import cluster_scores, deviations, draws
+from ragsweep.stats.inference.resampling import (
+    as_normal,
+    as_student,
+    cluster_scores,
+    deviations,
+    draws,
+    student_quantile,
+)
 from support.matrices import matrix
 
 
@@ -79,3 +88,24 @@ def test_a_spread_that_is_rounding_is_none() -> None:
     shifted = one.values[1] + 0.3 - one.values[1]
     assert cluster_scores(shifted[None, :], one.clusters).errors.tolist() == [0.0]
     assert cluster_scores(np.empty((2, 0)), np.empty(0, dtype=np.int64)).clusters == 0
+
+
+@pytest.mark.parametrize("degrees", [9, 99, 10**6])
+@pytest.mark.parametrize("share", [0.6, 0.975, 0.00135])
+def test_quantiles_are_those_of_scipy(share: float, degrees: int) -> None:
+    expected = stats.t.ppf(share, degrees)
+    assert student_quantile(share, degrees) == pytest.approx(expected, rel=1e-9)
+    assert as_student(stats.norm.ppf(share), degrees) == pytest.approx(expected, rel=0.006)
+
+
+@pytest.mark.parametrize("degrees", [1, 9, 99])
+def test_there_and_back(degrees: int) -> None:
+    values = np.linspace(-4, 4, 17)
+    there = np.array([as_student(value, degrees) for value in values.tolist()])
+    assert as_normal(there, degrees) == pytest.approx(values, abs=1e-9)
+
+
+def test_nothing_is_infinite() -> None:
+    assert math.isfinite(as_student(40.0, 9))
+    assert as_student(-40.0, 9) == -as_student(40.0, 9)
+    assert math.isnan(as_student(2.0, 0))

@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.core.question_results import Doubles
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
-from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, max_t_intervals, needed_p_value
+from ragsweep.stats.inference.resampling import NEGLIGIBLE, RESAMPLES, bound, cluster_scores, needed_p_value
 
 Method = Literal["full grid", "least squares", "least squares without interactions"]
 Interactions = Literal["estimated", "present", "not shown", "untestable"]
@@ -95,7 +95,7 @@ def effects(
     contrasts = np.array([_contrast(design, term) for term in terms])
     known = np.abs(contrasts @ inverse @ inputs - contrasts).max(axis=1) < 1e-8
     rows = (contrasts @ inverse)[known] @ matrix.values
-    bounds = max_t_intervals(rows, matrix.clusters, resamples, matrix.weights)
+    bounds = bound(cluster_scores(rows, matrix.clusters, matrix.weights), resamples)
     lengthens = np.array([len(term) == 1 and term[0][0] in lengthening for term in terms])[known]
     shown = ((bounds.low > 0) | (bounds.high < 0)) & ~(lengthens & (rows >= -NEGLIGIBLE).all(axis=1))
     allowed = needed_p_value(bounds.critical, bounds.degrees)
@@ -120,7 +120,7 @@ def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, resamples: 
     if np.linalg.matrix_rank(inputs) == len(inputs):
         return "untestable"
     residuals = matrix.values - inputs @ (inverse @ matrix.values)
-    bounds = max_t_intervals(residuals, matrix.clusters, resamples, matrix.weights)
+    bounds = bound(cluster_scores(residuals, matrix.clusters, matrix.weights), resamples)
     apart = (bounds.low > 0) | (bounds.high < 0)
     large = np.abs(bounds.means) > NEGLIGIBLE * np.abs(matrix.values).max()
     return "present" if (apart & large).any() else "not shown"

@@ -155,16 +155,6 @@ class SimultaneousIntervals:
     largest: float  # the quantile of the largest resampled deviation, in standard errors that are treated as known
 
 
-def max_t_intervals(
-    rows: Doubles, clusters: Numbers, resamples: int = RESAMPLES, weights: Doubles | None = None
-) -> SimultaneousIntervals:
-    """Bound the means of rows (rows, questions) simultaneously (see :func:`bound`).
-
-    With ``weights`` the rows are scores times weights (see ``cluster_scores``).
-    """
-    return bound(cluster_scores(rows, clusters, weights), resamples)
-
-
 def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | None = None) -> SimultaneousIntervals:
     """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``LEVEL``.
 
