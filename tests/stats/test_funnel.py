@@ -83,23 +83,11 @@ class Forgetful(Flat):
         return padded(kept, found.scores[:, : kept.shape[1]], depth)
 
 
-class Knowing:
-    """A perfect reranker of these documents."""
-
-    TRAITS = PartTraits(version="1")
-
-    def __init__(self, candidates: int = 3) -> None:
-        self.candidates = candidates
+class Shortest(LongestFirst):
+    """A reranker that likes short chunks; one that likes long ones is perfect for these documents."""
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        return np.array(["five" in text for _, text in pairs], dtype=np.float32)
-
-
-class Shortest(Knowing):
-    """A reranker that likes short chunks."""
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        return np.array([-len(text) for _, text in pairs], dtype=np.float32)
+        return -super().score(pairs)
 
 
 def listed(*order: int) -> BuiltPart:
@@ -221,9 +209,9 @@ def test_what_no_leg_finds_was_lost_by_retrieval() -> None:
 def test_a_perfect_reranker_reaches_its_bound_among_the_candidates_alone() -> None:
     _, found = lost(run(retriever=listed(0, 1, 2)))
     bound = foretold(found, stages.RERANKING, "perfect")
-    perfect = run(retriever=listed(0, 1, 2), reranker=built(Knowing(), candidates=3))
+    perfect = run(retriever=listed(0, 1, 2), reranker=built(LongestFirst(), candidates=3))
     assert bound.recall == perfect.summaries.metrics["context_recall"].value == 1
-    too_few = lost(run(retriever=listed(0, 1, 2), reranker=built(Knowing(2), candidates=2)))[1]
+    too_few = lost(run(retriever=listed(0, 1, 2), reranker=built(LongestFirst(2), candidates=2)))[1]
     assert [one for one in too_few.counterfactuals if one.change == stages.RERANKING] == []
 
 
