@@ -189,7 +189,7 @@ def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepCompariso
         rises_with=keys,
         pairs=AllPairs(math.nan, _undominated(beliefs)),
         selection_bias=SelectionBias(best, float(found.correction.means[best]), math.nan, math.nan),
-        power=Power(unknown, unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
+        power=Power(unknown, math.nan, math.nan, verdict.power.questions, verdict.power.clusters),
         variance={},
         reversals=reversals(found.differences, verdict.slices, verdict.sliced),
         corrections={verdict.metric: found.correction},

@@ -27,9 +27,8 @@ def test_detectable_effect_is_that_of_statsmodels(questions: int) -> None:
     spread = (one.values[1] - one.values[0]).std(ddof=1)
     expected = TTestPower().solve_power(nobs=questions, alpha=0.05, power=0.8) * spread
     found = estimate_power(one)
-    assert found.detectable[1] == pytest.approx(expected, rel=0.02)
+    assert found.typical == pytest.approx(expected, rel=0.02)
     assert found.spread[1] == pytest.approx(spread)
-    assert found.typical == found.detectable[1]
     assert (found.questions, found.clusters) == (questions, questions)
 
 
@@ -115,18 +114,17 @@ def test_what_is_detectable_depends_on_the_spread_alone_where_gains_do_not_widen
 def test_questions_of_one_source_are_worth_less() -> None:
     values = np.repeat(normal(2, 30).values, 4, axis=1)
     alone, together = estimate_power(matrix(values)), estimate_power(matrix(values, np.repeat(np.arange(30), 4)))
-    assert together.detectable[1] > 1.9 * alone.detectable[1]
+    assert together.typical > 1.9 * alone.typical
     assert together.clusters == 30
 
 
 def test_where_nothing_can_be_said_it_is_not() -> None:
     same = estimate_power(matrix([np.arange(12), np.arange(12), np.arange(12) + 1.0]))
-    assert np.isnan(same.detectable).all()
-    assert math.isnan(same.typical)
+    assert np.isnan([*same.spread, same.typical]).all()
     assert "by more than a constant" in same.note
     assert typical_questions_needed(same, 0.1) is None
     few = estimate_power(matrix(np.random.default_rng(0).random((2, 9))))
-    assert np.isnan(few.detectable).all()
+    assert np.isnan([*few.spread, few.typical]).all()
     assert "fewer than 10" in few.note
     assert questions_needed(0.0, 0.2) is None
     assert questions_needed(0.1, math.nan) is None
@@ -137,5 +135,5 @@ def test_where_nothing_can_be_said_it_is_not() -> None:
 def test_typical_is_of_those_that_differ() -> None:
     values = np.random.default_rng(1).random((4, 40))
     values[1] = values[0]
-    found = estimate_power(matrix(values))
-    assert found.typical == pytest.approx(np.median(found.detectable[2:]))
+    found, factor = estimate_power(matrix(values)), stats.t.ppf([0.975, 0.8], 39).sum() / np.sqrt(40)
+    assert found.typical == pytest.approx(factor * np.median(found.spread[2:]), rel=0.02)

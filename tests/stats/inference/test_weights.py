@@ -100,7 +100,7 @@ def everything(one: Matrix) -> list[np.ndarray]:
         for numbers in (
             found.estimate, found.low, found.high, found.effect, found.randomisation, found.wilcoxon,
             [*bias],
-            seen.detectable, seen.spread, pilot_variation(pair, "k").spreads["k"],
+            seen.typical, seen.spread, pilot_variation(pair, "k").spreads["k"],
             [[each.slack, each.low, each.high] for each in gates],
             [[each.estimate, each.low, each.high] for each in slices],
             [[each.estimate, each.low, each.high, each.standard_error] for each in grid],

@@ -88,18 +88,16 @@ class AllPairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """The smallest detectable difference of each config from the baseline, in the metric's unit.
+    """The smallest detectable difference of the configs from the baseline, in the metric's unit.
 
-    ``detectable`` is the true difference that is found with the probability ``POWER``, two-sided at 1 - ``level``.
-    ``spread`` is the standard deviation of the paired differences per question, including clustering: the standard
-    error times the square root of the number of questions. ``typical`` is ``detectable`` for the median spread of the
-    configs that differ from the baseline; ``alone`` is the same number for a comparison of only two configs. All are
-    NaN with fewer than ten effective clusters, as are the numbers of a config whose difference does not vary; ``note``
-    has the reason if all are NaN. ``detectable`` and ``typical``, or ``alone``, are also NaN if no simulated gain is
-    shown often enough.
+    ``spread`` is the standard deviation of each config's paired differences per question, including clustering: the
+    standard error times the square root of the number of questions. ``typical`` is the true difference that is found
+    with the probability ``POWER``, two-sided at 1 - ``level``, for the median spread of the configs that differ from
+    the baseline; ``alone`` is the same number for a comparison of only two configs. All are NaN with fewer than ten
+    effective clusters, and if no difference varies, with the reason in ``note``; so is the spread of a config whose
+    difference does not vary. ``typical`` or ``alone`` is also NaN if no simulated gain is shown often enough.
     """
 
-    detectable: Doubles
     spread: Doubles
     typical: float
     alone: float

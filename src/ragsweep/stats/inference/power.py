@@ -23,7 +23,7 @@ MOST = 1e9
 
 
 def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> Power:
-    """Return the minimum detectable effect of each config against the baseline, from the observed paired variance.
+    """Return the minimum detectable effect of the configs against the baseline, from the observed paired variance.
 
     The effect is (t_{1 - alpha/2} + t_power) standard errors; these and the degrees of freedom are by cluster (Bloom,
     Evaluation Review 19, 1995). The effect is larger if gains themselves widen the spread, as additional hits do: the
@@ -33,25 +33,19 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
     """
     data = cluster_scores(matrix.values - matrix.values[baseline], matrix.clusters, matrix.weights)
     questions = matrix.values.shape[1]
-    if not data.enough:
-        unknown = np.full(len(matrix.values), math.nan)
-        return Power(unknown, unknown, math.nan, math.nan, questions, data.clusters, level, FEW)
-    criticals = [student_quantile((1 + each) / 2, data.degrees) for each in (level, LEVEL)]
-    errors = np.where(data.errors > 0, data.errors, math.nan)
-    spread = errors * math.sqrt(questions)
-    differ = ~np.isnan(errors)
-    middle = float(np.median(errors[differ])) if differ.any() else math.nan
-    note = "" if differ.any() else "no config differs from the baseline by more than a constant"
-    factors = [critical + student_quantile(POWER, data.degrees) for critical in criticals]  # in standard errors
-    if rows := np.flatnonzero(differ).tolist():
-        row = sorted(rows, key=lambda row: float(errors[row]))[len(rows) // 2]
-        gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
-        factors = [
-            _smallest_gain_shown(gains, matrix.clusters, factor * error, critical) / error
-            for factor, critical in zip(factors, criticals, strict=True)
-        ]
-    factor, alone = factors
-    return Power(errors * factor, spread, middle * factor, middle * alone, questions, data.clusters, level, note)
+    errors = np.where((data.errors > 0) & data.enough, data.errors, math.nan)
+    spread, differing = errors * math.sqrt(questions), np.flatnonzero(errors > 0)
+    if not len(differing):
+        note = "no config differs from the baseline by more than a constant" if data.enough else FEW
+        return Power(spread, math.nan, math.nan, questions, data.clusters, level, note)
+    row = sorted(differing.tolist(), key=lambda row: float(errors[row]))[len(differing) // 2]
+    gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
+    middle, smallest = float(np.median(errors[differing])), []
+    for each in (level, LEVEL):
+        critical = student_quantile((1 + each) / 2, data.degrees)
+        expected = (critical + student_quantile(POWER, data.degrees)) * error
+        smallest.append(middle * (_smallest_gain_shown(gains, matrix.clusters, expected, critical) / error))
+    return Power(spread, *smallest, questions, data.clusters, level)
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float) -> float:
