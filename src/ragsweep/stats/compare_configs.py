@@ -63,16 +63,10 @@ def compare_configs(
     if not usable:
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     metric = usable[0]
-    complete = [result for result in results if is_complete(result, metric)]
-    scored = [result for result in complete if result.summaries.metrics[metric].n_scored]
-    left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in results if not is_complete(result, metric)]
-    left_out += [
-        ExcludedConfig(result.name, "not measured")
-        for result in complete
-        if not result.summaries.metrics[metric].n_scored
-    ]
-    if len(scored) < 2:
-        return NoComparison(f"{metric} was measured for only one config, so there is nothing to compare it with")
+    scored = [result for result in results if is_scored(result, metric)]  # at least two
+    unscored = [result for result in results if not is_scored(result, metric)]
+    left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in unscored if not is_complete(result, metric)]
+    left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]
     partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     try:
