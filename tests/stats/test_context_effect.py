@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Result
 from ragsweep.core.types import Metric
 from ragsweep.parts.judges import NoJudge
@@ -154,14 +154,6 @@ def test_config_that_refuses_every_answerable_question_is_known_by_their_number(
 def test_config_without_answers_refuses_nothing() -> None:
     retrieves = scored({"context_recall": [1.0]})
     assert refuses_all(retrieves) == 0
-
-
-def test_table_without_answers_is_an_error() -> None:
-    whole = table(a=(1, False))
-    with pytest.raises(InputError, match="has no column abstained: no generator answered"):
-        compare(whole, {key: whole[key] for key in whole if key != "abstained"})
-    with pytest.raises(InputError, match='no column token_f2: no metric "token_f2" was measured'):
-        compare(whole, whole, Success("token_f2"))
 
 
 @given(st.integers(0, 400), st.integers(0, 400))

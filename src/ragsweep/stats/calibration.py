@@ -70,11 +70,9 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968), in which the cost of a
     disagreement is the distance between the two values or the square of this distance. Values are compared as numbers,
     not as ranks, so scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks.
-    Return NaN if there are no items, or if both raters always give the same single value.
+    Return NaN if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    if not len(first):
-        return NAN
     cost: Callable[[Any], Any] = {"none": np.sign, "linear": np.abs, "quadratic": np.square}[weights]
     values, counts = np.unique(first, return_counts=True)
     other_values, other_counts = np.unique(second, return_counts=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ragsweep.core.errors import ConfigError, InputError, nearest
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.results import Result, objectives
 from ragsweep.core.types import Metric
 from ragsweep.stats.inference.matrix import WEIGHT
@@ -118,12 +118,12 @@ def compare(without: Columns, with_context: Columns, success: Success = SERVED) 
 
     ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
     only the one with context does, and "hurt" if only the one without does. If neither does, it is "abstained" if the
-    config with context refused to answer it, else "never solved".
-
-    Raises:
-        InputError: A table lacks the deciding column, or has no answers.
+    config with context refused to answer it, else "never solved". Both tables must have answers and the metric.
     """
-    base, other = (_scores(table, success.metric) for table in (without, with_context))
+    base, other = (
+        dict(zip(table["question_id"], map(float, table[success.metric]), strict=True))
+        for table in (without, with_context)
+    )
     refused = dict(zip(with_context["question_id"], with_context["abstained"], strict=True))
     kinds = {}
     for name, score in base.items():
@@ -164,13 +164,3 @@ def exact_mcnemar(helped: int, hurt: int) -> float:
     from scipy.special import bdtr
 
     return min(1.0, 2 * float(bdtr(min(helped, hurt), helped + hurt, 0.5)))
-
-
-def _scores(table: Columns, metric: str) -> dict[str, float]:
-    for column in ("abstained", metric):
-        if column not in table:
-            answered = "no generator answered; choose an llm"
-            measured = f'no metric "{metric}" was measured{nearest(metric, table)}'
-            fact = answered if column == "abstained" else measured
-            raise InputError(f"the table of questions has no column {column}: {fact}")
-    return dict(zip(table["question_id"], map(float, table[metric]), strict=True))

@@ -63,7 +63,6 @@ def test_what_cannot_be_compared_is_refused_with_the_way_out() -> None:
 
 
 def test_nothing_is_an_empty_matrix() -> None:
-    assert score_matrix([], "mrr").values.shape == (0, 0)
     apart = score_matrix([result("a", {"x": 0.1}), result("b", {"y": 0.1})], "mrr")
     assert apart.values.shape == (2, 0)
     assert apart.coverage == 0

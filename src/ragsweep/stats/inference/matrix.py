@@ -20,6 +20,7 @@ from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
 from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResults
 from ragsweep.core.results import Result, Summary
+from ragsweep.stats.intervals import varying
 
 SOURCE, WEIGHT = "source", "weight"
 """The columns of ``QuestionResults`` with each question's cluster and weight."""
@@ -159,7 +160,7 @@ OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align one metric's scores on the questions scored in every result; a declined answer gets the worst score.
+    """Align a metric's scores in one or more results on the questions scored in all; see ``fill_declined``.
 
     Raises:
         InputError: A result has no such metric, or the metric has no direction.
@@ -178,7 +179,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     declined = fill_declined(results, metric, ids, scores)
     known = ~np.isnan(scores)
     both = np.flatnonzero(known.all(axis=0))
-    sources = dict(zip(results[0].questions["question_id"], clusters_of(results[0]), strict=True)) if results else {}
+    sources = dict(zip(results[0].questions["question_id"], clusters_of(results[0]), strict=True))
     names = tuple(ids[n] for n in both.tolist())
     weights = _weights(results, names)
     return Matrix(
@@ -187,7 +188,7 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
         tuple(result.name for result in results),
         names,
         metric,
-        bool(results[0].summaries.metrics[metric].higher_is_better) if results else True,
+        bool(results[0].summaries.metrics[metric].higher_is_better),
         int(known.any(axis=0).sum()),
         weights,
         declined[:, both] if declined.any() else None,
@@ -196,12 +197,12 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
 
 def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
     """Return the weights of questions, with a mean of 1; None if there are none or all are equal."""
-    column = results[0].questions.get(WEIGHT) if results else None
+    column = results[0].questions.get(WEIGHT)
     if column is None:
         return None
     given = dict(zip(results[0].questions["question_id"], column, strict=True))
-    found = np.array([given[name] for name in names], dtype=np.float64)
-    return None if len(found) and (found == found[0]).all() else relative(found)
+    weights = varying(np.array([given[name] for name in names], dtype=np.float64))
+    return None if weights is None else relative(weights)
 
 
 def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequence[float]:
@@ -226,7 +227,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     Unanswerable questions, and metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
-    worst = worst_score(results[0].summaries.metrics[metric], scores) if results else math.nan
+    worst = worst_score(results[0].summaries.metrics[metric], scores)
     lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
     if math.isnan(worst):
         return declined

@@ -67,20 +67,39 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     If fewer than 30 questions differ, each end is computed with one more question. Its slack is the mean, moved towards
     that end by the largest observed difference (in the spirit of Agresti and Min, Statistics in Medicine 24, 2005). If
     no question differs, the rule of three bounds the share of questions that might differ: with n effective clusters it
-    is 1 - .05 ** (1 / n), about 3 / n (Hanley and Lippman-Hand, JAMA 249, 1983); each of these
-    questions is assumed to lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more
-    cluster on which everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won.
-    If ten or more clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With
-    fewer than ten effective clusters the gate is inconclusive.
+    is 1 - .05 ** (1 / n), about 3 / n (Hanley and Lippman-Hand, JAMA 249, 1983); each of these questions is assumed to
+    lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more cluster on which
+    everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won. If ten or more
+    clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With fewer than ten
+    effective clusters the gate is inconclusive.
 
     Raises:
-        InputError: There are not two rows, or the margin is negative, not finite, or a share of a mean of 0 or less.
+        InputError: The margin is a share of a mean of 0 or less.
     """
-    if len(matrix.values) != 2:
-        raise InputError(f"a gate compares two configs, not {len(matrix.values)}")
-    if not (margin >= 0 and math.isfinite(margin)):
-        raise InputError(f"{matrix.metric}: a margin must be finite and at least 0, got {margin:g}")
-    return _decided(matrix, margin, relative)
+    if not matrix.values.shape[1]:
+        return undecided(matrix, math.nan if relative else margin, "no question was scored in both")
+    baseline = float(matrix.values[0].mean())
+    if relative and baseline <= 0:
+        share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
+        raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
+    allowed = margin * baseline if relative else margin
+    if not enough_clusters(matrix.clusters, matrix.weights):
+        return undecided(matrix, allowed, FEW)
+    each = _slack(matrix, margin, relative)
+    slack, low, high = float(each.mean()), _end(matrix, each, -1.0), _end(matrix, each, 1.0)
+    decision = decide(slack, low, high, allowed)
+    apart = matrix.values[0] != matrix.values[1]
+    note = "" if apart.any() else SAME
+    if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
+        seen = _bound(each, matrix.clusters, matrix.weights, -1.0)
+        note = FEW_DIFFER if seen >= 0 else ""
+    if decision != "inconclusive" and apart.any():
+        turn = 1.0 if decision == "pass" else -1.0
+        least, why = _allow_for_losses(matrix, turn, each, allowed)
+        low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
+        decision = decide(slack, low, high, allowed)
+        note = note if decision != "inconclusive" else why
+    return Gate.of(matrix, decision, allowed, (slack, low, high), note)
 
 
 def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
@@ -88,10 +107,9 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
 
     Two bets are made on each cluster's differences (see ``confidence_sequence.betting``): that the candidate is not
     worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
-    questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of
-    20 at any look is at most 1 / 20, whatever looks are chosen (Ville 1939). The order of the questions
-    does not matter. ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be
-    shown.
+    questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of 20 at
+    any look is at most 1 / 20, whatever looks are chosen (Ville 1939). The order of the questions does not matter.
+    ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be shown.
 
     ``spread`` is the metric's highest value minus its lowest. The stake of a weighted question is proportional to its
     weight relative to the largest weight, which must be the same at every look.
@@ -123,7 +141,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
 
 def superior(matrix: Matrix, gain: float) -> Gate:
     """Decide whether the second row is better than the first by at least ``gain``: a gate with the margin -gain."""
-    return _decided(matrix, -gain, relative=False)
+    return gate(matrix, -gain)
 
 
 def reaches(matrix: Matrix, bound: float) -> Gate:
@@ -132,7 +150,7 @@ def reaches(matrix: Matrix, bound: float) -> Gate:
     The interval of a share (scores of 0 and 1) is Clopper and Pearson's (Biometrika 26, 1934); see ``_share_interval``.
     ``baseline`` of the result is the bound itself.
     """
-    found = _decided(beside_bound(matrix, bound), 0.0, relative=False)
+    found = gate(beside_bound(matrix, bound), 0.0)
     if math.isnan(found.low) or not np.isin(matrix.scores, (0, 1)).all():
         return found
     ends = [end - bound for end in _share_interval(matrix)]
@@ -185,33 +203,6 @@ def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) 
     low = slack - max(slack - low - offset, judged.slack - judged.low)
     high = slack + max(high + offset - slack, judged.high - judged.slack)
     return replace(judged, decision=decide(slack, low, high, judged.margin), slack=slack, low=low, high=high)
-
-
-def _decided(matrix: Matrix, margin: float, relative: bool) -> Gate:
-    if not matrix.values.shape[1]:
-        return undecided(matrix, math.nan if relative else margin, "no question was scored in both")
-    baseline = float(matrix.values[0].mean())
-    if relative and baseline <= 0:
-        share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
-        raise InputError(f"{matrix.metric}: {share}; give an absolute margin, without %")
-    allowed = margin * baseline if relative else margin
-    if not enough_clusters(matrix.clusters, matrix.weights):
-        return undecided(matrix, allowed, FEW)
-    each = _slack(matrix, margin, relative)
-    slack, low, high = float(each.mean()), _end(matrix, each, -1.0), _end(matrix, each, 1.0)
-    decision = decide(slack, low, high, allowed)
-    apart = matrix.values[0] != matrix.values[1]
-    note = "" if apart.any() else SAME
-    if decision == "inconclusive" and 0 < np.count_nonzero(apart) < SPARSE:
-        seen = _bound(each, matrix.clusters, matrix.weights, -1.0)
-        note = FEW_DIFFER if seen >= 0 else ""
-    if decision != "inconclusive" and apart.any():
-        turn = 1.0 if decision == "pass" else -1.0
-        least, why = _allow_for_losses(matrix, turn, each, allowed)
-        low, high = (min(low, least), high) if turn > 0 else (low, max(high, -least))
-        decision = decide(slack, low, high, allowed)
-        note = note if decision != "inconclusive" else why
-    return Gate.of(matrix, decision, allowed, (slack, low, high), note)
 
 
 def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float) -> tuple[float, str]:

@@ -45,7 +45,8 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
         critical = student_quantile((1 + each) / 2, data.degrees)
         expected = (critical + student_quantile(POWER, data.degrees)) * error
         smallest.append(middle * (_smallest_gain_shown(gains, matrix.clusters, expected, critical) / error))
-    return Power(spread, *smallest, questions, data.clusters, level)
+    typical, alone = smallest
+    return Power(spread, typical, alone, questions, data.clusters, level)
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float) -> float:
