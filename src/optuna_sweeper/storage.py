@@ -123,15 +123,12 @@ def _open_sqlite(address: str) -> Storage:
 def _file_lock(path: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(path, timeout=PATIENCE, mode=0o600)
     try:
-        lock.acquire()
+        held = FileLock(path, timeout=PATIENCE, mode=0o600).acquire()
     except Timeout:
         raise HydraException(_STUCK) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

@@ -61,6 +61,9 @@ class Machines:
     def collect(self, launcher: Any = None, jobs: Sequence[Sequence[str]] = JOBS, first: int = 0) -> list[JobReturn]:
         return Collector(self.command, self.sweep, launcher or self.launch).launch(self.jobs(jobs, first))
 
+    def sent(self) -> list[Path]:
+        return sorted(path for path in (self.objects / "outcomes").rglob("*") if path.is_file())
+
     def outcomes(self) -> dict[int, Result | Failure]:
         return {record.job: record.outcome for record in self.command.ledger.records(self.sweep.id)}
 
@@ -93,7 +96,7 @@ def test_outcomes_of_another_folder_are_recorded_by_the_command(machines: Machin
         outcomes[n].summaries.metrics["context_ndcg"].value for n in range(3)
     ]
     assert not (machines.worker.session.folder / "ledger.db").exists()
-    assert not [path for path in (machines.objects / "outcomes").rglob("*") if path.is_file()]
+    assert machines.sent() == []
     assert machines.command.ledger.claims.jobs(machines.sweep.id) == []
 
 
@@ -147,7 +150,7 @@ def test_outcomes_that_change_places_are_not_recorded_under_each_others_config(m
 
     def exchanges(jobs: Sequence[Job]) -> list[JobReturn]:
         returned = machines.launch(jobs)
-        one, two, _ = sorted(path for path in (machines.objects / "outcomes").rglob("*") if path.is_file())
+        one, two, _ = machines.sent()
         first_data = one.read_bytes()
         one.write_bytes(two.read_bytes())
         two.write_bytes(first_data)
@@ -165,7 +168,7 @@ def test_damaged_outcome_is_not_recorded_and_its_job_is_run_again(machines: Mach
 
     def damages(jobs: Sequence[Job]) -> list[JobReturn]:
         returned = machines.launch(jobs)
-        (sent,) = (path for path in (machines.objects / "outcomes").rglob("1") if path.is_file())
+        _, sent, _ = machines.sent()
         data = sent.read_bytes()
         sent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         return returned

@@ -62,7 +62,7 @@ def planted(gain: float, seed: int, questions: int = 256) -> np.ndarray:
 
 def test_every_question_is_asked_once_and_clusters_stay_together() -> None:
     questions = asked()
-    found = order_questions(questions)
+    found = order_questions(questions, 0)
     assert sorted(found.positions) == list(range(120))
     assert [clusters(questions)[position] for position in found.positions] == list(found.clusters)
     changes = sum(one != other for one, other in zip(found.clusters, found.clusters[1:], strict=False))
@@ -77,7 +77,7 @@ def test_the_first_questions_end_where_a_cluster_ends() -> None:
 def test_any_first_part_holds_each_category_in_proportion() -> None:
     """Within one question of each category where nothing is shared: 60, 40 and 20 of 120."""
     questions = [question(number, "aaabbc"[number % 6]) for number in range(120)]
-    categories = [questions[position].category for position in order_questions(questions).positions]
+    categories = [questions[position].category for position in order_questions(questions, 0).positions]
     for length in range(1, 121):
         counted = Counter(categories[:length])
         for category, share in (("a", 3 / 6), ("b", 2 / 6), ("c", 1 / 6)):
@@ -88,11 +88,11 @@ def test_any_first_part_holds_each_category_in_proportion() -> None:
 
 def test_the_order_is_random_and_the_seed_decides() -> None:
     questions = asked()
-    positions = order_questions(questions).positions
-    assert positions == order_questions(questions).positions
-    assert positions != order_questions(questions, seed=1).positions
+    positions = order_questions(questions, 0).positions
+    assert positions == order_questions(asked(), 0).positions
+    assert positions != order_questions(questions, 1).positions
     assert abs(np.corrcoef(positions, range(120))[0, 1]) < 0.3
-    firsts = {order_questions(questions, seed=seed).positions[0] for seed in range(60)}
+    firsts = {order_questions(questions, seed).positions[0] for seed in range(60)}
     assert len(firsts) > 30
 
 
@@ -101,9 +101,9 @@ def test_the_order_in_which_questions_are_given_means_nothing(random: object) ->
     questions = asked(30)
     shuffled = questions.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    orders = [[given_[place].id for place in order_questions(given_).positions] for given_ in (questions, shuffled)]
+    orders = [[given_[place].id for place in order_questions(given_, 0).positions] for given_ in (questions, shuffled)]
     assert orders[0] == orders[1]
-    assert order_questions([]) == ((), ())
+    assert order_questions([], 0) == ((), ())
 
 
 def test_when_the_worse_is_dropped_by_hand() -> None:

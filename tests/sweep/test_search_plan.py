@@ -9,8 +9,9 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.command import compose_jobs
-from ragsweep.sweep.preparing import prepare
-from ragsweep.sweep.running.session import open_session
+from ragsweep.sweep.composing.job import Job
+from ragsweep.sweep.preparing import Prepared, prepare
+from ragsweep.sweep.running.session import Session, open_session
 from support import nightly
 from support.commands import GOLDEN, read, write_dataset
 
@@ -25,11 +26,15 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*write_dataset(tmp_path)[:-1], f"store.path={tmp_path / 'store'}", "tracking=none", *SEARCH]
 
 
-def bound(*typed: str) -> Plan:
+def prepared(*typed: str) -> tuple[Prepared, Session, list[Job]]:
     command = read(typed, multirun=True)
     jobs = compose_jobs(command)
     session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
-    return prepare(command, session, jobs, []).planned
+    return prepare(command, session, jobs, []), session, jobs
+
+
+def bound(*typed: str) -> Plan:
+    return prepared(*typed)[0].planned
 
 
 def distinct(found: Plan, *stages: str) -> tuple[int, ...]:
@@ -72,10 +77,8 @@ def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed
 def test_stored_answers_of_the_ends_of_a_range_are_not_those_of_its_other_values(typed: list[str]) -> None:
     one = [*typed, "retriever=bm25", "llm=extractive", "~metrics.semantic_similarity", "hydra.sweeper.n_trials=9"]
     space = [*one, "top_k=range(1,9)"]
-    command = read(space, multirun=True)
-    jobs = compose_jobs(command)
-    session = open_session(jobs[0].config.values, Terminal(io.StringIO(), bars=False))
-    before = prepare(command, session, jobs, []).planned.stages["generate"].rows
+    first, session, jobs = prepared(*space)
+    before = first.planned.stages["generate"].rows
     for job in jobs:
         assert job.experiment
         session.evaluator.evaluate(job.experiment)

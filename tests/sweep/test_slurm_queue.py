@@ -16,7 +16,7 @@ from ragsweep.sweep.running.slurm import SlurmQueue, through_queue, withdrawable
 
 pytest.importorskip("submitit")
 
-Listed = Callable[[str], None]
+Listed = Callable[[str], object]
 SLURM = OmegaConf.create({"_target_": "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"})
 
 
@@ -30,11 +30,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Listed:
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(slurm, "POLL", 0.0)
-
-    def write(lines: str) -> None:
-        text.write_text(lines)
-
-    return write
+    return text.write_text
 
 
 @pytest.fixture
@@ -129,9 +125,7 @@ def test_launch_that_is_interrupted_cancels_what_has_not_ended(listed: Listed, t
 
 
 def test_other_launchers_are_left_alone() -> None:
-    def launch(jobs: object) -> list[Any]:
-        return []
-
+    launch: Any = object()
     assert through_queue(OmegaConf.create({"_target_": "a.JoblibLauncher"}), launch) is launch
 
 

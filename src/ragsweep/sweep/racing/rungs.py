@@ -63,7 +63,7 @@ def _is_cheap(metric: Metric) -> bool:
 def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
     """Return a dataset with only the first questions of the race, in race order."""
     questions = dataset.golden.questions
-    first = ordered(questions, seed).first(until)
+    first = order_questions(questions, seed).first(until)
     return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))
 
 
@@ -88,7 +88,8 @@ class QuestionOrder(NamedTuple):
         return self.positions[:end]
 
 
-def order_questions(questions: Sequence[Question], seed: int = 0) -> QuestionOrder:
+@memoize_by_identity
+def order_questions(questions: Sequence[Question], seed: int) -> QuestionOrder:
     """Order questions at random, identically for all configs, so that every prefix has a fair share of each stratum.
 
     The strata are those of a partition: category and kind. The clusters of a stratum are shuffled and spread evenly
@@ -117,7 +118,3 @@ def _chance(cluster: str, seed: int, what: str) -> float:
     """Return a number in [0, 1) for a cluster, derived from a hash of the arguments."""
     drawn = hashlib.sha256(f"{SALT}\0{seed}\0{what}\0{cluster}".encode()).digest()
     return int.from_bytes(drawn[:6], "big") / 2**48
-
-
-ordered = memoize_by_identity(order_questions)
-"""`order_questions`, memoised by the identity of the questions; call it with positional arguments."""

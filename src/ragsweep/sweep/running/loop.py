@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +117,7 @@ class JobLoop:
             template.changed({**config.changes, **own})
             folder.mkdir(parents=True, exist_ok=True)
             if whole.hydra.job.chdir:
-                stack.callback(os.chdir, Path.cwd())
-                os.chdir(folder)
+                stack.enter_context(chdir(folder))
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
             self._write(config.written, with_values({"hydra": template.hydra}, own)["hydra"], overrides)
             stack.enter_context(env_override(template.hydra["job"]["env_set"]))

@@ -14,7 +14,7 @@ from ragsweep.core.types import weights_of
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
-from ragsweep.sweep.racing.rungs import QuestionOrder, ordered
+from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
 
@@ -146,7 +146,7 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
             f"{WHERE}.block: must be at least 1 and less than the number of questions, {len(questions)},"
             f" got {settings.block}"
         )
-    order = ordered(questions, int(first.config["seed"]))
+    order = order_questions(questions, int(first.config["seed"]))
     in_order = [questions[n] for n in order.positions]
     weights = weights_of(in_order) or ()
     relative = tuple(weight * len(weights) / sum(weights) for weight in weights)
