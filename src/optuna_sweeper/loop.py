@@ -19,14 +19,14 @@ from hydra.utils import get_method
 
 from optuna_sweeper.open_study import open_study
 from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
-from optuna_sweeper.settings import SearchSettings, StopRule
+from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import Space, merge_overrides, read_space
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.study import SharedStudy, Sign, StudyPlan
 from optuna_sweeper.summary import write_summary
 from optuna_sweeper.trial_zero import trial_zero
-from optuna_sweeper.trials import Constraint, Evaluation, TrialOutcome, read_outcome
+from optuna_sweeper.trials import Evaluation, TrialOutcome, read_outcome
 
 KEPT_CONFIGS = 100
 """Number of launches whose results keep their configs (150 kB each); the results of later launches have no configs."""
@@ -65,12 +65,8 @@ def run_search(
     storage = open_storage(settings.storage)
     try:
         study = open_study(plan, space, storage)
-        loop = SearchLoop(
-            study, launch, composer.sign, settings.n_jobs, settings.max_failure_rate, settings.constraints,
-            settings.stop, settings.race,
-        )  # fmt: skip
         try:
-            results = loop.run()
+            results = SearchLoop(study, launch, composer.sign, settings).run()
         except BaseException:
             with suppress(Exception):  # do not hide the error that ended the search
                 write_summary(study, settings, folder)
@@ -112,11 +108,7 @@ class SearchLoop:
     study: SharedStudy
     launch: Launch
     sign: Sign
-    n_jobs: int = 1
-    max_failure_rate: float = 0.0
-    constraints: tuple[Constraint, ...] = ()
-    stop: StopRule = field(default_factory=StopRule)
-    race: Race | None = None
+    settings: SearchSettings
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> list[Sequence[JobReturn]]:
@@ -125,7 +117,7 @@ class SearchLoop:
         Raises HydraException if too many trials failed; its message gives the most frequent reasons.
         """
         results: list[Sequence[JobReturn]] = []
-        if self.study.stop_reason(self.stop.plain()) and not self.study.is_busy():
+        if self.study.stop_reason(self.settings.stop.plain()) and not self.study.is_busy():
             return results
         try:
             for batch in self._batches():
@@ -147,15 +139,15 @@ class SearchLoop:
 
         Trials of dead processes are included. While other processes run the remaining trials, this process waits.
         """
-        plan = self.study.plan
+        plan, stop = self.study.plan, self.settings.stop
         while True:
             outcomes, charged = self.study.outcomes(), self.study.count_charged()
             self._check_failures(outcomes)
             elapsed = time.monotonic() - self._begun
-            if charged < plan.n_trials and (why := self.stop.why(outcomes, plan.directions, elapsed)):
-                self.study.mark_stopped(why, self.stop.plain())
+            if charged < plan.n_trials and (why := stop.why(outcomes, plan.directions, elapsed)):
+                self.study.mark_stopped(why, stop.plain())
                 return
-            if batch := self.study.batch(self.n_jobs, self.sign):
+            if batch := self.study.batch(self.settings.n_jobs, self.sign):
                 yield batch
             elif self.study.is_busy():
                 time.sleep(0.2)
@@ -172,18 +164,18 @@ class SearchLoop:
 
     def _check_failures(self, outcomes: Sequence[TrialOutcome]) -> None:
         reasons = Counter(outcome.reason for outcome in outcomes if outcome.reason)
-        failed, total = reasons.total(), self.study.plan.n_trials
-        if failed / total > self.max_failure_rate:  # 0.29 * 100 is less than 29
+        failed, total, rate = reasons.total(), self.study.plan.n_trials, self.settings.max_failure_rate
+        if failed / total > rate:  # 0.29 * 100 is less than 29
             counts = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(5))
             raise HydraException(
                 f"{failed} of {total} trials failed, more than hydra.sweeper.max_failure_rate="
-                f"{self.max_failure_rate:g} allows: {counts}; raise the rate to continue"
+                f"{rate:g} allows: {counts}; raise the rate to continue"
             )
 
     def _evaluate(self, batch: Sequence[Evaluation]) -> Iterator[Sequence[JobReturn]]:
         try:
-            if self.race:
-                yield self._race(self.race, batch)
+            if self.settings.race:
+                yield self._race(self.settings.race, batch)
             else:
                 for part in _consecutive(batch):
                     results = self._launch(part)
@@ -242,7 +234,7 @@ class SearchLoop:
 
     def _record(self, evaluation: Evaluation, job: JobReturn, spent: Mapping[str, float]) -> None:
         """Record the outcome of a trial; ``spent`` is its cost on earlier rungs (name -> amount)."""
-        outcome = read_outcome(job, len(self.study.plan.directions), self.constraints)
+        outcome = read_outcome(job, len(self.study.plan.directions), self.settings.constraints)
         outcome = replace(outcome, cost=Counter(spent) + Counter(outcome.cost))
         number = evaluation.trial.number
         if not self.study.finish(evaluation, outcome):

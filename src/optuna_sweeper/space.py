@@ -125,11 +125,14 @@ class Space:
             for values in [parameter.domain.listed()]
         ]
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no parameter is continuous or logarithmic."""
+        return all(parameter.domain.listed() is not None for parameter in self.parameters)
+
     def count_points(self, most: int) -> int:
-        """Count the points, up to ``most``; return ``most`` if any parameter is continuous or logarithmic."""
-        if any(parameter.domain.listed() is None for parameter in self.parameters):
-            return most
-        return sum(1 for _ in islice(self.points(), most))
+        """Count the points, up to ``most``; return ``most`` if the space is not finite."""
+        return sum(1 for _ in islice(self.points(), most)) if self.is_finite else most
 
     def probes_by_parameter(
         self, others: Mapping[str, str] = MappingProxyType({})

@@ -244,8 +244,8 @@ class SharedStudy:
         Return False for any other space, and for a ``custom_search_space``, whose points are unknown.
         """
         if self._points is None:
-            finite = all(parameter.domain.listed() is not None for parameter in self.space.parameters)
-            self._points = list(islice(self.space.points(), SMALL + 1)) if finite and not self.plan.extend else []
+            listed = self.space.is_finite and not self.plan.extend
+            self._points = list(islice(self.space.points(), SMALL + 1)) if listed else []
         if not 0 < len(self._points) <= SMALL:
             return False
         # The values of an enqueued trial, whose config may differ from their point in other keys, do not suffice.

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 from omegaconf import OmegaConf
 
-from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper import plots
-from optuna_sweeper.settings import SearchSettings, StopRule, read_stop
+from optuna_sweeper.settings import StopRule, read_stop
 from optuna_sweeper.summary import optimization_results, summarise, write_summary
-from optuna_sweeper.trials import TrialOutcome, read_constraints, read_outcome
+from optuna_sweeper.trials import TrialOutcome, read_outcome
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
-from test_study import Program, completed, open_in, search
+from test_study import Program, completed, open_in, search, settings
 
 TWELVE = {"x": "range(0,12)"}
 UP, BOTH = ("maximize",), ("maximize", "minimize")
@@ -117,13 +116,13 @@ def test_objective_that_is_no_number_fails_the_trial_with_the_jobs_own_reason() 
 
 @pytest.mark.nightly
 def test_stopped_search_goes_on_only_under_another_rule(tmp_path: Path) -> None:
-    program, rule = Program(lambda values: min(float(values["x"]), 3.0)), StopRule(patience=4)
+    program, rule = Program(lambda values: min(float(values["x"]), 3.0)), {"patience": 4}
     counts = [4 + 4, 4 + 4, 10, 12]  # 3 is reached by the fourth; four more bring nothing
     reasons = []
-    for stop, count in zip((rule, rule, StopRule(patience=6), StopRule()), counts, strict=True):
+    for stop, count in zip((rule, rule, {"patience": 6}, None), counts, strict=True):
         study = search(open_in(tmp_path, TWELVE, "grid", 12, directions=UP), program, stop=stop)
         assert len(program.jobs) == count
-        reasons.append(study.stop_reason(rule.plain()))
+        reasons.append(study.stop_reason(StopRule(patience=4).plain()))
     assert "none of the last 4 evaluations is better than the best earlier one" in reasons[0]
     assert reasons[1] == reasons[0]
 
@@ -131,21 +130,16 @@ def test_stopped_search_goes_on_only_under_another_rule(tmp_path: Path) -> None:
 def test_budget_counts_what_was_spent_before_a_stop(tmp_path: Path) -> None:
     program = Program(lambda values: {"values": 1, "cost": {"calls": 10}})
     for budget, jobs in ((30, 3), (50, 5)):
-        search(open_in(tmp_path, TWELVE, "grid", 12), program, stop=StopRule(budget={"calls": budget}))
+        search(open_in(tmp_path, TWELVE, "grid", 12), program, stop={"budget": {"calls": budget}})
         assert len(program.jobs) == jobs
 
 
 def test_a_search_goes_on_while_the_share_of_failures_is_the_allowed_one() -> None:
-    params = {"x": "range(0,100)"}
-    study = search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 29)), rate=0.29)
+    params, allowed = {"x": "range(0,100)"}, {"max_failure_rate": 0.29}
+    study = search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 29)), **allowed)
     assert sum(bool(outcome.reason) for outcome in study.outcomes()) == 29
     with pytest.raises(HydraException, match="30 of 100 trials failed, more than"):
-        search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 30)), rate=0.29)
-
-
-def settings(**changes: Any) -> SearchSettings:
-    defaults = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
-    return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
+        search(open_in(None, params, "grid", 100), Program(lambda values: 1 / (int(values["x"]) // 30)), **allowed)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +165,10 @@ def test_settings_out_of_range_are_refused_with_their_key(changes: dict[str, Any
 def test_best_config_meets_all_constraints_with_one_objective_and_with_several() -> None:
     lines = ["latency <= 50"]
     program = Program(lambda values: {"values": float(values["x"]), "measured": {"latency": 10 * float(values["x"])}})
-    single = search(open_in(None, TWELVE, "grid", 12, directions=UP), program, bounds=read_constraints(lines))
+    single = search(open_in(None, TWELVE, "grid", 12, directions=UP), program, constraints=lines)
     assert optimization_results(single.optuna) == {"name": "optuna", "best_params": {"x": 5}, "best_value": 5.0}
     program = Program(lambda one: {"values": [float(one["x"])] * 2, "measured": {"latency": 60 - 10 * float(one["x"])}})
-    several = search(open_in(None, TWELVE, "grid", 12, directions=BOTH), program, bounds=read_constraints(lines))
+    several = search(open_in(None, TWELVE, "grid", 12, directions=BOTH), program, constraints=lines)
     assert [each["params"]["x"] for each in optimization_results(several.optuna)["solutions"]] == list(range(1, 12))
     trials = summarise(several, settings(direction=list(BOTH), constraints=lines))["trials"]
     assert [trial["feasible"] for trial in trials] == [False] + [True] * 11

@@ -12,15 +12,16 @@ import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 
+from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper.loop import SearchLoop
 from optuna_sweeper.open_study import FORMAT, open_study
 from optuna_sweeper.samplers import CLASSES, check_sampler, seed_of
-from optuna_sweeper.settings import StopRule
+from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import read_space
 from optuna_sweeper.storage import check_url, open_storage
-from optuna_sweeper.study import ATTEMPTS, SharedStudy, StudyPlan
-from optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations, read_constraints
+from optuna_sweeper.study import ATTEMPTS, SharedStudy, Sign, StudyPlan
+from optuna_sweeper.trials import EVALUATION, Evaluation, TrialOutcome, evaluations
 from ragsweep.core.locks import Holder, myself
 from test_space import KINDS
 
@@ -71,9 +72,13 @@ def sign(overrides: Sequence[str]) -> Signature:
     return Signature(" ".join(sorted(overrides)))
 
 
-def search(study: SharedStudy, program: Program, n_jobs: int = 1, rate: float = 0.0, **more: Any) -> SharedStudy:
-    bounds, stop = more.get("bounds", ()), more.get("stop", StopRule())
-    SearchLoop(study, program.launch, more.get("sign", sign), n_jobs, rate, bounds, stop).run()
+def settings(**changes: Any) -> SearchSettings:
+    defaults = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
+    return SearchSettings.read({**defaults, "sampler": {"name": "grid"}, **changes})
+
+
+def search(study: SharedStudy, program: Program, sign: Sign = sign, **changes: Any) -> SharedStudy:
+    SearchLoop(study, program.launch, sign, settings(**changes)).run()
     return study
 
 
@@ -145,7 +150,7 @@ def test_result_that_is_no_number_is_a_failure_with_a_reason_and_no_value(value:
             raise value
         return value
 
-    study = search(open_in(None, n_trials=2), Program(answer), rate=1.0)
+    study = search(open_in(None, n_trials=2), Program(answer), max_failure_rate=1.0)
     assert [trial.state for trial in study.optuna.trials] == [optuna.trial.TrialState.FAIL] * 2
     assert all(trial.values is None and trial.user_attrs["reason"] for trial in study.optuna.trials)
     assert study.optuna.best_trials == []
@@ -154,16 +159,16 @@ def test_result_that_is_no_number_is_a_failure_with_a_reason_and_no_value(value:
 def test_too_many_failures_stop_the_search_with_the_reasons_counted() -> None:
     program = Program(lambda values: 1.0 / 0)
     with pytest.raises(HydraException, match=r"3 of 10 trials failed, .*=0\.2 allows: 3 x ZeroDivisionError"):
-        search(open_in(None, n_trials=10), program, rate=0.2)
+        search(open_in(None, n_trials=10), program, max_failure_rate=0.2)
     assert len(program.jobs) == 3
 
 
 def test_constraint_on_an_unmeasured_value_is_a_failure() -> None:
     study = open_in(None, n_trials=1)
-    search(study, Program(lambda values: 1.0), rate=1.0, bounds=read_constraints(["latency <= 300"]))
+    search(study, Program(lambda values: 1.0), max_failure_rate=1.0, constraints=["latency <= 300"])
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
     listed = Program(lambda values: {"values": 1.0, "measured": [3]})
-    study = search(open_in(None, n_trials=1), listed, rate=1.0, bounds=read_constraints(["latency <= 300"]))
+    study = search(open_in(None, n_trials=1), listed, max_failure_rate=1.0, constraints=["latency <= 300"])
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
 
 
@@ -179,7 +184,7 @@ def test_config_that_cannot_be_composed_is_not_launched() -> None:
         return sign(overrides)._replace(fault="no such key" if overrides == ("x=1",) else "")
 
     program = Program(bowl)
-    study = search(open_in(None, {"x": "1,2"}, "grid", 2), program, rate=1.0, sign=refuse)
+    study = search(open_in(None, {"x": "1,2"}, "grid", 2), program, max_failure_rate=1.0, sign=refuse)
     assert [job for _, job in program.jobs] == [("x=2",)]
     assert study.optuna.trials[0].user_attrs["reason"] == "no such key"
 
@@ -193,7 +198,7 @@ def test_config_that_kills_its_launcher_fails_after_some_attempts_and_the_others
             raise RuntimeError("a worker died")
         return returned
 
-    SearchLoop(study, launch, sign, 3, 1.0, ()).run()
+    SearchLoop(study, launch, sign, settings(n_jobs=3, max_failure_rate=1)).run()
     begun = [job for _, job in program.jobs]
     assert begun.count(("x=2",)) == ATTEMPTS
     states = {trial.params["x"]: trial.state.name for trial in evaluations(study.trials()).values()}
@@ -224,7 +229,7 @@ def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
         return 1 / (int(values["x"]) - 2)
 
     study = open_in(None, {"x": "1,2,3"}, "grid", 3, attributes=lambda job: {"run": f"of {job}"})
-    search(study, Program(evaluate), rate=1.0)
+    search(study, Program(evaluate), max_failure_rate=1.0)
     states = {trial.user_attrs["run"]: trial.state.name for trial in study.trials()}
     assert states == {"of 0": "COMPLETE", "of 1": "FAIL", "of 2": "COMPLETE"}
 

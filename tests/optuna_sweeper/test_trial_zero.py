@@ -16,8 +16,7 @@ from optuna_sweeper.parameters import Numeric, parse_override
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import read_space
 from optuna_sweeper.trial_zero import read_baseline, trial_zero
-from test_stopping import settings
-from test_study import Program, open_in, search
+from test_study import Program, open_in, search, settings
 
 OPTIONS: dict[str, dict[str, Any]] = {"bm25": {"k1": 1.5}, "rrf": {"k": 60}, "convex": {"alpha": 0.5}, "vector": {}}
 

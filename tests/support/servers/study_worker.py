@@ -20,8 +20,10 @@ import psycopg
 import sqlalchemy
 from hydra.core.utils import JobReturn, JobStatus
 
+from hydra_plugins.optuna_sweeper.sweeper import OptunaSweeperConf
 from optuna_sweeper.loop import SearchLoop
 from optuna_sweeper.open_study import open_study
+from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import read_space
 from optuna_sweeper.storage import open_storage
@@ -29,6 +31,9 @@ from optuna_sweeper.study import StudyPlan
 from optuna_sweeper.trials import Evaluation
 
 __all__ = ["psycopg"]  # loaded before the clock starts
+
+DEFAULTS = {key: value for key, value in vars(OptunaSweeperConf()).items() if key not in ("_target_", "defaults")}
+SETTINGS = SearchSettings.read({**DEFAULTS, "sampler": {"name": "random"}})
 
 
 def search(settings: dict[str, Any]) -> float:
@@ -54,7 +59,7 @@ def search(settings: dict[str, Any]) -> float:
         return [done]
 
     try:
-        SearchLoop(study, launch, lambda lines: Signature(" ".join(sorted(lines)))).run()
+        SearchLoop(study, launch, lambda lines: Signature(" ".join(sorted(lines))), SETTINGS).run()
     finally:
         storage.close()
         os.close(log)

@@ -194,12 +194,6 @@ class PlainConfig:
     written: dict[str, Any]
     choices: Mapping[str, str]
 
-    @classmethod
-    def of(cls, config: DictConfig, choices: Mapping[str, str]) -> PlainConfig:
-        """Wrap a composed config that has no node ``hydra``. Raises ConfigError as `to_plain` does."""
-        written: Any = OmegaConf.to_container(config, resolve=False)
-        return cls(to_plain(config), written, choices)
-
 
 def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
     """Convert a config to plain values, with resolved interpolations.

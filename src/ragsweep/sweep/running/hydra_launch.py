@@ -21,7 +21,7 @@ from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.compose import CONFIG, VERSION_BASE, config_folder
 from ragsweep.sweep.composing.config_policy import add_secrets
-from ragsweep.sweep.composing.job import RUNG, Job, PlainConfig
+from ragsweep.sweep.composing.job import RUNG, Job, PlainConfig, to_plain
 from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
@@ -98,7 +98,8 @@ class HydraTask:
         if self.sent and self.context is None and config.store.worker_path:
             config.store.path = config.store.worker_path
         choices: Any = OmegaConf.to_container(hydra.runtime.choices)
-        plain = PlainConfig.of(config, choices)
+        written: Any = OmegaConf.to_container(config, resolve=False)
+        plain = PlainConfig(to_plain(config), written, choices)
         with command_folder():
             context = self.context or _worker_context(self, plain, whole)
         _mask_files(context.secrets, config, whole)

@@ -206,10 +206,8 @@ def _part(node: Node) -> Part:
 
 def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
     """Return whether the experiments are those of all points of a finite space."""
-    if any(parameter.domain.listed() is None for parameter in space.parameters):
-        return False
     known = {one.overrides for one in experiments}
-    return {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
+    return space.is_finite and {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
 
 
 def _dearest(
