@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hydra.core.utils import JobReturn, JobStatus
+from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optuna_sweeper.race_loop import Rung, check_race, run_race
+from test_study import completed
 
 
 class Scripted:
@@ -31,13 +32,6 @@ class Scripted:
         self.ended = dict(returned)
 
 
-def came(value: Any, status: JobStatus = JobStatus.COMPLETED) -> JobReturn:
-    result = JobReturn()
-    result.status = status
-    result.return_value = value
-    return result
-
-
 @given(st.integers(1, 6), st.lists(st.lists(st.integers(0, 7), max_size=3), max_size=4), st.sets(st.integers(0, 7)))
 def test_each_rung_is_run_by_all_who_are_left(jobs: int, drops: list[list[int]], failing: set[int]) -> None:
     ran: list[tuple[int, int | None]] = []
@@ -46,7 +40,7 @@ def test_each_rung_is_run_by_all_who_are_left(jobs: int, drops: list[list[int]],
         assert wanted
         assert wanted.items() <= given_jobs.items()  # handed on as they are
         ran.extend((number, until) for number in wanted)
-        return {n: came(n) if n not in failing else came(ValueError(), JobStatus.FAILED) for n in wanted}
+        return {n: completed(ValueError() if n in failing else n) for n in wanted}
 
     race = Scripted([(8 * n, dropped) for n, dropped in enumerate(drops, start=1)])
     given_jobs = {number: f"job {number}" for number in range(jobs)}
@@ -67,7 +61,7 @@ def test_who_was_dropped_before_is_not_launched() -> None:
 
     def launch(wanted: Mapping[int, str], until: int | None) -> dict[int, JobReturn | Exception]:
         ran.extend(wanted)
-        return {number: came(0) for number in wanted}
+        return {number: completed(0) for number in wanted}
 
     raced = run_race(Scripted([(8, ())], gone=[1]), {0: "one", 1: "two"}, launch)
     assert ran == [0, 0]

@@ -20,6 +20,7 @@ from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.session import Session, open_session
 from support.commands import composed, write_dataset
+from test_study import completed
 
 JOBS = [["top_k=1"], ["top_k=2"], ["top_k=3"]]
 
@@ -47,13 +48,10 @@ class Machines:
 
     def work(self, job: Job) -> JobReturn:
         """Run a job as a worker does."""
-        done = JobReturn()
         try:
-            done.return_value = deliver_job(self.worker, self.sweep, job)
-            done.status = JobStatus.COMPLETED
+            return completed(deliver_job(self.worker, self.sweep, job))
         except Exception as fault:
-            done.return_value, done.status = fault, JobStatus.FAILED
-        return done
+            return completed(fault)
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
         return [self.work(job) for job in jobs]

@@ -50,21 +50,25 @@ def test_job_that_may_still_run_has_not_ended(state: str, queue: SlurmQueue, lis
     assert queue.get_state("7_0") == state
 
 
-def test_job_that_is_listed_no_more_has_ended_and_its_state_is_kept(queue: SlurmQueue, listed: Listed) -> None:
-    listed("7_0 RUNNING\n7_1 OUT_OF_MEMORY\n")
-    assert not queue.is_done("7_0")
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [("7_0 RUNNING\n7_1 FAILED\n", False), ("8 RUNNING\n", True)],  # it is listed no more
+        [("7_0 NODE_FAIL\n7_1 RUNNING\n", True), ("7_0 PENDING\n7_1 RUNNING\n", False)],  # it is queued again
+        [("", False), ("7_0 RUNNING\n7_1 RUNNING\n", False), ("", False)],  # SLURM does not answer
+    ],
+)
+def test_job_has_ended_by_the_last_answer(answers: list[tuple[str, bool]], queue: SlurmQueue, listed: Listed) -> None:
+    for text, has_ended in answers:
+        listed(text)
+        assert queue.is_done("7_0") == has_ended
+
+
+def test_state_of_an_ended_job_that_is_listed_no_more_is_kept(queue: SlurmQueue, listed: Listed) -> None:
+    listed("7_1 OUT_OF_MEMORY\n")
+    assert queue.is_done("7_1")
     listed("8 RUNNING\n")
-    assert queue.is_done("7_0")
     assert queue.get_state("7_1") == "OUT_OF_MEMORY"
-
-
-def test_no_job_has_ended_while_slurm_does_not_answer(queue: SlurmQueue, listed: Listed) -> None:
-    listed("")
-    assert not queue.is_done("7_0")
-    listed("7_0 RUNNING\n7_1 RUNNING\n")
-    assert not queue.is_done("7_0")
-    listed("")
-    assert not queue.is_done("7_0")
 
 
 def test_command_of_slurm_that_does_not_end_is_given_up(
@@ -77,13 +81,6 @@ def test_command_of_slurm_that_does_not_end_is_given_up(
 
 def test_command_of_slurm_that_is_missing_ends_no_job(queue: SlurmQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert not queue.is_done("7_0")
-
-
-def test_job_that_is_queued_again_has_not_ended(queue: SlurmQueue, listed: Listed) -> None:
-    listed("7_0 NODE_FAIL\n7_1 RUNNING\n")
-    assert queue.is_done("7_0")
-    listed("7_0 PENDING\n7_1 RUNNING\n")
     assert not queue.is_done("7_0")
 
 
