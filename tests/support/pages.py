@@ -16,9 +16,7 @@ from ragsweep.stats.conclude import conclude
 from support.results import changed, changed_table, drawn, scored, summarised
 
 COUNT = 40
-HOSTILE = (
-    "</script><script>document.title='owned'</script><img src=x onerror=alert(1)> \u2028 {{plotly}} &lt; 'q' \"d\""
-)
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)> \u2028 $plotly &lt; 'q' \"d\""
 
 
 def config(gain: float, tokens: float, **settings: str) -> Result:

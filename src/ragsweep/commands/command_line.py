@@ -65,11 +65,11 @@ def print_blocks(*blocks: Block) -> None:
     print_document(Document("", [Section(blocks)]))
 
 
-def write_document(path: Path, document: bytes | str, way_out: str = "choose another file") -> None:
-    """Write a document to a file, creating its folder if needed; raises InputError, with ``way_out``, on failure."""
+def write_document(path: Path, text: str, way_out: str = "choose another file") -> None:
+    """Write text to a file, creating its folder if needed; raises InputError, with ``way_out``, on failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(document.encode("utf-8", "replace") if isinstance(document, str) else document)
+        path.write_text(text, encoding="utf-8")
     except OSError as fault:
         raise InputError(f"{path}: cannot be written: {fault.strerror}; {way_out}") from None
 

@@ -1,7 +1,6 @@
 """The page that compares two configs, with its charts, and the files written next to the page."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,11 +24,13 @@ from ragsweep.report.page.figures import (
     TOP_DOWN,
     Figure,
     as_list,
+    dates,
     finite,
     interval_bars,
     lines,
     literal,
-    with_unit,
+    scatter,
+    titled,
 )
 from ragsweep.report.tables import Row, target_numbers, to_json
 from ragsweep.report.writers.html import as_html
@@ -232,21 +233,14 @@ def bars(pair: Sequence[Result], metrics: Sequence[str]) -> Figure:
 
 def time_against(pair: Sequence[Result], metric: str, milliseconds: Sequence[Sequence[float]]) -> Figure:
     """Plot each question by response time and score; ``milliseconds`` has one list of times per config."""
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": literal(result.name),
-            "x": as_list(np.array(times)),
-            "y": as_list(np.array(result.questions[metric], dtype=np.float64)),
-            "marker": {"color": colour, "size": 7, "opacity": 0.7},
-            "hovertext": [lines(result.name, str(name)) for name in result.questions["question_id"]],
-            "hoverinfo": "text",
-        }
-        for result, times, colour in zip(pair, milliseconds, COLOURS, strict=True)
-    ]
-    title = literal(with_unit(metric, pair[0].summaries.metrics[metric].unit))
-    layout = {"xaxis": {"title": {"text": "response time, ms"}}, "yaxis": {"title": {"text": title}}, "height": 400}
+    traces = []
+    for result, times, colour in zip(pair, milliseconds, COLOURS, strict=True):
+        hover = [lines(result.name, str(name)) for name in result.questions["question_id"]]
+        look = {"color": colour, "size": 7, "opacity": 0.7}
+        scores = as_list(np.array(result.questions[metric], dtype=np.float64))
+        traces.append(scatter("markers", as_list(times), scores, hover, name=literal(result.name), marker=look))
+    axis = titled(metric, pair[0].summaries.metrics[metric].unit)
+    layout = {"xaxis": titled("response time, ms"), "yaxis": axis, "height": 400}
     return {"data": traces, "layout": {"showlegend": True, **layout}}
 
 
@@ -259,8 +253,8 @@ def confusion(counts: Counter[tuple[str, str]]) -> Figure:
     trace |= {"colorscale": [[0, SURFACE], [1, ACCENT]], "hoverinfo": "skip", "texttemplate": "%{text}"}
     trace["text"] = [[str(count) if count else "" for count in row] for row in rows]
     layout = {
-        "xaxis": {"side": "top", "type": "category", "title": {"text": "found"}},
-        "yaxis": {**TOP_DOWN, "title": {"text": "expected"}},
+        "xaxis": {"side": "top", "type": "category", **titled("found")},
+        "yaxis": TOP_DOWN | titled("expected"),
         "height": 160 + 34 * len(kinds),
     }
     return {"data": [trace], "layout": layout}
@@ -268,7 +262,7 @@ def confusion(counts: Counter[tuple[str, str]]) -> Figure:
 
 def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Sequence[Summary]]]) -> Figure:
     """Plot a metric of both configs over time; each run has a time (in seconds since the epoch) and two summaries."""
-    days = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) for when, _ in runs]
+    days = dates(when for when, _ in runs)
     traces = [
         {
             "type": "scatter",
@@ -281,5 +275,5 @@ def over_time(metric: str, names: Sequence[str], runs: Sequence[tuple[float, Seq
         }
         for n, (name, colour) in enumerate(zip(names, COLOURS, strict=True))
     ]
-    title = {"title": {"text": literal(metric)}}
-    return {"data": traces, "layout": {"showlegend": True, "xaxis": {"type": "date"}, "yaxis": title, "height": 300}}
+    layout = {"showlegend": True, "xaxis": {"type": "date"}, "yaxis": titled(metric), "height": 300}
+    return {"data": traces, "layout": layout}

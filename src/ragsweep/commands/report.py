@@ -6,14 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from ragsweep.commands.command_line import (
-    SWEEP,
-    Parser,
-    add_path,
-    ignore_closed_pipe,
-    print_blocks,
-    write_document,
-)
+from ragsweep.commands.command_line import SWEEP, Parser, add_path, ignore_closed_pipe, print_blocks
 from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import Result
@@ -39,7 +32,6 @@ Recorded = tuple[PastSweep, Result]
 """A sweep, and the result of its best config by the sweep's deciding metric."""
 
 FORMAT = "ragsweep.history/1"
-WAY_OUT = "choose another file with -o"
 SHOWN = 8
 """Displayed length of a digest, in characters."""
 
@@ -78,7 +70,7 @@ def report(arguments: Sequence[str]) -> int:
             raise InputError(f'no config of the sweep "{reference(sweep)}" was measured; --format html shows why')
         text = f"## {markdown_text(sweep_title(sweep))}\n\n{describe(summary)}"
         if options.output:
-            write_document(Path(options.output), text, WAY_OUT)
+            _write(options.output, text.encode("utf-8", "replace"))
         else:
             with ignore_closed_pipe():
                 sys.stdout.write(text)
@@ -97,10 +89,17 @@ def _history(path: str, name: str) -> int:
 
 
 def _write_page(name: str, page: bytes) -> int:
-    write_document(Path(name), page, WAY_OUT)
+    _write(name, page)
     text = f"{name} · {spelled(len(page))}; open it in a browser"
     print_blocks(lines(Statement("report", text, {"file": name, "bytes": len(page)})))
     return 0
+
+
+def _write(name: str, content: bytes) -> None:
+    try:
+        Path(name).write_bytes(content)
+    except OSError as fault:
+        raise InputError(f"{name}: cannot be written: {fault.strerror}; choose another file with -o") from fault
 
 
 # --- the page of all sweeps -------------------------------------------------------------------------------------------

@@ -1,12 +1,11 @@
 """The charts of the page as plotly figures in JSON types, with placeholders such as ``$accent`` for colours."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ragsweep.core.results import Result, Summaries
+from ragsweep.core.results import Result
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.page.figures import (
@@ -23,13 +22,15 @@ from ragsweep.report.page.figures import (
     as_list,
     axis_type,
     categories,
+    dates,
     finite,
     interval_bars,
     is_known,
     lines,
     literal,
     marker,
-    with_unit,
+    scatter,
+    titled,
 )
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import count_scored, goodness, weighted_note
@@ -82,9 +83,8 @@ def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Ma
     for trace in traces[1:]:  # labels point away from the nearer edge, which would clip them
         middle = (max(values) + min(values)) / 2
         trace["textposition"] = ["top left" if x > middle else "top right" for x in trace["x"]]
-    axis = {"title": {"text": _axis(points[0].summaries, cost)}, **axis_type(values)}
-    layout = {"xaxis": axis, "yaxis": {"title": {"text": _axis(points[0].summaries, metric)}}, "height": 440}
-    return {"data": traces, "layout": layout}
+    across, up = (titled(name, points[0].summaries.metrics[name].unit) for name in (cost, metric))
+    return {"data": traces, "layout": {"xaxis": {**across, **axis_type(values)}, "yaxis": up, "height": 440}}
 
 
 def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[str, str] | None = None) -> Figure:
@@ -112,21 +112,20 @@ def differences(verdict: SweepComparison, choice: str | None, changes: Mapping[s
         )
         for row, keep in zip(rows, kept, strict=True)
     ]
-    trace: Figure = {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
     if changes:
-        trace |= {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
+        trace: Figure = {"type": "bar", "orientation": "h", "base": start, "x": as_list(middle - start), "width": 0.5}
+        trace |= {"y": labels, "hovertext": hover, "hoverinfo": "text", "error_x": bars}
         trace["marker"] = {"color": [ACCENT if gains[row] > 0 else MUTED for row in rows]}
     else:
         symbols = [
             "diamond" if names[row] == choice else "circle" if keep else "circle-open"
             for row, keep in zip(rows, kept, strict=True)
         ]
-        trace |= {"type": "scatter", "mode": "markers", "x": as_list(middle)}
-        colours = [ACCENT if keep else MUTED for keep in kept]
-        trace["marker"] = {"color": colours, "size": 10, "symbol": symbols}
+        look = {"color": [ACCENT if keep else MUTED for keep in kept], "size": 10, "symbol": symbols}
+        trace = scatter("markers", as_list(middle), labels, hover, error_x=bars, marker=look)
     first = names[found.baseline].partition(" ")[0]
     what = f"{'ratio to' if found.ratios else 'difference from'} {first} (right is better)"
-    axis: Figure = {"title": {"text": literal(f"{verdict.metric}: {what}")}}
+    axis = titled(f"{verdict.metric}: {what}")
     axis |= {"type": "log"} if found.ratios else {}
     axis |= {} if verdict.matrix.higher_is_better else {"autorange": "reversed"}
     line: Figure = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": start, "line": DOTTED}
@@ -170,19 +169,11 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
     """Plot the best value of each sweep over time; the last sweep is in colour."""
     summaries = [one.summary for one in past]
     hover = [lines(f"{one.reference} {one.title}", one.best, f"{metric} {cell(one.summary)}") for one in past]
-    trace = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.created)) for one in past],
-        "y": [one.value for one in summaries],
-        "error_y": interval_bars(summaries, MUTED),
-        "line": DOTTED,
-        "marker": {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9},
-        "hovertext": hover,
-        "hoverinfo": "text",
-    }
-    title = literal(with_unit(metric, summaries[0].unit))
-    return {"data": [trace], "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": title}}, "height": 280}}
+    trace = scatter("lines+markers", dates(one.created for one in past), [one.value for one in summaries], hover)
+    trace |= {"error_y": interval_bars(summaries, MUTED), "line": DOTTED}
+    trace["marker"] = {"color": [MUTED] * (len(past) - 1) + [ACCENT], "size": 9}
+    axis = titled(metric, summaries[0].unit)
+    return {"data": [trace], "layout": {"xaxis": {"type": "date"}, "yaxis": axis, "height": 280}}
 
 
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
@@ -199,9 +190,9 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
         }
         for one, colour in zip(results, (MUTED, ACCENT, INK), strict=False)
     ]
-    title = literal(with_unit(metric, results[0].summaries.metrics[metric].unit))
+    axis = titled(metric, results[0].summaries.metrics[metric].unit)
     order = [literal(value) for value in _sizes(results, label, metric)]
-    layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": {"title": {"text": title}}, "height": 400}
+    layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": axis, "height": 400}
     layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
     return {"data": traces, "layout": layout}
 
@@ -218,25 +209,14 @@ def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]
 
 
 def _points(results: Sequence[Result], metric: str, cost: str, marker: Figure, named: bool, intervals: bool) -> Figure:
-    quality = [one.summaries.metrics[metric] for one in results]
-    trace: Figure = {
-        "type": "scatter",
-        "mode": "markers+text" if named else "markers",
-        "x": [one.summaries.metrics[cost].value for one in results],
-        "y": [one.value for one in quality],
-        "text": [literal(one.name.partition(" ")[0]) for one in results],
-        "textfont": {"color": INK},
-        "hovertext": [
-            lines(
-                one.name,
-                f"{metric} {cell(one.summaries.metrics[metric])}",
-                f"{cost} {cell(one.summaries.metrics[cost])}",
-            )
-            for one in results
-        ],
-        "hoverinfo": "text",
-        "marker": marker,
-    }
+    quality, costs = ([one.summaries.metrics[name] for one in results] for name in (metric, cost))
+    hover = [
+        lines(one.name, f"{metric} {cell(first)}", f"{cost} {cell(second)}")
+        for one, first, second in zip(results, quality, costs, strict=True)
+    ]
+    mode, x, y = "markers+text" if named else "markers", [one.value for one in costs], [one.value for one in quality]
+    trace = scatter(mode, x, y, hover, marker=marker, textfont={"color": INK})
+    trace["text"] = [literal(one.name.partition(" ")[0]) for one in results]
     if intervals:
         trace["error_y"] = interval_bars(quality, marker["color"])
     return trace
@@ -252,7 +232,3 @@ def _front(points: Sequence[Result], metric: str, cost: str) -> list[Result]:
         if not front or goodness(one.summaries.metrics[metric]) > goodness(front[-1].summaries.metrics[metric]):
             front.append(one)
     return front
-
-
-def _axis(summaries: Summaries, metric: str) -> str:
-    return literal(with_unit(metric, summaries.metrics[metric].unit))

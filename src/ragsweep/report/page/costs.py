@@ -22,6 +22,8 @@ from ragsweep.report.page.figures import (
     lines,
     literal,
     marker,
+    scatter,
+    titled,
 )
 from ragsweep.stats.comparable import factor_values
 
@@ -153,7 +155,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
     axis: Figure = (
         {"tickvals": x, **axis_type(numbers)} if numbers else {"type": "category", "range": [-0.5, len(x) - 0.5]}
     )
-    layout: Figure = {"xaxis": {"title": {"text": literal(name)}, **axis}, "height": 460, "annotations": []}
+    layout: Figure = {"xaxis": {**titled(name), **axis}, "height": 460, "annotations": []}
     layout["xaxis"]["anchor"] = f"y{len(panels)}"
     places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # for annotations: exponents
     traces = []
@@ -163,7 +165,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
         # one option may take a thousand times as long as another
         scale = axis_type(known) if known and n and numbers is None else {}
         scale |= {"dtick": 1} if scale else {}  # powers of ten only
-        layout[f"yaxis{place}"] = {"title": {"text": literal(panel.title)}, "domain": [top - 0.28, top], **scale}
+        layout[f"yaxis{place}"] = {**titled(panel.title), "domain": [top - 0.28, top], **scale}
         layout[f"yaxis{place}"] |= {"rangemode": "tozero"} if n and not scale else {}
         traces.append(_points(panel, x, configs, numbers is None) | {"yaxis": f"y{place}"})
         note = {"y": 0.5, "yref": f"y{place} domain", "text": UNKNOWN, "showarrow": False, "font": {"color": MUTED}}
@@ -175,9 +177,8 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
 
 def _points(panel: CostPanel, x: Sequence[Any], configs: Sequence[str], options: bool) -> Figure:
     hover = [lines(config, f"{panel.title} {value:.3g}") for config, value in zip(configs, panel.values, strict=True)]
-    trace: Figure = {"type": "scatter", "mode": "lines+markers", "x": [*x], "y": as_list(panel.values)}
-    trace |= {"hovertext": hover, "hoverinfo": "text"}
-    trace |= {"marker": marker(ACCENT, "circle", 8), "line": {"color": ACCENT, "width": 2}}
+    trace = scatter("lines+markers", x, as_list(panel.values), hover, marker=marker(ACCENT, "circle", 8))
+    trace["line"] = {"color": ACCENT, "width": 2}
     if options:
         trace |= {"mode": "markers+text", "textposition": "middle right", "textfont": {"color": INK}}
         trace |= {"text": [f"  {literal(text)}" for text in panel.texts], "cliponaxis": False}

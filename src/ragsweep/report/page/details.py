@@ -15,7 +15,7 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, TargetResult
 from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
-from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list
+from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list, titled
 from ragsweep.report.tables import target_numbers
 from ragsweep.stats.latencies import busy_sentence
 
@@ -169,5 +169,5 @@ def _histogram(groups: Sequence[Group], title: str, counted: str, width: float =
         for name, values, colour in measured
         if len(values)
     ]
-    axes = {"xaxis": {"title": {"text": title}}, "yaxis": {"title": {"text": counted}}}
+    axes = {"xaxis": titled(title), "yaxis": titled(counted)}
     return {"data": traces, "layout": {"barmode": "stack", "showlegend": len(traces) > 1, "height": 320, **axes}}

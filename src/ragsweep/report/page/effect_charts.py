@@ -30,7 +30,8 @@ from ragsweep.report.page.figures import (
     is_known,
     lines,
     literal,
-    with_unit,
+    scatter,
+    titled,
 )
 from ragsweep.report.tables import rank_results
 from ragsweep.stats import curves
@@ -180,17 +181,16 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
 
     A `Cloud` is plotted as one point per config.
     """
-    axis: Figure = {"title": {"text": literal(found.name)}}
-    layout: Figure = {"xaxis": axis, "yaxis": {"title": {"text": literal(with_unit(metric, unit))}}, "height": 360}
+    axis = titled(found.name)
+    layout: Figure = {"xaxis": axis, "yaxis": titled(metric, unit), "height": 360}
     if isinstance(found, Cloud):
         hover = [
             lines(name, f"{found.name} {x:.10g}", f"{metric} {number(y, unit)}")
             for name, x, y in zip(found.configs, found.numbers, found.mean, strict=True)
         ]
         axis |= axis_type(found.numbers)
-        trace: Figure = {"type": "scatter", "mode": "markers", "x": list(found.numbers), "y": list(found.mean)}
-        trace |= {"marker": {"color": ACCENT, "size": 8, "opacity": 0.7}, "hovertext": hover, "hoverinfo": "text"}
-        return {"data": [trace], "layout": layout}
+        look = {"color": ACCENT, "size": 8, "opacity": 0.7}
+        return {"data": [scatter("markers", found.numbers, found.mean, hover, marker=look)], "layout": layout}
     x: list[Any] = categories(found.values) if found.numbers is None else [*found.numbers]
     colours = [ACCENT if best else MUTED for best in found.may_be_best.tolist()]
     hover = []
@@ -199,8 +199,8 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
         ends = f" [{number(low, unit)}, {number(high, unit)}]" if math.isfinite(low) and math.isfinite(high) else ""
         best = "may be the best value" if found.may_be_best[n] else "worse than the best value"
         hover.append(lines(f"{found.name} {value}", f"{metric} {number(mean, unit)}{ends}", best))
-    points: Figure = {"type": "scatter", "x": x, "y": as_list(found.mean), "hovertext": hover, "hoverinfo": "text"}
-    points |= {"marker": {"color": colours, "size": 10}, "line": {"color": ACCENT, "width": 2}}
+    points = scatter("lines+markers", x, as_list(found.mean), hover, marker={"color": colours, "size": 10})
+    points["line"] = {"color": ACCENT, "width": 2}
     if found.numbers is None:  # one row per value, because names may be long
         bars: Figure = {"type": "data", "symmetric": False, "color": MUTED, "thickness": 1.5}
         bars |= {"array": as_list(found.high - found.mean), "arrayminus": as_list(found.mean - found.low)}
@@ -213,7 +213,7 @@ def effect(found: ParameterMeans | Cloud, metric: str, unit: str) -> Figure:
     band: Figure = {"type": "scatter", "mode": "lines", "fill": "toself", "fillcolor": BAND, "hoverinfo": "skip"}
     band |= {"x": [*x, *x[::-1]], "y": [*as_list(found.high), *as_list(found.low)[::-1]], "line": {"width": 0}}
     layout["shapes"] = [{**_STRETCH, "x0": first, "x1": last} for first, last in _stretches(found)]
-    return {"data": [band, {**points, "mode": "lines+markers"}], "layout": layout}
+    return {"data": [band, points], "layout": layout}
 
 
 def parallel(
@@ -241,8 +241,7 @@ def parallel(
                 len(axes) + 1
             )
         look = {"opacity": 0.8, "line": {"color": colour, "width": width}, "marker": {"color": colour, "size": 4}}
-        points = {"x": x, "y": y, "hovertext": hover, "hoverinfo": "text"}
-        traces.append({"type": "scatter", "mode": "lines+markers", **points, **look})
+        traces.append(scatter("lines+markers", x, y, hover, **look))
     notes = [
         {"x": n, "y": height, "text": literal(short(text)), **_TICK}
         for n, (_, ticks) in enumerate(axes)

@@ -2,7 +2,8 @@
 
 import html
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,6 @@ def lines(*texts: str) -> str:
     return "<br>".join(literal(text) for text in texts if text)
 
 
-def with_unit(metric: str, unit: str) -> str:
-    """Return the name of a metric, followed by its unit unless the name contains the unit."""
-    return f"{metric}, {unit}" if unit and unit not in metric else metric
-
-
 def is_known(result: Result, metric: str) -> bool:
     """Return whether a config has a finite value of a metric."""
     return metric in result.summaries.metrics and math.isfinite(result.summaries.metrics[metric].value)
@@ -59,9 +55,25 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def dates(times: Iterable[float]) -> list[str]:
+    """Format seconds since the epoch as the values of an axis of the type ``date``."""
+    return [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one)) for one in times]
+
+
 def axis_type(values: Sequence[float]) -> Figure:
     """Return a logarithmic axis type if all numbers are positive and span a factor of `WIDE` or more, else {}."""
     return {"type": "log"} if min(values) > 0 and max(values) / min(values) >= WIDE else {}
+
+
+def titled(text: str, unit: str = "") -> Figure:
+    """Return plotly's properties of an axis with a title, followed by the unit unless the title contains it."""
+    return {"title": {"text": literal(f"{text}, {unit}" if unit and unit not in text else text)}}
+
+
+def scatter(mode: str, x: Sequence[Any], y: Sequence[Any], hover: Sequence[str], **look: Any) -> Figure:
+    """Return plotly's trace of markers, lines or both; ``hover`` are the hover texts of the points."""
+    trace = {"type": "scatter", "mode": mode, "x": [*x], "y": [*y]}
+    return {**trace, "hovertext": [*hover], "hoverinfo": "text", **look}
 
 
 def marker(colour: str, symbol: str, size: int) -> Figure:

@@ -19,10 +19,12 @@ from ragsweep.report.page.figures import (
     ROW,
     TOP_DOWN,
     Figure,
-    finite,
+    as_list,
     lines,
     literal,
     marker,
+    scatter,
+    titled,
 )
 from ragsweep.stats import funnel as stages
 from ragsweep.stats.audits import FusionAudit, LegComparison
@@ -175,7 +177,7 @@ def losses(funnels: Sequence[Funnel]) -> Figure:
         if any(counts)
     ]
     layout: Figure = {"barmode": "stack", "showlegend": True, "legend": {"traceorder": "normal"}}
-    layout |= {"xaxis": {"title": {"text": "pieces of evidence"}}, "yaxis": TOP_DOWN}
+    layout |= {"xaxis": titled("pieces of evidence"), "yaxis": TOP_DOWN}
     return {"data": traces, "layout": layout | {"height": FRAME + 60 + 34 * len(funnels)}}
 
 
@@ -192,23 +194,19 @@ def legs(audit: FusionAudit) -> Figure:
         key: literal(f"{f'{short(key[1])} ({key[0]})' if key[0] else 'all'}, n = {one.questions:,}")
         for key, one in rows.items()
     }
-    traces: list[Figure] = []
+    marks: list[tuple[str, list[float], list[str], list[str], Figure]] = []
     for leg, symbol in zip(audit.legs, cycle(LEG_SYMBOLS), strict=False):
         found = [one for one in parts if one.leg == leg]
         hover = [
             lines(f"{leg} alone {number(one.alone)}", "more than chance explains" if one.worse else "") for one in found
         ]
         x, y = [one.alone for one in found], [names[one.label, one.value] for one in found]
-        traces.append(_marks(literal(f"{leg} alone"), x, y, hover, marker(MUTED, symbol, 10)))
+        marks.append((literal(f"{leg} alone"), x, y, hover, marker(MUTED, symbol, 10)))
     hover = [f"fused {number(one.hybrid)}" for one in rows.values()]
     fused = [one.hybrid for one in rows.values()]
-    traces.append(_marks("fused", fused, list(names.values()), hover, marker(ACCENT, "diamond", 12)))
+    marks.append(("fused", fused, list(names.values()), hover, marker(ACCENT, "diamond", 12)))
     best = f"best leg of each question, {number(audit.oracle)}"
-    traces.append(_marks(best, [audit.oracle], [names["", ""]], [best], marker(INK, "line-ns-open", 14)))
-    layout: Figure = {"showlegend": True, "xaxis": {"title": {"text": literal(audit.metric)}}}
+    marks.append((best, [audit.oracle], [names["", ""]], [best], marker(INK, "line-ns-open", 14)))
+    traces = [scatter("markers", as_list(x), y, hover, name=name, marker=look) for name, x, y, hover, look in marks]
+    layout: Figure = {"showlegend": True, "xaxis": titled(audit.metric)}
     return {"data": traces, "layout": layout | {"yaxis": TOP_DOWN, "height": FRAME + 40 + ROW * len(rows)}}
-
-
-def _marks(name: str, x: Sequence[float], y: Sequence[str], hover: Sequence[str], look: Figure) -> Figure:
-    trace: Figure = {"type": "scatter", "mode": "markers", "name": name, "hovertext": hover, "hoverinfo": "text"}
-    return trace | {"x": [finite(value) for value in x], "y": y, "marker": look}

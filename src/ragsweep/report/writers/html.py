@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from itertools import groupby
+from string import Template
 from typing import Any
 
 from ragsweep.core.secrets import Secrets
@@ -102,18 +103,13 @@ def write_page(document: Mapping[str, Any]) -> bytes:
         data = data.replace(character, escape)  # ten times as fast as str.translate
     parts = {
         "title": html.escape(document["title"]),
-        "style": _template("page.css"),
+        "style": _file("page.css"),
         "data": data,
-        "script": _template("page.js"),
+        "script": _file("page.js"),
         "plotly": base64.b64encode(gzip.compress(get_plotlyjs().encode(), compresslevel=6, mtime=0)).decode("ascii"),
     }
-    before, *rest = _template("page.html").split("{{")
-    pieces = [before]
-    for piece in rest:  # one pass: data that looks like a placeholder is not replaced
-        name, _, after = piece.partition("}}")
-        pieces += [parts[name], after]
-    return "".join(pieces).encode("utf-8", "replace")
+    return Template(_file("page.html")).substitute(parts).encode("utf-8", "replace")
 
 
-def _template(name: str) -> str:
+def _file(name: str) -> str:
     return (files("ragsweep.report.page") / name).read_text(encoding="utf-8")
