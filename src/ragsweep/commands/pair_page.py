@@ -12,7 +12,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
-from ragsweep.report.document import Block, Charts, Document, Section, Table
+from ragsweep.report.document import Block, Charts, Document, Section, Table, chart
 from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, number, with_interval
 from ragsweep.report.page import charts
 from ragsweep.report.page.figures import (
@@ -140,7 +140,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
         yield Charts(boxes, note, "By label")
     if np.isfinite(np.array(report.milliseconds)).any():
         figure = time_against(report.results, quality, report.milliseconds)
-        yield Charts([{"label": "", "figure": figure}], "One point per question.", "Response time against quality")
+        yield chart(figure, "One point per question.", "Response time against quality")
     if report.confusions:
         options = [{"label": name, "figure": confusion(counts)} for name, counts in report.confusions.items()]
         yield Charts(options, "Expected kinds by predicted kinds.", "Kinds of findings")
@@ -182,7 +182,7 @@ def _history(report: PairReport) -> Iterator[Block]:
             runs.append((sweep.created, [known[signature] for signature in signatures]))
     if len(runs) > 1:
         figure = over_time(metric, [result.name for result in report.results], runs)
-        yield Charts([{"label": "", "figure": figure}], "Sweeps with both configs on these questions.")
+        yield chart(figure, "Sweeps with both configs on these questions.")
 
 
 def _target(result: Result, target: TargetResult) -> tuple[str, str]:

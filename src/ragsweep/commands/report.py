@@ -11,7 +11,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.escaping import markdown_text
 from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.report.document import Block, Charts, Document, Section, Statement, Table, lines
+from ragsweep.report.document import Block, Document, Section, Statement, Table, chart, lines
 from ragsweep.report.numbers import cell, spelled
 from ragsweep.report.page import charts
 from ragsweep.report.sweep_report import PastSweep
@@ -145,7 +145,7 @@ def _group(group: Sequence[Recorded]) -> Iterator[Block]:
     """Yield a chart (for two or more sweeps) and a table, latest first, of sweeps on the same questions."""
     metric = group[0][0].summary.name
     if len(group) > 1:
-        yield Charts([{"label": "", "figure": charts.history([one for one, _ in group], metric)}], NOTE)
+        yield chart(charts.history([one for one, _ in group], metric), NOTE)
     changes = ["", *(_changes(old, new) for (_, old), (_, new) in pairwise(group))]
     rows = []
     for (one, _), changed in zip(group, changes, strict=True):

@@ -63,6 +63,11 @@ class Charts:
     title: str = ""
 
 
+def chart(figure: Mapping[str, Any], note: str = "", title: str = "") -> Charts:
+    """Return a single chart as a group."""
+    return Charts([{"label": "", "figure": figure}], note, title)
+
+
 @dataclass(frozen=True)
 class Widget:
     """A part of an HTML page that other formats omit; ``item`` is the data from which the page's script draws it."""

@@ -16,6 +16,7 @@ from ragsweep.report.document import (
     Statements,
     Table,
     Widget,
+    chart,
     lines,
     notes,
 )
@@ -150,7 +151,7 @@ def _differences(view: PageView) -> Iterator[Block]:
         " another config is shown to be better."
     )
     note += part_shown(charts.MOST_BARS, len(found.matrix.configs), which="The best")
-    yield Charts([{"label": "", "figure": charts.differences(found, view.choice)}], note)
+    yield chart(charts.differences(found, view.choice), note)
 
 
 def _slices(view: PageView) -> Iterator[Block]:
@@ -189,7 +190,7 @@ def _history(view: PageView) -> Iterator[Block]:
         f"The best config of each sweep on these questions, by its mean {view.metric}; bars are 95 % intervals."
         " Everything but the questions may have changed, and the best of several configs looks better than it is."
     )
-    yield Charts([{"label": "", "figure": charts.history(past, view.metric)}], note)
+    yield chart(charts.history(past, view.metric), note)
     header = ["sweep", "when", "swept", ">configs", "best", f">{view.metric}"]
     rows = [
         [one.reference, moment(one.created), one.title, f"{one.configs:,}", one.best, cell(one.summary)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragsweep.core.plurals import part_shown, percentage
-from ragsweep.report.document import Block, Charts
+from ragsweep.report.document import Block, Charts, chart
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.page import charts, effect_charts
 from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans, curve_of_best, effects, swept_within
@@ -35,7 +35,7 @@ def effect_items(view: PageView) -> Iterator[Block]:
             " for the better are in colour."
             f"{part_shown(charts.MOST_BARS, len(changes), 'changes', 'The largest')}"
         )
-        yield Charts([{"label": "", "figure": tornado}], note)
+        yield chart(tornado, note)
         yield from _curves(view, found, list(swept_within(view.best_first, view.metric, ())))
         return
     keys = short_keys(varying_keys(list(configs.values())))
@@ -44,7 +44,7 @@ def effect_items(view: PageView) -> Iterator[Block]:
         figure = effect_charts.parallel(compared, configs, view.metric, keys)
         note = "Each line is a config. The best tenth is in colour."
         note += part_shown(MOST_LINES, len(compared), which="The best")
-        yield Charts([{"label": "", "figure": figure}], note)
+        yield chart(figure, note)
     if view.report.sampler:  # a search has too few configs of each option
         yield from _curves(view, found, list(effects(found, configs)))
         return
@@ -61,7 +61,7 @@ def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMea
         note = " ".join([*_generalising(view, one), notes[type(one)]])
         options.append({"label": one.name, "figure": effect_charts.effect(one, view.metric, found.unit), "note": note})
     if options:
-        yield Charts(options, "")
+        yield Charts(options)
 
 
 def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import cycle
 
 from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result
-from ragsweep.report.document import Block, Charts, Statement, Statements, Table
+from ragsweep.report.document import Block, Charts, Statement, Statements, Table, chart
 from ragsweep.report.evidence_losses import PASSED, audit_sentences, funnel_sentences
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number, with_interval
@@ -51,7 +51,7 @@ def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
     """Yield blocks on the losses by stage, the effects of changing single stages, and phantom hits."""
     if not funnels:
         return
-    yield Charts([{"label": "", "figure": losses(funnels)}], FUNNEL)
+    yield chart(losses(funnels), FUNNEL)
     stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
     rows = []
     for one in funnels:
@@ -94,7 +94,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     options = [
         {"label": one.config, "figure": legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"} for one in found
     ]
-    yield Charts(options, "")
+    yield Charts(options)
     rows = [row for one in found for row in _audit_rows(one)]
     means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
