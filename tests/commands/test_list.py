@@ -116,17 +116,21 @@ def test_the_best_of_configs_with_other_questions_scored_is_that_of_the_verdict(
     assert [(one.best, one.summary.value) for one in (*in_history, *in_page)] == [("#1 k=3", pytest.approx(0.6))] * 2
 
 
-@pytest.mark.parametrize("kind", ["all for reference", "none within the constraints", "no other is measured"])
-def test_configs_for_reference_have_a_best_only_among_themselves(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["all for reference", "all refuse every question", "none within the constraints", "no other is measured"]
+)
+def test_configs_that_cannot_be_chosen_have_a_best_only_among_themselves(tmp_path: Path, kind: str) -> None:
     configs = [{"llm": {"_target_": FIELD_OF_CASE}}, {} if "other" in kind else {"llm": {"_target_": FIELD_OF_CASE}}]
     scores = drawn(0.9), [math.nan] * 40 if "other" in kind else drawn(0.6)
     rows = [scored({"ndcg": row}, name="k=3", config=config) for row, config in zip(scores, configs, strict=True)]
+    if "refuse" in kind:
+        rows = [refusing(changed(one, config={**one.run.config, "llm": {}})) for one in rows]
     record_sweep(tmp_path, PARENT, *rows)
     if "constraints" in kind:
         break_constraints(tmp_path, 0, 1)
     found = [one.best for one, _ in recorded_sweeps(Ledger(tmp_path))]
     assert found == [one.best for one in past_sweeps(Ledger(tmp_path), "", rows[0].run.dataset, "ndcg")]
-    assert found == (["#1 k=3"] if kind == "all for reference" else [])
+    assert found == (["#1 k=3"] if kind.startswith("all") else [])
 
 
 def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.records.ledger import Ledger
 from support.pages import HOSTILE, config, figures, painted
-from support.results import changed, record_sweep, refuse, refusing
+from support.results import changed, record_sweep, refuse
 
 
 def asked(result: Result, golden: str, corpus: str = "c" * 64, **changes: Any) -> Result:
@@ -45,14 +45,6 @@ def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_
     ]
     assert [row[6].partition(" ")[0] for row in sweeps["rows"]] == [".40", ".70"]
     assert [row[5] for row in second["items"][0]["rows"]] == ["#1 k=3"]  # a single point is not drawn
-
-
-def test_a_config_that_refuses_every_question_is_not_the_best_where_another_answers(tmp_path: Path) -> None:
-    good, silent = asked(config(0.1, 1, k="3"), "1"), refusing(asked(config(0.9, 1, k="5"), "1"))
-    record_sweep(tmp_path, "a" * 32, good, silent)
-    assert [row[5] for row in page(tmp_path)["sections"][1]["items"][0]["rows"]] == ["#1 k=3"]
-    record_sweep(tmp_path, "b" * 32, silent, silent)
-    assert len(page(tmp_path)["sections"][1]["items"][1]["rows"]) == 2
 
 
 def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: Path) -> None:
