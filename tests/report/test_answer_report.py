@@ -98,7 +98,7 @@ def test_only_configs_with_the_same_generator_prompt_and_questions_are_compared(
     assert against_no_context([BASE, silent]) == []
     assert against_no_context([BM25, result("x", "ccccc")]) == []
     assert list(answer_lines([silent, silent])) == []
-    assert sorted(artifacts("sweep", [silent], [], [])) == ["results.csv", "results.json"]
+    assert sorted(artifacts({"name": "sweep"}, [silent], [], [])) == ["results.csv", "results.json"]
 
 
 def test_note_says_where_the_generator_cannot_answer_without_context() -> None:
@@ -138,7 +138,7 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
 
 
 def test_files_say_the_same_to_programs() -> None:
-    files = artifacts("sweep", [BASE, BM25], [], [])
+    files = artifacts({"name": "sweep"}, [BASE, BM25], [], [])
     (row,) = csv_rows(files["quadrants.csv"])
     assert (row["config"], row["base"], row["helped"], row["known_already"]) == (
         "retriever=bm25", "retriever=none", "2", "1",
@@ -158,7 +158,7 @@ def test_files_say_the_same_to_programs() -> None:
 
 @pytest.mark.parametrize("name", ["=cmd()", "a,b\nc", "$x$ and $y"])
 def test_odd_names_harm_neither_files_nor_pictures(name: str) -> None:
-    files = artifacts("sweep", [BASE, changed(BM25, name=name)], [], [])
+    files = artifacts({"name": "sweep"}, [BASE, changed(BM25, name=name)], [], [])
     assert csv_rows(files["quadrants.csv"])[0]["config"] == (f"'{name}" if name.startswith("=") else name)
     assert files["plots/abstention.png"].startswith(b"\x89PNG")
 

@@ -155,13 +155,13 @@ def test_csv_gives_back_names_and_every_digit(name: str, value: float) -> None:
 
 
 def test_artifacts_are_json_csv_and_pictures() -> None:
-    files = artifacts("a sweep", TWO, [FAILURE], ["recall", "unknown"])
+    files = artifacts({"name": "a sweep"}, TWO, [FAILURE], ["recall", "unknown"])
     pictures = [f"plots/metric_by_{what}.{kind}" for what in ("category", "config") for kind in ("png", "svg")]
     assert sorted(files) == [*pictures, "results.csv", "results.json"]
     assert json.loads(files["results.json"])["sweep"] == {"name": "a sweep"}
 
 
 def test_artifacts_of_a_sweep_in_which_all_failed_still_tell_why() -> None:
-    files = artifacts("a sweep", [], [FAILURE], ["recall"])
+    files = artifacts({"name": "a sweep"}, [], [FAILURE], ["recall"])
     assert sorted(files) == ["results.csv", "results.json"]
     assert csv_rows(files["results.csv"])[0]["error"] == "'=boom"

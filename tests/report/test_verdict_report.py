@@ -26,7 +26,7 @@ VERDICT = compare_configs(RESULTS, baseline="=a")
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    return artifacts("sweep", RESULTS, [], [METRIC], conclude(VERDICT))
+    return artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclude(VERDICT))
 
 
 def test_table_of_differences_has_a_line_a_metric_and_config(files: dict[str, bytes]) -> None:
@@ -69,11 +69,11 @@ def test_difference_is_config_minus_reference_where_less_is_better() -> None:
     results = [one_metric(name, row, category, direction=False) for name, row in {"a": before, "b": after}.items()]
     verdict = compare_configs(results, baseline="a")
     assert isinstance(verdict, SweepComparison)
-    row = csv_rows(artifacts("sweep", results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
+    row = csv_rows(artifacts({"name": "sweep"}, results, [], [], conclude(verdict))["verdict/differences.csv"])[1]
     assert (row["config"], row["verdict"], float(row["difference"])) == ("b", "shown better", -2.75)
     low, high = (f"-{abs(float(row[end])):.1f}" for end in ("low", "high"))
     assert change(verdict, 1) == f"-2.8 [{low}, {high}]"
-    page = artifacts("sweep", results, [], [], conclude(verdict))["verdict/verdict.md"].decode()
+    page = artifacts({"name": "sweep"}, results, [], [], conclude(verdict))["verdict/verdict.md"].decode()
     assert f"| b | 10.15 | -2.8 [{low}, {high}] | shown better |" in page
     assert f"shown better b -2.8 [{low}, {high}]" in page
     assert "b is better on average, perhaps worse on rare: +1.00 [1.00, 1.00]" in page
@@ -99,7 +99,7 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
 
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:
     assert isinstance(VERDICT, SweepComparison)
-    searched = artifacts("sweep", RESULTS, [], [METRIC], conclude(replace(VERDICT, adaptive=True)))
+    searched = artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclude(replace(VERDICT, adaptive=True)))
     verdicts = [json.loads(one["results.json"])["sweep"]["verdict"] for one in (files, searched)]
     assert [one.get("optimism_is_lower_bound") for one in verdicts] == [None, True]
 
@@ -107,7 +107,7 @@ def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[s
 def test_sweep_of_which_nothing_is_said_has_the_reason_and_no_tables() -> None:
     verdict = compare_configs(RESULTS[:1])
     assert isinstance(verdict, NoComparison)
-    found = artifacts("sweep", RESULTS[:1], [], [], conclude(verdict))
+    found = artifacts({"name": "sweep"}, RESULTS[:1], [], [], conclude(verdict))
     assert not [name for name in found if name.startswith("verdict/")]
     assert json.loads(found["results.json"])["sweep"]["verdict"]["lines"] == [f"No choice: {verdict.why}."]
 
@@ -125,7 +125,7 @@ def test_numbers_that_compare_sweeps_are_finite() -> None:
 def test_picture_is_a_png_of_any_number_of_configs(files: dict[str, bytes]) -> None:
     assert files["plots/differences.png"].startswith(b"\x89PNG")
     many = compare_configs([one_metric(f"$x={n}$", noisy(0.5, seed=n), direction=False) for n in range(60)])
-    assert artifacts("sweep", [], [], [], conclude(many))["plots/differences.png"].startswith(b"\x89PNG")
+    assert artifacts({"name": "sweep"}, [], [], [], conclude(many))["plots/differences.png"].startswith(b"\x89PNG")
 
 
 def test_questions_without_what_the_metric_needs_are_counted_where_that_is_no_evidence() -> None:

@@ -36,9 +36,12 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--version", action="store_true")
     parser.add_argument("--shell-completion", "-sc", action="store_true")
     parser.add_argument("--info", "-i", nargs="?", const="all")
-    for option, instead in _REFUSED.items():
-        parser.add_argument(*option.split(), action=_refusal(option, instead), nargs="?")
+    for option in _REFUSED:
+        parser.add_argument(*option.split(), dest=option, nargs="?", const="")
     flags, rest = parser.parse_known_args(arguments)
+    for option, instead in _REFUSED.items():
+        if getattr(flags, option) is not None:
+            raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
     if flags.multirun and (flags.cfg or flags.info):
         raise RagsweepError("-m runs a sweep, whereas --cfg and --info show a config: use only one of them")
     # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one word.
@@ -56,13 +59,3 @@ def run(arguments: Sequence[str]) -> int:
             call_hydra([*command.overrides, *options])  # --info would take an override that follows it as its value
         return 0
     return sweeping.run(command).status
-
-
-def _refusal(option: str, instead: str) -> type[argparse.Action]:
-    """Return an argparse action that rejects an option and names its replacement."""
-
-    class RefusedOption(argparse.Action):
-        def __call__(self, *_: object, **__: object) -> None:
-            raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
-
-    return RefusedOption

@@ -29,7 +29,7 @@ from ragsweep.stats.inference.matrix import Matrix, ratio_of
 
 
 def artifacts(
-    sweep: Mapping[str, Any] | str,
+    sweep: Mapping[str, Any],
     results: Sequence[Result],
     failures: Sequence[Failure],
     headline: Sequence[str],
@@ -37,15 +37,14 @@ def artifacts(
 ) -> dict[str, bytes]:
     """Return the files of a sweep as file name -> content: results as JSON and CSV, charts, the verdict, answers.
 
-    ``sweep`` is a mapping of facts about the sweep as a whole, or just its name. ``conclusion`` is None for a single
-    config; a conclusion whose ``comparison`` is None is ignored.
+    ``sweep`` has facts about the sweep as a whole. ``conclusion`` is None for a single config; a conclusion whose
+    ``comparison`` is None is ignored.
     """
-    facts = {"name": sweep} if isinstance(sweep, str) else sweep
     found = conclusion if conclusion and conclusion.comparison else None
     judged = {"verdict": verdict_facts(found)} if found else {}
     result = result_facts(found) if found else None
     files = {
-        "results.json": tables.results_json(results, failures, {**facts, **judged}, result),
+        "results.json": tables.results_json(results, failures, {**sweep, **judged}, result),
         "results.csv": tables.results_csv(results, failures),
     }
     results = [one for one in results if one.run.state != DROPPED]  # scored on fewer questions

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import percentage
@@ -15,8 +15,9 @@ from ragsweep.services.usage import UsageMeter, UsageTotals
 from ragsweep.stages.executor import Listener
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
+
+    from ragsweep.report.terminal import Terminal
 
 WORTH_A_LINE = 1.0
 """Minimum duration in seconds for a finished stage to be printed."""
@@ -31,20 +32,10 @@ UNITS = {"rerank": "pairs of question and chunk"}
 """Stage -> the name of its rows; the rows of all other stages are questions."""
 
 
-class Screen(Protocol):
-    """The destination of printed lines."""
-
-    bars: bool
-    console: Console
-
-    def line(self, word: str, text: str) -> None:
-        """Print one line: a label and a fact."""
-
-
 class Lines(Listener):
     """Prints a line for each warning, and for each node that another process is computing; prints no progress."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Terminal) -> None:
         self.screen = screen
 
     def warned(self, text: str) -> None:
@@ -93,7 +84,7 @@ class StageProgress(Lines):
     """Shows the progress of the innermost running stage, and prints a line at the end of a long stage."""
 
     def __init__(
-        self, screen: Screen, bars: Progress, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None
+        self, screen: Terminal, bars: Progress, meter: UsageMeter, live: Callable[[Any, Any], str] | None = None
     ) -> None:
         super().__init__(screen)
         self._bars, self._meter, self._live = bars, meter, live

@@ -28,7 +28,7 @@ def effect_items(view: PageView) -> Iterator[Block]:
     if not found or not found.differences.apart.any():
         return
     configs = {name: view.settings[name] for name in found.matrix.configs}
-    if changes := _single_changes(view):
+    if changes := _single_changes(view, found.matrix.configs[found.reference]):
         tornado = charts.differences(found, view.choice, changes)
         note = (
             "Each bar is one change to the reference, with its 95 % interval; the largest effect is on top. Changes"
@@ -58,21 +58,21 @@ def _curves(view: PageView, found: SweepComparison, drawn: Sequence[ParameterMea
     notes = {ParameterMeans: CURVE, Cloud: CLOUD}
     options = []
     for one in drawn:
-        note = " ".join([*_generalising(view, one), notes[type(one)]])
+        note = " ".join([*_generalising(view, found, one), notes[type(one)]])
         options.append({"label": one.name, "figure": effect_charts.effect(one, view.metric, found.unit), "note": note})
     if options:
         yield Charts(options)
 
 
-def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str]:
+def _generalising(view: PageView, verdict: SweepComparison, shown: ParameterMeans | Cloud) -> Iterator[str]:
     """Yield a note on a curve: its best value, its flat region, and its cross-validated score on unseen questions.
 
     Yield nothing for a parameter without a curve over numbers.
     """
     if isinstance(shown, Cloud) or shown.numbers is None:
         return
-    one, verdict = curve_of_best(view.best_first, shown.key, view.metric), view.compared
-    if one is None or verdict is None:
+    one = curve_of_best(view.best_first, shown.key, view.metric)
+    if one is None:
         return
     low, high = one.flat
     if shown.configs == 1 and one.best in shown.numbers:  # to agree with the colours of the chart
@@ -89,13 +89,12 @@ def _generalising(view: PageView, shown: ParameterMeans | Cloud) -> Iterator[str
     yield f"Best in sample: {shown.name} {one.best:.10g}{where}, {score(verdict, one.best_mean)}; {same}. {unseen}"
 
 
-def _single_changes(view: PageView) -> dict[str, str]:
+def _single_changes(view: PageView, reference: str) -> dict[str, str]:
     """Return config name -> the config's only change from the reference, as text.
 
     Return an empty dict if any config has no change or several, or if all configs change the same parameter.
     """
-    name = view.compared.matrix.configs[view.compared.reference] if view.compared else view.results[0].name
-    base = next(one for one in view.results if one.name == name)
+    base = next(one for one in view.results if one.name == reference)
     changes = {other.name: factors(base, other) for other in view.results if other is not base}
     if any(len(one) != 1 for one in changes.values()):
         return {}
