@@ -9,6 +9,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
+from support import write_rows
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -113,14 +114,14 @@ def test_a_set_of_a_person_is_judged_by_what_matters_to_it(place: Path, capsys: 
         (place / "pages" / f"{name}.md").write_text(f"# {name}\n\nThis tree has {n + 10} metres of wood.\n")
         evidence = [{"document": f"{name}.md", "anchor": f"{n + 10} metres"}]
         lines.append({"id": f"q{n}", "question": f"height of a full-grown {name}", "evidence": evidence})
-    (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(place / "golden.jsonl", lines)
     assert golden(["gates", "golden.jsonl", "corpus=pages", "llm=none"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "without any context: not measured (no model" in shown
     assert "PROFILE hand (0 of 10 entries name a generator); for other gates: profile=generated, profile=full" in shown
     assert "10 questions: accepted" in shown
     lines[3]["evidence"] = [{"document": "dogwood.md", "anchor": "77 metres"}]
-    (place / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(place / "golden.jsonl", lines)
     assert golden(["gates", "golden.jsonl", "corpus=pages"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert 'q3 "height of a full-grown dogwood": 0 of 1 labels found: dogwood.md "77 metres"' in shown

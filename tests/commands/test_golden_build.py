@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from ragsweep_golden.building import phases as build
 from ragsweep_golden.commands import golden
 from ragsweep_golden.sets.entries import count_filled, incoherences
 from ragsweep_golden.sets.files import read_changes
+from support import read_rows
 
 THINGS = {
     "press": ("barrels", "a machine that squeezes the juice from the fruit", 41),
@@ -48,13 +48,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def entries(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert golden(["build", *WORDS]) in (0, 1)
-    built = entries(place / "set" / "golden.jsonl")
+    built = read_rows(place / "set" / "golden.jsonl")
     assert len(built) == 30
     (change,) = read_changes(place / "set" / "golden.jsonl")
     assert (change["command"], change["added"]) == ("golden build", 30)
@@ -105,7 +101,7 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
     assert (place / "set" / "golden.jsonl").read_bytes() != before
     (place / "pages" / "part0" / "press.md").write_text("# Nothing\n")
     golden(["build", *WORDS])
-    assert all("part0/press.md" not in json.dumps(one["evidence"]) for one in entries(place / "set" / "golden.jsonl")
+    assert all("part0/press.md" not in json.dumps(one["evidence"]) for one in read_rows(place / "set" / "golden.jsonl")
                if one["answerable"])  # fmt: skip
 
 
@@ -162,7 +158,7 @@ def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) 
 
 def test_documents_without_folders_are_divided_by_similarity(place: Path) -> None:
     golden(["build", *WORDS, "strata.by=clusters", "strata.clusters=3"])
-    (_, *strata) = entries(place / "set" / "phase-0-strata.jsonl")
+    (_, *strata) = read_rows(place / "set" / "phase-0-strata.jsonl")
     assert [one["stratum"] for one in strata if one["stratum"].startswith("cluster ")]
     assert sum(len(one["documents"]) for one in strata) == 6
     for damaged in (b"", b"garbage", b"\xff"):

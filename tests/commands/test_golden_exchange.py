@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,12 +9,9 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
 from ragsweep_golden.commands.harvest import read_set
 from ragsweep_golden.sets.files import read_changes
+from support import read_rows
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -39,7 +35,7 @@ def test_import_writes_the_set_and_says_what_is_lost(place: Path, capsys: pytest
     assert "no place for a of 1 row: left out" in out
     assert "Nothing like it. (not in the corpus)" in out
     assert "1 question (ragas) in golden.jsonl, 1 with evidence; texts: 1 literally, 0 nearly, 1 not found" in out
-    (entry,) = read_lines(place / "golden.jsonl")
+    (entry,) = read_rows(place / "golden.jsonl")
     assert entry["evidence"] == [{"document": "alder.md", "anchor": "The alder measures 10 metres."}]
     assert commands(place / "golden.jsonl") == ["golden import"]
 
@@ -49,10 +45,10 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> No
     paragraph = {"context": TEXT, "qas": [{"id": "q1", "question": "How tall?", "answers": [answer]}]}
     (place / "squad.json").write_text(json.dumps({"data": [{"title": "alder", "paragraphs": [paragraph]}]}))
     assert golden(["import", "dataset=squad", "dataset.path=squad.json", "out=set.jsonl"]) == 0
-    (entry,) = read_lines(place / "set.jsonl")
+    (entry,) = read_rows(place / "set.jsonl")
     assert entry["audit"] == {"status": "silver", "created_by": "ragsweep golden import squad"}
     assert entry["evidence"][0]["document"] == "alder/1"
-    assert read_lines(place / "set.corpus.jsonl") == [{"id": "alder/1", "title": "alder", "text": TEXT}]
+    assert read_rows(place / "set.corpus.jsonl") == [{"id": "alder/1", "title": "alder", "text": TEXT}]
 
 
 def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +93,7 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
     assert "    2   How tall is the alder?" in out
     assert "3 records, 0 without a question; 2 different questions: 0 already in the file" in out
     first = (place / "golden.jsonl").read_text()
-    added = [(entry["question"], entry["weight"]) for entry in read_lines(place / "golden.jsonl")]
+    added = [(entry["question"], entry["weight"]) for entry in read_rows(place / "golden.jsonl")]
     assert added == [("How tall is the alder?", 2), ("Where does it grow?", 1)]
     assert golden(words) == 1
     assert (place / "golden.jsonl").read_text() == first

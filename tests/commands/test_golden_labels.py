@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,24 +10,17 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.partition import holdout as division
 from ragsweep_golden.commands import golden
 from ragsweep_golden.sets.files import read_changes, read_state
+from support import read_rows, write_rows
 
 pytestmark = pytest.mark.slow
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
 
-def write_lines(path: Path, entries: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_lines(tmp_path / "old.jsonl", [{"id": "alder", "text": TEXT}, {"id": "yew", "text": "It is evergreen."}])
-    write_lines(tmp_path / "new.jsonl", [{"id": "tree/alder", "text": TEXT}])
+    write_rows(tmp_path / "old.jsonl", [{"id": "alder", "text": TEXT}, {"id": "yew", "text": "It is evergreen."}])
+    write_rows(tmp_path / "new.jsonl", [{"id": "tree/alder", "text": TEXT}])
     label = {"document": "alder", "anchor": "10 metres", "grade": 2}
     entry = {
         "id": "q1", "question": "How tall is the alder?", "evidence": [label], "distractors": ["alder"], "notes": "n",
@@ -37,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "validation": {"corpus_digest": "before"}, "audit": {"status": "gold", "reviews": [{"who": "Ann"}]},
     }  # fmt: skip
     other = {"id": "q2", "question": "Is the yew evergreen?", "evidence": [{"document": "yew", "anchor": "evergreen"}]}
-    write_lines(tmp_path / "golden.jsonl", [entry, other])
+    write_rows(tmp_path / "golden.jsonl", [entry, other])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -49,7 +41,7 @@ def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest
     assert report["counts"] == {"moved": 1, "edited": 0, "deleted": 1, "ambiguous": 0}
     kinds = {one["where"]: one["kind"] for one in report["changes"]}
     assert kinds == {"golden.jsonl:1": "moved", "golden.jsonl:2": "deleted"}
-    first, second = read_lines(place / "golden.jsonl")
+    first, second = read_rows(place / "golden.jsonl")
     assert first["evidence"] == [{"document": "tree/alder", "anchor": "10 metres", "grade": 2}]
     assert first["distractors"] == ["tree/alder"]
     start = TEXT.index("It grows")
@@ -79,17 +71,17 @@ def test_verify_takes_sets_of_other_readers_and_their_corpus_as_the_old_one(plac
     (place / "squad.json").write_text(json.dumps({"data": [{"title": "alder", "paragraphs": [paragraph]}]}))
     words = ["dataset=squad", "dataset.path=squad.json", "corpus=new.jsonl", "out=out.jsonl"]
     assert golden(["verify", *words]) == 0
-    (entry,) = read_lines(place / "out.jsonl")
+    (entry,) = read_rows(place / "out.jsonl")
     assert entry["reference"] == "10 metres"
     assert entry["evidence"] == [{"document": "tree/alder", "anchor": "10 metres", "start": answer["answer_start"]}]
     assert golden(["verify", "out.jsonl", "corpus=new.jsonl"]) == 0
 
 
 def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = read_lines(place / "golden.jsonl")
+    before = read_rows(place / "golden.jsonl")
     changed = before[0] | {"notes": None, "category": "height", "audit": {"status": "gold", "reviews": []}}
     after = [changed, before[1] | {"id": "yew"}, {"id": "q3", "question": "Why?"}]
-    write_lines(place / "after.jsonl", after)
+    write_rows(place / "after.jsonl", after)
     assert golden(["diff", "golden.jsonl", "after.jsonl", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     sets = [(one["file"], one["version"], one["recorded"]) for one in found.pop("sets")]
@@ -107,7 +99,7 @@ def test_diff_counts_and_names_what_differs(place: Path, capsys: pytest.CaptureF
 
 def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = {"id": "q1", "question": "How tall?", "evidence": [{"document": "alder", "anchor": "10 metres"}]}
-    write_lines(place / "golden.jsonl", [good])
+    write_rows(place / "golden.jsonl", [good])
     words = ["check", "golden.jsonl", "corpus=old.jsonl"]
     assert golden(words) == 0
     counts, version = capsys.readouterr().out.splitlines()
@@ -117,7 +109,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
         good | {"id": f"e{n}", "evidence": [{"document": "alder", "anchor": f"measures {n} feet"}]} for n in range(30)
     ]
     strange = good | {"id": "s", "querstion": "?", "evidence": [{"document": "oak"}], "content": {"answer_type": 1}}
-    write_lines(place / "golden.jsonl", [good, *entries[:15], strange, *entries[15:], good])
+    write_rows(place / "golden.jsonl", [good, *entries[:15], strange, *entries[15:], good])
     assert golden(words) == 1
     lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
     faulty = [int(line.split(":")[1]) for line in lines[:-1]]
@@ -133,7 +125,7 @@ def test_check_lists_every_fault_in_the_order_of_the_file(place: Path, capsys: p
 
 def test_check_refuses_labels_that_a_run_refuses(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taken = ("context_ndcg", "success_rate", "category", "weight", "team")
-    write_lines(place / "golden.jsonl", [{"id": one, "question": "Why?", "labels": {one: "x"}} for one in taken])
+    write_rows(place / "golden.jsonl", [{"id": one, "question": "Why?", "labels": {one: "x"}} for one in taken])
     assert golden(["check", "golden.jsonl", "corpus=old.jsonl"]) == 1
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     named = [*["a metric"] * 2, *["a column of the table of questions"] * 2]
@@ -154,7 +146,7 @@ def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr("builtins.input", lambda _: next(answers))
     assert golden(["add", "mine.jsonl", *words, "--answer", "10 metres"]) == 0
     assert golden(["add", "mine.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "1"]) == 0
-    first, second = read_lines(place / "mine.jsonl")
+    first, second = read_rows(place / "mine.jsonl")
     assert (first["question"], first["reference"]) == (words[0], "10 metres")
     assert first["evidence"][0]["document"] == "alder"
     assert second["evidence"] == [{"document": "yew", "anchor": "It is evergreen."}]
@@ -175,7 +167,7 @@ def test_add_takes_the_choice(place: Path, monkeypatch: pytest.MonkeyPatch, caps
 def test_check_finds_a_file_without_questions_faulty(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rejected = {"id": "r", "question": "No?", "validation": {"status": "rejected"}}
     for entries, reason in (([], "the file has none"), ([rejected], "questions rejected by their validation: 1")):
-        write_lines(place / "few.jsonl", entries)
+        write_rows(place / "few.jsonl", entries)
         assert golden(["check", "few.jsonl", "corpus=old.jsonl"]) == 1
         shown = " ".join(capsys.readouterr().out.split())
         assert f"few.jsonl:1: no questions to evaluate ({reason}); add some" in shown
@@ -189,7 +181,7 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
     )
     words = ["mine.jsonl", "corpus=old.jsonl"]
     assert golden(["import", "table.csv", "out=mine.jsonl", "corpus=old.jsonl"]) == 0
-    assert ["evidence" in one for one in read_lines(place / "mine.jsonl")] == [False, False, False, False]
+    assert ["evidence" in one for one in read_rows(place / "mine.jsonl")] == [False, False, False, False]
     assert "ragsweep golden add mine.jsonl corpus=old.jsonl" in capsys.readouterr().out
     answers = iter(["1", "", "1"])
     monkeypatch.setattr("builtins.input", lambda _: next(answers))
@@ -200,7 +192,7 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "2 of 3 questions added to mine.jsonl" in printed
     assert "choose the evidence for 1 question without any" in printed
     assert golden(["add", *words]) == 0
-    entries = read_lines(place / "mine.jsonl")
+    entries = read_rows(place / "mine.jsonl")
     assert [one["id"] for one in entries] == ["q1", "q2", "q3", "q4"]
     assert [len(one.get("evidence", ())) for one in entries] == [1, 1, 1, 0]
     with pytest.raises(ConfigError, match="--answer and --take need a question"):
@@ -210,13 +202,13 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
 def test_add_fills_each_of_several_equal_questions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"question": "How tall is it?", "reference": "10 metres"}
     history = [{"role": "user", "text": "The alder."}, {"role": "assistant", "text": "Yes?"}]
-    write_lines(place / "mine.jsonl", [{"id": "q1", **asked}, {"id": "q2", **asked, "history": history}])
+    write_rows(place / "mine.jsonl", [{"id": "q1", **asked}, {"id": "q2", **asked, "history": history}])
     for reply, known in (("", [False, True]), ("1", [True, True])):  # without a choice for q1, q2 is filled first
         answers = iter([reply, "1"])
         monkeypatch.setattr("builtins.input", lambda _, given=answers: next(given))
         assert golden(["add", "mine.jsonl", "corpus=old.jsonl"]) == 0
-        assert ["evidence" in one for one in read_lines(place / "mine.jsonl")] == known
-    assert [one["id"] for one in read_lines(place / "mine.jsonl")] == ["q1", "q2"]
+        assert ["evidence" in one for one in read_rows(place / "mine.jsonl")] == known
+    assert [one["id"] for one in read_rows(place / "mine.jsonl")] == ["q1", "q2"]
 
 
 def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
@@ -224,11 +216,11 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
         {"id": f"q{n}", "question": f"{'abcdefghij'[n // 10] * 9} {n % 10}?", "evidence": [{"document": f"d{n // 4}"}]}
         for n in range(100)
     ]
-    write_lines(place / "set.jsonl", [*entries, {"id": "r", "question": "No?", "validation": {"status": "rejected"}}])
+    write_rows(place / "set.jsonl", [*entries, {"id": "r", "question": "No?", "validation": {"status": "rejected"}}])
     held = {}
     for share in (0.3, 0.6):
         assert golden(["partition", "set.jsonl", f"share={share}"]) == 0
-        tune, holdout = (read_lines(place / f"set.{side}.jsonl") for side in ("tune", "holdout"))
+        tune, holdout = (read_rows(place / f"set.{side}.jsonl") for side in ("tune", "holdout"))
         assert sorted([*tune, *holdout], key=lambda one: int(one["id"][1:])) == entries
         documents = [{one["evidence"][0]["document"] for one in side} for side in (tune, holdout)]
         assert documents[0].isdisjoint(documents[1])
@@ -246,7 +238,7 @@ def test_partition_writes_the_two_sides_that_a_sweep_has(place: Path) -> None:
 
 @pytest.mark.parametrize(("share", "counts"), [(0.9, "0 questions in tune, 4"), (0.1, "4 questions in tune, 0")])
 def test_partition_writes_no_empty_side(place: Path, share: float, counts: str) -> None:
-    write_lines(place / "set.jsonl", [{"id": f"q{n}", "question": f"{n * 'a'}?"} for n in range(1, 5)])
+    write_rows(place / "set.jsonl", [{"id": f"q{n}", "question": f"{n * 'a'}?"} for n in range(1, 5)])
     with pytest.raises(ConfigError, match=rf"share={share}: leaves {counts} questions in holdout; use a share nearer"):
         golden(["partition", "set.jsonl", f"share={share}"])
     assert not list(place.glob("set.*.jsonl*"))

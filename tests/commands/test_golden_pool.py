@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
+from support import read_rows
 from support.commands import evaluate, write_dataset
 from support.results import changed, changed_table, record_sweep
 
@@ -46,13 +46,9 @@ def place(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 WORDS = ["pool", PARENT[:6], "golden=golden.jsonl", "out=pool.jsonl", "--path", "."]
 
 
-def rows(place: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (place / "pool.jsonl").read_text().splitlines()]
-
-
 def test_every_unjudged_chunk_of_every_ranking_is_in_the_pool(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert golden(WORDS) == 0
-    found = rows(place)
+    found = read_rows(place / "pool.jsonl")
     assert {(one["id"], one["document"]) for one in found if one["ranks"].keys() == {"#1", "#2"}} == {
         (name, document) for name, own in (("q1", "cats"), ("q2", "dogs"), ("q3", "bread"))
         for document in ("cats", "dogs", "bread", "ships") if document != own
@@ -67,7 +63,7 @@ def test_without_stored_rankings_the_contexts_are_pooled(place: Path, capsys: py
     shutil.rmtree(place / "stages")
     assert golden(WORDS) == 0
     assert "only the contexts of #1, #2 are stored" in capsys.readouterr().out
-    assert {rank for one in rows(place) for rank in one["ranks"].values()} <= {1, 2}
+    assert {rank for one in read_rows(place / "pool.jsonl") for rank in one["ranks"].values()} <= {1, 2}
 
 
 def test_another_corpus_is_refused(place: Path) -> None:

@@ -19,6 +19,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
+from support import read_rows, write_rows
 from support.commands import RUN, call, user_environment
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     rows = [{"id": one, "question": text, "evidence": [{"document": one}]}
             for one, text in zip(TOPICS, QUESTIONS, strict=True)]  # fmt: skip
     for name, some in (("corpus", texts), ("golden", rows)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+        write_rows(folder / f"{name}.jsonl", some)
     data = ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl"]
     done = call(folder, RUN, *data, "retriever=hybrid_rrf", "embedder=hashing", "llm=extractive", "depth=4", "top_k=2")
     assert done.returncode == 0, done.stderr
@@ -106,7 +107,7 @@ def test_requests_like_the_golden_set_are_no_drift_and_others_are_named(
 
     (tmp_path / "golden.jsonl").write_text((served.folder / "golden.jsonl").read_text())
     assert harvest([str(tmp_path / "golden.jsonl"), "corpus=corpus.jsonl", "--model", "handbook@champion"]) == 0
-    added = [json.loads(line) for line in (tmp_path / "golden.jsonl").read_text().splitlines()[20:]]
+    added = read_rows(tmp_path / "golden.jsonl")[20:]
     assert sorted(one["question"] for one in added) == sorted(FRENCH)
 
 
@@ -125,13 +126,13 @@ def test_traces_are_stored_although_the_process_exits_at_once(served: SimpleName
 def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began = ask(served, QUESTIONS)
     since = ["--since", datetime.fromtimestamp(began - 0.01).isoformat(), "--tolerance", "latency=1000"]
-    rows = [json.loads(line) for line in (served.folder / "corpus.jsonl").read_text().splitlines()]
+    rows = read_rows(served.folder / "corpus.jsonl")
     same = tmp_path / "same.jsonl"
-    same.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(same, rows)
     assert watch(["handbook@champion", *since, "--corpus", str(same)]) == 0
     changed = [{**row, "text": row["text"].replace("shed", "cellar")} for row in rows[:12]] + rows[12:19]
     changed.append({"id": "new", "text": "Something else."})
-    (tmp_path / "today.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+    write_rows(tmp_path / "today.jsonl", changed)
     capsys.readouterr()
     assert watch(["handbook@champion", *since, "--corpus", str(tmp_path / "today.jsonl")]) == 1
     assert "Stale index: 12 documents changed, 1 new, 1 gone" in " ".join(capsys.readouterr().out.split())
