@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import shutil
 import sys
 import textwrap
@@ -202,9 +201,9 @@ class Terminal:
         for row in rows:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
-    def next_steps(self, steps: Iterable[tuple[str | Sequence[str], str]]) -> None:
-        """Print commands, each a string or a list of words, with their descriptions; empty commands are skipped."""
-        shown = [(one if isinstance(one, str) else shlex.join(one), what) for one, what in steps if one]
+    def next_steps(self, steps: Iterable[tuple[str, str]]) -> None:
+        """Print commands with their descriptions; empty commands are skipped."""
+        shown = [(command, what) for command, what in steps if command]
         widest = max((len(command) for command, _ in shown), default=0)
         for n, (command, what) in enumerate(shown):
             self.line("NEXT" if n == 0 else "", f"{command:<{widest}}   {what}".rstrip())
