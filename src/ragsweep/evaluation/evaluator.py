@@ -173,9 +173,8 @@ class Evaluator:
         if graph.answer:
             cut = rankings.first(experiment.top_k).lengths - context.lengths
             answers = Answers([], passages(names, context), cut)
-        cut_at = None if graph.budget is None else context.lengths
-        view = make_view(coverage, rankings, experiment.top_k, {}, approximate, cut_at)
-        view = replace(view, answers=answers, output=experiment.output)
+        view = make_view(coverage, rankings, experiment.top_k, None if graph.budget is None else context.lengths)
+        view = replace(view, approximate=approximate, answers=answers, output=experiment.output)
         return read_answers(self.executor.get, experiment, table, graph.repetitions[0], view)
 
     def _reranked(

@@ -6,7 +6,7 @@ no metric's denominator depends on the chunking. With one chunk per document and
 their counterparts in trec_eval.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,6 @@ from ragsweep.core.types import (
     Chunks,
     EvaluationView,
     GoldenSet,
-    IndexComparison,
     Question,
     Rankings,
     Spans,
@@ -223,19 +222,10 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
     return np.bincount(group[order], fresh, size).astype(np.float64)
 
 
-def view(
-    coverage: Coverage,
-    rankings: Rankings,
-    top_k: int,
-    latency: Mapping[str, NDArray[np.float64]] | None = None,
-    approximate: Mapping[str, IndexComparison] | None = None,
-    length: Numbers | None = None,
-) -> EvaluationView:
-    """Return the input of metrics for rankings at full depth, which have one row per question.
+def view(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | None = None) -> EvaluationView:
+    """Return the input of metrics for rankings at full depth, which have one row per question, without latency.
 
-    ``latency`` maps stages to the seconds of each question (NaN if not measured). ``approximate`` maps legs to the
-    results of approximate and exact search. ``length`` (questions,) is the number of chunks in each context; None
-    without a token budget.
+    ``length`` (questions,) is the number of chunks in each context; None without a token budget.
     """
     ranks = coverage.ranks(rankings)
     first = coverage.first(ranks)
@@ -265,8 +255,8 @@ def view(
         context_relevant=relevant.astype(bool),
         context_tokens=np.append(coverage.tokens, 0)[context],  # 0 at NO_CHUNK, which is -1
         context_evidence_tokens=_spread(shape, marked.question, ranks, marked.tokens),
-        latency=dict(latency or {}),
-        approximate=dict(approximate or {}),
+        latency={},
+        approximate={},
         context_length=length,
         chunks=coverage.chunks,
     )

@@ -82,7 +82,7 @@ def example(order: Sequence[int] | None = None, *, top_k: int = 2, empty: bool =
     coverage = cover(Chunks(_CORPUS, _SPANS), GoldenSet(tuple(_QUESTIONS[n] for n in rows)))
     latency = {"retrieve": _SECONDS[rows], "rerank": _SECONDS[rows] * 2}
     leg = IndexComparison(rankings, exact, coverage.first_ranks(rankings), coverage.first_ranks(exact))
-    return view(coverage, rankings, top_k, latency, {"vector": leg})
+    return replace(view(coverage, rankings, top_k), latency=latency, approximate={"vector": leg})
 
 
 def _scored(positions: NDArray[np.int32]) -> Rankings:

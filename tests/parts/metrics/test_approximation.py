@@ -43,7 +43,8 @@ def compared(found: Rankings, exact: Rankings) -> EvaluationView:
     spans = Spans(np.zeros(1, np.int32), np.zeros(1, np.int64), np.ones(1, np.int64))
     coverage, none = cover(Chunks(corpus(["a"]), spans), GoldenSet(questions)), np.empty(0, np.int64)
     leg = IndexComparison(found, exact, none, none)
-    return view(coverage, empty_rankings(len(questions), 1), 1, {}, {"vector": leg})
+    looked = view(coverage, empty_rankings(len(questions), 1), 1)
+    return replace(looked, approximate={"vector": leg})
 
 
 NAN = float("nan")
