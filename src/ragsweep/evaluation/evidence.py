@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.question_results import Numbers
 from ragsweep.core.types import (
     NO_CHUNK,
     Chunks,
@@ -25,7 +26,7 @@ from ragsweep.core.types import (
     Rankings,
     Spans,
 )
-from ragsweep.evaluation.evidence_places import Numbers, Places, find_places, relevant_labels
+from ragsweep.evaluation.evidence_places import Places, find_places, relevant_labels
 from ragsweep.parts import tokens
 
 BLOCK = 2**22
@@ -94,11 +95,7 @@ class Coverage:
 
     def first(self, ranks: Numbers) -> Numbers:
         """Return the result of :meth:`first_ranks` (pieces,), given the result of :meth:`ranks`."""
-        covering = ranks[self.covering]
-        never = np.iinfo(np.int64).max
-        first = np.full(len(self.question), never)
-        np.minimum.at(first, self.evidence, np.where(covering > 0, covering, never))
-        return np.where(first == never, 0, first)
+        return lowest_ranks(ranks[self.covering], self.evidence, len(self.question))
 
     @cached_property
     def covering(self) -> Numbers:
@@ -113,6 +110,14 @@ class Coverage:
     def _among_marked(self, question: Numbers, chunk: Numbers) -> Numbers:
         size = max(len(self.tokens), 1)
         return np.searchsorted(self.marked.question * size + self.marked.chunk, question * size + chunk)
+
+
+def lowest_ranks(ranks: Numbers, owner: Numbers, count: int) -> Numbers:
+    """Return the lowest rank above 0 of each of ``count`` owners; 0 for an owner without one."""
+    never = np.iinfo(np.int64).max
+    lowest = np.full(count, never)
+    np.minimum.at(lowest, owner, np.where(ranks > 0, ranks, never))
+    return np.where(lowest == never, 0, lowest)
 
 
 def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Numbers | None = None) -> Coverage:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.memoize import memoize_by_identity
+from ragsweep.core.question_results import Numbers
 from ragsweep.core.types import Corpus, Evidence, GoldenSet
 from ragsweep.golden.anchors import composed, in_order, resolve, visible_words
 
-Numbers = NDArray[np.int64]
 Row = tuple[int, int, int, int, bool]
 
 

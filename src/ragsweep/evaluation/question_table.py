@@ -16,9 +16,11 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import ReasonCodes
 from ragsweep.core.ordering import in_order
+from ragsweep.core.question_results import Numbers
 from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.types import NO_CHUNK, Chunks, Corpus, EvaluationView, Question, Scores, weights_of
 from ragsweep.evaluation.answering import QuestionKey, question_key
+from ragsweep.evaluation.evidence import lowest_ranks
 from ragsweep.golden.clusters import clusters
 from ragsweep.parts.answer_outputs import read_outputs
 
@@ -33,8 +35,6 @@ MOST_GROUPS = 40
 
 MOST_PROBED = 60
 """Maximum number of questions probed; 59 suffice for the longest time to exceed the p95 with 95 % confidence."""
-
-Numbers = NDArray[np.int64]
 
 
 def has_evidence(question: Question) -> bool:
@@ -252,10 +252,8 @@ def tabulate_results(
     columns: dict[str, list[Any]] = {name: list(column) for name, column in table.columns.items()}
     columns["searched"] = table.searched.tolist()
     columns["evidence"] = np.bincount(view.evidence_question, minlength=count).tolist()
-    never = np.iinfo(np.int64).max
-    first = np.full(count, never)
-    np.minimum.at(first, view.evidence_question, np.where(view.first_rank > 0, view.first_rank, never))
-    columns["first_evidence_rank"] = _measured(np.where(first == never, 0, first), failed)
+    first = lowest_ranks(view.first_rank, view.evidence_question, count)
+    columns["first_evidence_rank"] = _measured(first, failed)
     columns["retrieved"] = _measured(view.rankings.lengths, failed)
     columns["context"] = names.of(view.context)
     columns["context_scores"] = _context_scores(view)

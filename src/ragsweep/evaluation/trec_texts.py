@@ -14,9 +14,10 @@ from urllib.parse import quote
 import numpy as np
 
 from ragsweep.core.identity import content_hash
+from ragsweep.core.question_results import Numbers
 from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats
 from ragsweep.evaluation.evidence import Coverage
-from ragsweep.evaluation.question_table import ChunkNames, Numbers, QuestionTable
+from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 
 
 class LazyTexts(Mapping[str, str]):

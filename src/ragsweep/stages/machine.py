@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles
 from ragsweep.stats.latencies import BUSY
 
 REPETITIONS = 25
@@ -22,8 +22,6 @@ QUIET_SHARE = 0.1
 
 Even on a busy machine, some runs are not disturbed.
 """
-
-Doubles = NDArray[np.float64]
 
 
 @cache
