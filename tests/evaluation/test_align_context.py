@@ -10,8 +10,22 @@ from ragsweep.evaluation.evidence import cover
 from ragsweep.evaluation.external_system import UNKNOWN, ContextPlace, align_contexts
 
 CORPUS = Corpus(
-    ["a", "b", "a:0-5"], ["Alpha", "", ""], ["one two\n  three four five", "six seven eight nine", "ten eleven twelve"]
+    ["a", "b", "a:0-5", "pdf", "web", "page"],
+    ["Alpha", *[""] * 5],
+    [
+        "one two\n  three four five",
+        "six seven eight nine",
+        "ten eleven twelve",
+        "The o\ufb03ce opens at nine.",
+        "Cafe\u0301 and be\u00adliev\u00adable terms.",
+        "# Fees\n\nIt is **[ten](x)** `euros`.",
+    ],
 )
+UNICODE = [
+    ("pdf", "office opens", ContextPlace(3, 4, 14)),  # a ligature
+    ("web", "Caf\u00e9 and", ContextPlace(4, 0, 9)),  # a decomposed accent
+    ("web", "believable terms", ContextPlace(4, 10, 28)),  # soft hyphens
+]
 
 
 def place(name: str, text: str) -> ContextPlace | None:
@@ -34,45 +48,12 @@ def place(name: str, text: str) -> ContextPlace | None:
         ("a", "Alpha one two", ContextPlace(0, 0, 7)),  # behind its title
         ("", "four five six", None),  # over the end of a document
         ("a", "six seven", None),  # of another document
+        *((named, text, found) for name, text, found in UNICODE for named in (name, "")),
+        ("page", "It is ten euros.", ContextPlace(5, 8, 35)),  # without Markdown
     ],
 )
 def test_context_is_found_by_name_and_text(name: str, text: str, expected: ContextPlace | None) -> None:
     assert place(name, text) == expected
-
-
-WRITTEN = Corpus(
-    ["pdf", "web", "page"],
-    ["", "", ""],
-    [
-        "The o\ufb03ce opens at nine.",
-        "Cafe\u0301 and be\u00adliev\u00adable terms.",
-        "# Fees\n\nIt is **[ten](x)** `euros`.",
-    ],
-)
-
-
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("pdf", "office opens", (0, 4, 14)),  # a ligature
-        ("web", "Caf\u00e9 and", (1, 0, 9)),  # a decomposed accent
-        ("web", "believable terms", (1, 10, 28)),  # soft hyphens
-    ],
-)
-def test_context_is_found_in_another_unicode_form(
-    name: str, text: str, expected: tuple[int, int, int], named: bool
-) -> None:
-    found = align_contexts(WRITTEN, [[Passage(name if named else "", text)]])
-    assert found.unknown == 0
-    assert tuple(int(column[0]) for column in found.spans) == expected
-
-
-def test_context_without_markdown_is_found_in_its_document() -> None:
-    found = align_contexts(WRITTEN, [[Passage("page", "It is ten euros.")]])
-    assert found.unknown == 0
-    (start,), (end,) = found.spans.start, found.spans.end
-    assert WRITTEN.texts[2][start:end] == "It is **[ten](x)** `euros`."
 
 
 def test_what_is_not_found_is_a_document_of_its_own_that_covers_nothing() -> None:
@@ -97,7 +78,7 @@ def test_a_context_twice_counts_once_and_rankings_are_padded() -> None:
 @given(st.lists(st.lists(st.sampled_from([("a", ""), ("b", "six"), ("", "ten eleven"), ("", "no"), ("b:0-3", "")]))))
 def test_every_context_has_its_place_in_the_order_of_the_system(contexts: list[list[tuple[str, str]]]) -> None:
     found = align_contexts(CORPUS, [[Passage(*one) for one in some] for some in contexts])
-    documents = {("a", ""): 0, ("b", "six"): 1, ("", "ten eleven"): 2, ("", "no"): 3, ("b:0-3", ""): 1}
+    documents = {("a", ""): 0, ("b", "six"): 1, ("", "ten eleven"): 2, ("", "no"): len(CORPUS.ids), ("b:0-3", ""): 1}
     for row, some in zip(found.positions, contexts, strict=True):
         expected = [(documents[one], one) for one in dict.fromkeys(some)]
         merged = list(dict.fromkeys((d, "b six" if d == 1 else o) for d, o in expected))

@@ -60,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+ANIMALS = ("system=python", "system.function=animals.ask")
 JSONL = ("dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl")
 
 
@@ -85,14 +86,7 @@ def recorded(folder: Path) -> Result:
 
 
 def test_a_system_is_scored_like_a_config(folder: Path) -> None:
-    _, shown = run(
-        folder,
-        "system=python",
-        "system.function=animals.ask",
-        "coverage=0",
-        "~metrics.semantic_similarity",
-        "chunker=none",
-    )
+    _, shown = run(folder, *ANIMALS, "coverage=0", "~metrics.semantic_similarity", "chunker=none")
     record = recorded(folder)
     table = record.questions
     assert list(table["answer"]) == ["It purrs.", "bones", "", "Hello to you."]
@@ -151,13 +145,13 @@ def test_the_document_of_a_query_is_taken_out_of_the_contexts_of_a_system(folder
     lengths = {}
     for excluded in ("false", "true"):
         beir = ("dataset=beir", "dataset.path=.", f"dataset.exclude_self={excluded}")
-        run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=beir)
+        run(folder, *ANIMALS, "metrics=retrieval", dataset=beir)
         lengths[excluded] = list(recorded(folder).questions["retrieved"])
     assert lengths == {"false": [1, 2], "true": [0, 2]}
 
 
 def test_what_a_system_said_is_kept_and_asked_again_only_where_it_failed(folder: Path) -> None:
-    command = ("system=python", "system.function=animals.ask", "coverage=0", "~metrics.semantic_similarity")
+    command = (*ANIMALS, "coverage=0", "~metrics.semantic_similarity")
     (folder / "animals.py").write_text(
         MODULE.replace("def ask(question):", "def ask(question):\n    open('log', 'a').write(question[-5:])")
     )
@@ -168,7 +162,7 @@ def test_what_a_system_said_is_kept_and_asked_again_only_where_it_failed(folder:
 
 
 def test_a_system_answers_by_itself(folder: Path) -> None:
-    _, shown = run(folder, "system=python", "system.function=animals.ask", "llm=extractive", status=2)
+    _, shown = run(folder, *ANIMALS, "llm=extractive", status=2)
     assert "llm=none" in shown
 
 
@@ -177,7 +171,7 @@ def test_questions_with_queries_of_their_own_get_their_rankings(folder: Path) ->
              for one in GOLDEN[:2]]  # fmt: skip
     (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
     task = ("dataset=cases", "dataset.cases=cases.jsonl", "dataset.corpus=corpus.jsonl", "dataset.query='{input} 1'")
-    run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval", dataset=task)
+    run(folder, *ANIMALS, "metrics=retrieval", dataset=task)
     assert list(recorded(folder).questions["context_recall"]) == [1.0, 0.0]
 
 
@@ -189,7 +183,7 @@ def test_equal_questions_of_different_conversations_have_their_own_contexts(fold
     asked = [{"id": f"c{n}", "question": "And why?", "history": [{"role": "user", "text": f"{name}?"}],
               "evidence": [{"document": name.lower()}]} for n, name in enumerate(("Cats", "Dogs", "Cats"))]  # fmt: skip
     (folder / "golden.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    run(folder, "system=python", "system.function=animals.ask", "metrics=retrieval")
+    run(folder, *ANIMALS, "metrics=retrieval")
     assert list(recorded(folder).questions["context_recall"]) == [1.0, 1.0, 1.0]
 
 

@@ -72,7 +72,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServe
         yield made
 
 
-def overrides(folder: Path, server: LlmServer) -> list[str]:
+def overrides(folder: Path) -> list[str]:
     return [
         *write_dataset(folder, ASKED), "depth=4", "top_k=2", "tracking=none", "targets=none", "coverage=0",
         "~metrics.semantic_similarity",
@@ -115,7 +115,7 @@ def run_both(
     stage: str, server: LlmServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Result, Result, set[str]]:
     """Evaluate without and with the failure; return both, and the questions with the failure."""
-    given = [*overrides(folder, server), *chosen(stage, server)]
+    given = [*overrides(folder), *chosen(stage, server)]
     whole = evaluate(Session(), *given)
     monkeypatch.setattr(Failing, "is_struck", staticmethod(STAGES[stage]))
     monkeypatch.setattr("planted_system.BROKEN", True) if stage == "system" else None
@@ -168,7 +168,7 @@ def test_one_withheld_answer_makes_partial_only_below_the_coverage_asked_for(
     server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Failing, "is_struck", staticmethod(STAGES["answer"]))
-    given = [*overrides(tmp_path, server), *chosen("answer", server)]
+    given = [*overrides(tmp_path), *chosen("answer", server)]
     enough, few = (evaluate(Session(), *given, f"coverage={least}") for least in (0.8, 0.98))
     assert enough.summaries.metrics["citations_correct"].n_scored == 0
     assert enough.summaries.metrics["citations_correct"].reasons[FILTERED] == 1

@@ -108,12 +108,6 @@ class Heard(Listener):
     def finished(self, node: Node, seconds: float) -> None:
         self.events.append(("finished", node.stage))
 
-    def waiting(self, node: Node) -> None:
-        self.events.append(("waiting", node.stage))
-
-    def warned(self, text: str) -> None:
-        self.events.append(("warned", text))
-
 
 def test_listener_hears_start_progress_and_end() -> None:
     heard = Heard()

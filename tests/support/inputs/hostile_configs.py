@@ -27,8 +27,6 @@ def _global(text: str, key: str, *arguments: str) -> Payload:
 
 _CALLED = "_target_: canary.act, path: pwned"
 _HANDLER = "hydra.job_logging.handlers.file"
-_JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
-_DEFAULTS = "defaults: [{override /hydra/job_logging: evil}]\n"
 
 PAYLOADS = {
     # What other programs of this kind were seen to do, as a part.

@@ -4,7 +4,7 @@ import itertools
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -12,7 +12,6 @@ import httpx
 import pytest
 from obstore.store import S3Store
 
-Bucket = Callable[[], str]
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_REGION": "us-east-1"}
 
 
