@@ -161,19 +161,18 @@ def metrics(result: Result) -> dict[str, float]:
 
 def tags(result: Result) -> dict[str, str]:
     """Return the tags of the MLflow run of a result."""
-    found = {runs.KIND: "config", runs.SIGNATURE: result.run.signature}
-    if result.run.warnings:
-        found[runs.WARNINGS] = "\n".join(result.run.warnings)
-    if result.summaries.targets:
-        found[runs.TARGETS] = "{} of {} met".format(*count_met(result.summaries.targets))
-    if result.run.dataset.partition_digest:
-        digest = result.run.dataset.partition_digest[:LONGEST_DIGEST]
-        found[runs.PARTITION] = f"{result.run.dataset.partition} {digest}"
-    if weights := result.questions.get("weight"):
-        found[runs.WEIGHTED] = describe_weights(weights)
-    if result.run.state != COMPLETE:
-        found[runs.STATE] = result.run.state.lower()
-    return found
+    run, dataset, targets = result.run, result.run.dataset, result.summaries.targets
+    weights, digest = result.questions.get("weight"), dataset.partition_digest[:LONGEST_DIGEST]
+    known = {
+        runs.KIND: "config",
+        runs.SIGNATURE: run.signature,
+        runs.WARNINGS: "\n".join(run.warnings),
+        runs.TARGETS: "{} of {} met".format(*count_met(targets)) if targets else "",
+        runs.PARTITION: f"{dataset.partition} {digest}" if digest else "",
+        runs.WEIGHTED: describe_weights(weights) if weights else "",
+        runs.STATE: run.state.lower() if run.state != COMPLETE else "",
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def without_noise(value: float) -> float:
