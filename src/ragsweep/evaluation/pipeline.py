@@ -57,14 +57,10 @@ def graph(parts: Parts) -> ConfigGraph:
     context = cut_to_context(ranking, stages.counts, parts.top_k, parts.context_budget)
     answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
     repetitions = answering.repetitions(parts.judged)
-    route = query = None
-    paid_stages = []
-    if parts.router:
-        route = wording_node("route", parts.router.spec, parts.router.value, parts.router.value.route, Route)
-        paid_stages.append(PaidStage(parts.router.value, route))
-    if parts.query:
-        query = query_node(parts.query)
-        paid_stages.append(PaidStage(parts.query.value, query))
+    router, writer = parts.router, parts.query
+    route = wording_node("route", router.spec, router.value, router.value.route, Route) if router else None
+    query = query_node(writer) if writer else None
+    asked = [PaidStage(part.value, node) for part, node in ((router, route), (writer, query)) if part and node]
     return ConfigGraph(
         corpus=stages.corpus,
         chunks=stages.context_chunks,
@@ -82,7 +78,7 @@ def graph(parts: Parts) -> ConfigGraph:
         legs={leg: stages.map_to_parents(node) for leg, node in stages.legs.items()},
         route=route,
         query=query,
-        paid_stages=(*paid_stages, *answering.paid_stages(parts.judged, repetitions)),
+        paid_stages=(*asked, *answering.paid_stages(parts.judged, repetitions)),
         repetitions=repetitions,
     )
 
