@@ -148,7 +148,10 @@ class SharedStore(Store):
     # --- internals ---------------------------------------------------------------------------------------------
 
     def _fetch_whole(self, node: Node) -> bool:
-        """Copy a whole value from the remote half, unless it is absent or damaged; return whether this succeeded."""
+        """Copy a whole value and its cost from the remote half, unless it is absent or damaged.
+
+        Return whether this succeeded.
+        """
         name, temporary = f"whole/{node.address}", self._files.temporary()
         try:
             if not self.remote.download(name, temporary):
@@ -158,7 +161,9 @@ class SharedStore(Store):
                 unpack(data, node.address, node.result)
                 with self._writing(node.title):
                     temporary.replace(self._files.whole(node.address))
-                    self._keep_cost(node, len(data))
+                    cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
+                    with self._database.transaction() as connection:
+                        insert_entry(connection, node, len(data), 0, cost, where)
                     return True
             return False
         except OSError as fault:
@@ -166,12 +171,6 @@ class SharedStore(Store):
             return False
         finally:
             temporary.unlink(missing_ok=True)
-
-    def _keep_cost(self, node: Node, size: int) -> None:
-        """Record the cost of a copied value, with the machine that computed it."""
-        cost, where = _read_cost(self.remote.get(f"costs/{node.address}") or b"")
-        with self._database.transaction() as connection:
-            insert_entry(connection, node, size, 0, cost, where)
 
     @contextmanager
     def _healing(self, name: str) -> Iterator[None]:

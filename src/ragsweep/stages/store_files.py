@@ -22,7 +22,13 @@ class StoreFiles:
         self.folder = folder
         for name in ("whole", "pieces", "temporary"):
             private_folder(folder / name)
-        self._sweep()
+        for path in (folder / "temporary").iterdir():
+            with suppress(OSError):
+                if not still_written(path.name, time.time() - path.stat().st_mtime):
+                    path.unlink()
+        for pieces in (folder / "pieces").iterdir():
+            if self.whole(pieces.name).exists():
+                shutil.rmtree(pieces, ignore_errors=True)
 
     def whole(self, address: str) -> Path:
         """Return the path of the file of a whole value."""
@@ -57,16 +63,6 @@ class StoreFiles:
     def temporary(self) -> Path:
         """Return a new path for an unfinished file; its name identifies this process, which writes it."""
         return self.folder / "temporary" / "~".join(map(str, (*myself(), time.monotonic_ns())))
-
-    def _sweep(self) -> None:
-        """Remove the unfinished files of dead processes, and the pieces of complete values."""
-        for path in (self.folder / "temporary").iterdir():
-            with suppress(OSError):
-                if not still_written(path.name, time.time() - path.stat().st_mtime):
-                    path.unlink()
-        for pieces in (self.folder / "pieces").iterdir():
-            if self.whole(pieces.name).exists():
-                shutil.rmtree(pieces, ignore_errors=True)
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:

@@ -29,17 +29,13 @@ def send(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any
 
     client = connection.client
     if run.before:
-        _remove(client, run)
+        places = [run.experiment]
+        while found := client.search_traces(locations=places, run_id=run.id, max_results=PAGE, include_spans=False):
+            client.delete_traces(run.experiment, trace_ids=[trace.info.trace_id for trace in found])
     with connection.as_default(run.experiment):
         for trace in traces:
             _send(client, run, trace, round(started * 1e9))
         mlflow.flush_trace_async_logging()  # needed if the user's environment enables asynchronous logging
-
-
-def _remove(client: MlflowClient, run: OpenRun) -> None:
-    places = [run.experiment]
-    while found := client.search_traces(locations=places, run_id=run.id, max_results=PAGE, include_spans=False):
-        client.delete_traces(run.experiment, trace_ids=[trace.info.trace_id for trace in found])
 
 
 def _send(client: MlflowClient, run: OpenRun, trace: Mapping[str, Any], begun: int) -> None:
