@@ -59,14 +59,14 @@ class ConfigGraph:
     corpus: Node
     chunks: Node  # the chunks of contexts, in which evidence is located; also searched unless chunks are nested
     counts: Node  # token counts of the chunks
-    embeddings: tuple[Node, ...]  # of the searched chunks; one per embedder
     first_stage: Node  # after fusion, before reranking
-    candidates: int  # the number of reranked candidates; 0 if there is no reranker
     reranked: Node  # the final ranking of searched chunks
     ranking: Node  # the final ranking of chunks of the context; the same node unless chunks are nested
     context: Node
-    latency: Mapping[str, Node]  # the probes of each stage
-    approximate: Mapping[str, ApproximateLeg]  # by leg
+    embeddings: tuple[Node, ...] = ()  # of the searched chunks; one per embedder
+    candidates: int = 0  # the number of reranked candidates; 0 if there is no reranker
+    latency: Mapping[str, Node] = field(default_factory=dict)  # the probes of each stage
+    approximate: Mapping[str, ApproximateLeg] = field(default_factory=dict)  # by leg
     legs: Mapping[str, Node] = field(default_factory=dict)  # the legs of a hybrid retriever, by name
     located: Node | None = None  # the aligned contexts of an external system
     route: Node | None = None  # None if the golden set decides which questions need the corpus
