@@ -230,8 +230,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         stored=False,
         input_rows=lambda node, rows, read: _wording_keys(rows),
     )
-    answering = Answering(Context(searched, chunks, ranking), system_answer=answer_node)
-    repetitions = answering.repetitions(parts.judged)
+    answering = Answering(Context(searched, chunks, ranking), parts.judged, system_answer=answer_node)
     return ConfigGraph(
         corpus=searched,
         chunks=chunks,
@@ -241,8 +240,8 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
         ranking=ranking,
         context=ranking,
         located=aligned,
-        paid_stages=(PaidStage(system.value, respond), *answering.paid_stages(parts.judged, repetitions)),
-        repetitions=repetitions,
+        paid_stages=(PaidStage(system.value, respond), *answering.paid_stages),
+        repetitions=answering.repetitions,
     )
 
 

@@ -117,6 +117,7 @@ class Answering:
     """Makes the nodes of a config's verdicts and, if it has a generator or an external system, of its answers."""
 
     context: Context
+    judged: Mapping[str, BuiltPart]  # judged metrics by name
     generator: BuiltPart | None = None
     system_answer: Node | None = None  # the answers of an external system
     replicate: int = 0  # the index of the repetition; 0 for the first answers
@@ -165,29 +166,31 @@ class Answering:
         spec = Spec("ragsweep.generation.answer", "1")
         return packed_node("answer", spec, (*self.context, generate), compute, Answer, input_rows=_input_rows)
 
-    def repetitions(self, metrics: Mapping[str, BuiltPart]) -> tuple[Repetition, ...]:
-        """Build the repetitions of the answers, with their verdicts: only one unless the generator repeats answers."""
-        first, part = Repetition(self.answer, self.verdicts(metrics)), self.generator.value if self.generator else None
-        if not isinstance(part, RepeatingGenerator):
-            return (first,)
-        reading = {name: metric for name, metric in metrics.items() if "answer" in metric.value.uses}
-        others = [replace(self, replicate=number) for number in range(1, part.replicates)]
-        return (first, *(Repetition(one.answer, one.verdicts(reading)) for one in others))
+    @cached_property
+    def repetitions(self) -> tuple[Repetition, ...]:
+        """The repetitions of the answers, with their verdicts: only one unless the generator repeats answers."""
+        part, several = self.generator.value if self.generator else None, [self]
+        if isinstance(part, RepeatingGenerator):
+            reading = {name: metric for name, metric in self.judged.items() if "answer" in metric.value.uses}
+            several += [replace(self, judged=reading, replicate=number) for number in range(1, part.replicates)]
+        return tuple(Repetition(one.answer, one.verdicts) for one in several)
 
-    def paid_stages(self, metrics: Mapping[str, BuiltPart], repetitions: Sequence[Repetition]) -> list[PaidStage]:
-        """List the stages that may call services: the generator's, if any, and the judges', including repetitions."""
-        judged = [(metrics[name].value, node) for one in repetitions for name, node in one.verdicts.items()]
+    @property
+    def paid_stages(self) -> list[PaidStage]:
+        """The stages that may call services: the generator's, if any, and the judges', including repetitions."""
+        judged = [(self.judged[name].value, node) for one in self.repetitions for name, node in one.verdicts.items()]
         stages = [PaidStage(part, node.inputs[-1], node, tuple(part.uses)) for part, node in judged]
         if self.generator:
-            part, answers = self.generator.value, [one.answer for one in repetitions if one.answer]
+            part, answers = self.generator.value, [one.answer for one in self.repetitions if one.answer]
             stages[:0] = [PaidStage(part, node.inputs[-1], node, ("question", "contexts")) for node in answers]
         return stages
 
-    def verdicts(self, metrics: Mapping[str, BuiltPart]) -> dict[str, Node]:
-        """Build the nodes of the verdicts of judged metrics, by the names of the metrics."""
-        return {name: self.verdict(metric) for name, metric in metrics.items()}
+    @property
+    def verdicts(self) -> dict[str, Node]:
+        """The nodes of the verdicts of judged metrics, by the names of the metrics."""
+        return {name: self._verdict(metric) for name, metric in self.judged.items()}
 
-    def verdict(self, metric: BuiltPart) -> Node:
+    def _verdict(self, metric: BuiltPart) -> Node:
         """Build the node of a judged metric's verdicts on this config, keyed by question."""
         part, uses, label = metric.value, tuple(metric.value.uses), str(metric.value.name)
         answer = self.answer if "answer" in uses else None

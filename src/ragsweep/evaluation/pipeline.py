@@ -55,8 +55,7 @@ def graph(parts: Parts) -> ConfigGraph:
     reranked = stages.reranked(first)
     ranking = stages.map_to_parents(reranked)
     context = cut_to_context(ranking, stages.counts, parts.top_k, parts.context_budget)
-    answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.generator)
-    repetitions = answering.repetitions(parts.judged)
+    answering = Answering(Context(stages.corpus, stages.context_chunks, context), parts.judged, parts.generator)
     router, writer = parts.router, parts.query
     route = wording_node("route", router.spec, router.value, router.value.route, Route) if router else None
     query = query_node(writer) if writer else None
@@ -78,8 +77,8 @@ def graph(parts: Parts) -> ConfigGraph:
         legs={leg: stages.map_to_parents(node) for leg, node in stages.legs.items()},
         route=route,
         query=query,
-        paid_stages=(*asked, *answering.paid_stages(parts.judged, repetitions)),
-        repetitions=repetitions,
+        paid_stages=(*asked, *answering.paid_stages),
+        repetitions=answering.repetitions,
     )
 
 
