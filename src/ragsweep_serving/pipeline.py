@@ -19,7 +19,7 @@ from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Pricing
 from ragsweep.stages.executor import Executor
 from ragsweep_serving.bundle import Bundle
-from ragsweep_serving.reference import StepClock, TimedStep, ranking_nodes, top_scores
+from ragsweep_serving.reference import StepClock, ranking_nodes, top_scores
 
 
 class ServedPassage(NamedTuple):
@@ -50,7 +50,7 @@ class ServedAnswer(NamedTuple):
     answer: Answer | None
     query: str  # the search query; "" if there was no search
     milliseconds: dict[str, float]  # by stage, and "total"
-    steps: tuple[TimedStep, ...] = ()  # in order
+    steps: Mapping[str, float] = {}  # milliseconds by step, in order
     rankings: Mapping[str, RankedStep] = {}  # by step
 
 
@@ -95,7 +95,7 @@ class ServedPipeline:
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)
         query = table.queries[0] if table.queries else ""
         found = {name: self._ranked(get(node, table.queries)) for name, node in ranking_nodes(graph).items()}
-        return ServedAnswer(self._passages(context), answer, query, milliseconds, tuple(clock.steps), found)
+        return ServedAnswer(self._passages(context), answer, query, milliseconds, clock.steps, found)
 
     def _ranked(self, rankings: Rankings) -> RankedStep:
         tops, gaps = top_scores(rankings)

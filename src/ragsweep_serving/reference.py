@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,28 +157,16 @@ TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "gener
 Doubles = NDArray[np.float64]
 
 
-class TimedStep(NamedTuple):
-    """A step of one question: its name as in the latencies of an evaluation, its duration in ms, and its end.
-
-    ``ended`` is in seconds of ``time.perf_counter``.
-    """
-
-    name: str
-    milliseconds: float
-    ended: float
-
-
 class StepClock(Listener):
-    """Collects the timed steps of one question while the executor computes them."""
+    """Collects the milliseconds of each step of one question, by its name as in the latencies of an evaluation."""
 
     def __init__(self) -> None:
-        self.steps: list[TimedStep] = []
+        self.steps: dict[str, float] = {}
 
     def finished(self, node: Node, seconds: float) -> None:
         """Add the step of a node that took ``seconds``, if the node computes rows of a stage in `TIMED`."""
         if node.kind == "rows" and node.stage in TIMED:
-            name = f"{node.stage}/{node.label}".strip("/")
-            self.steps.append(TimedStep(name, 1000 * seconds, time.perf_counter()))
+            self.steps[f"{node.stage}/{node.label}".strip("/")] = 1000 * seconds
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:

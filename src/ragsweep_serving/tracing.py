@@ -122,9 +122,8 @@ def describe_failure(model: str, bundle: str, asked: Asked, began: float, fault:
 
 def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
     """Return the timed steps of an answer in order, then the ranking steps without a time."""
-    timed = {step.name: step.milliseconds for step in found.steps}
     steps = []
-    for name in dict.fromkeys([*timed, *found.rankings]):
+    for name in dict.fromkeys([*found.steps, *found.rankings]):
         ranked = found.rankings.get(name)
         inputs: Any = {"query": found.query or question}
         outputs: Any = [_document(passage) for passage in ranked.found] if ranked else None
@@ -132,7 +131,7 @@ def _steps(question: str, found: ServedAnswer) -> list[ServedStep]:
             inputs = {"question": question, "passages": [_name(one) for one in found.context]}
             outputs = {"role": "assistant", "content": found.answer.text}
         top, gap = (ranked.top_score, ranked.gap) if ranked else (math.nan, math.nan)
-        steps.append(ServedStep(name, timed.get(name, math.nan), top, gap, inputs, outputs))
+        steps.append(ServedStep(name, found.steps.get(name, math.nan), top, gap, inputs, outputs))
     return steps
 
 

@@ -82,6 +82,7 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
+    """Yield the starts of all occurrences of a word or a quote, which may overlap."""
     place = text.find(word)
     while place >= 0:
         yield place
@@ -178,12 +179,7 @@ def _rendered(quote: str) -> str:
 
 
 def _spans(form: Derived, quote: str) -> list[Span]:
-    spans = []
-    position = form.text.find(quote) if quote else -1
-    while position >= 0:
-        spans.append(form.source(position, position + len(quote)))
-        position = form.text.find(quote, position + 1)
-    return spans
+    return [form.source(place, place + len(quote)) for place in _places(form.text, quote)] if quote else []
 
 
 @lru_cache(maxsize=128)

@@ -76,7 +76,6 @@ def _is_prose(text: str) -> bool:
         text.endswith(".")
         and not text.endswith(("..", " .", "etc."))
         and text[:1].isupper()
-        and "\n" not in text
         and len(_WORD.findall(text)) in WORDS
         and not CODE.search(text)
         and text.count('"') % 2 == 0

@@ -2,9 +2,8 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus
@@ -40,15 +39,17 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     def quote(begin: int, stop: int) -> str:
         return text[words[begin][0] : words[stop - 1][1]]
 
-    whole = quote(first, last)
+    whole, count = quote(first, last), len(words)
     enough = min(FEWEST_WORDS, word_count(text))
     if word_count(whole) < FEWEST_WORDS:
-        windows = _around(first, last, len(words))
+        lengths = range(max(min(FEWEST_WORDS, count), last - first), min(_MOST_WORDS, count) + 1)
     else:
-        windows = _inside(first, last) if len(resolve(text, whole)) == 1 else iter(())
-    for _, same_length in groupby(windows, key=lambda window: window[1] - window[0]):
+        lengths = range(FEWEST_WORDS, last - first + 1 if len(resolve(text, whole)) == 1 else 0)
+    for length in lengths:
+        low, high = sorted((first, last - length))
+        quotes = [quote(n, n + length) for n in range(max(low, 0), min(high, count - length) + 1)]
         # of quotes of equal length, first try the one that a chunker is least likely to cut
-        for one in sorted((quote(*window) for window in same_length), key=lambda one: len(_BREAK.findall(one))):
+        for one in sorted(quotes, key=lambda one: len(_BREAK.findall(one))):
             if word_count(one) >= enough and len(resolve(text, one)) == 1:
                 return " ".join(one.split()), None
     return " ".join(whole.split()), words[first][0]
@@ -82,17 +83,6 @@ def rank_by_language(
         for n, best in zip(rows, rank_texts([questions[n] for n in rows], texts, code, depth), strict=True):
             ranked[n] = best
     return ranked
-
-
-def _inside(first: int, last: int) -> Iterator[tuple[int, int]]:
-    for length in range(FEWEST_WORDS, last - first + 1):
-        yield from ((begin, begin + length) for begin in range(first, last - length + 1))
-
-
-def _around(first: int, last: int, count: int) -> Iterator[tuple[int, int]]:
-    for length in range(min(FEWEST_WORDS, count), min(_MOST_WORDS, count) + 1):
-        for begin in range(max(0, last - length), min(first, count - length) + 1):
-            yield begin, begin + length
 
 
 @lru_cache(maxsize=16)
