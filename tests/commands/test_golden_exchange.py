@@ -7,7 +7,7 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
-from ragsweep_golden.commands.harvest import read_set
+from ragsweep_golden.commands.harvest import read_existing
 from ragsweep_golden.sets.files import read_changes
 from support import read_rows
 
@@ -101,16 +101,16 @@ def test_harvest_adds_what_is_new_once(place: Path, capsys: pytest.CaptureFixtur
 
 
 def test_all_questions_of_a_set_have_a_weight_or_none(place: Path) -> None:
-    assert read_set(place / "missing.jsonl", has_weights=True) == []
+    assert read_existing(place / "missing.jsonl", has_weights=True) == []
     lines = ['{"id": "a", "question": "x"}\n', '{"id": "b", "question": "y", "weight": 2}\n']
     for line, has_weights, message in zip(lines, (True, False), ('out a "weight"', "the new questions"), strict=True):
         (place / "golden.jsonl").write_text(line)
-        assert len(read_set(place / "golden.jsonl", not has_weights)) == 1
+        assert len(read_existing(place / "golden.jsonl", not has_weights)) == 1
         with pytest.raises(InputError, match=message):
-            read_set(place / "golden.jsonl", has_weights)
+            read_existing(place / "golden.jsonl", has_weights)
     (place / "golden.jsonl").write_text("".join(lines))
     with pytest.raises(InputError, match=r'1 question without a "weight"; add it$'):
-        read_set(place / "golden.jsonl", has_weights=False)
+        read_existing(place / "golden.jsonl", has_weights=False)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ from ragsweep_golden.evidence.quotes import Place, shortest_anchor
 from ragsweep_golden.exchange.drafts import read_turns
 from ragsweep_golden.exchange.records import read_records
 from ragsweep_golden.gates.subject import Embed
-from ragsweep_golden.sets import entries as sets
-from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled
+from ragsweep_golden.sets.entries import NEEDS_REVIEW, SCHEMA_VERSION, Entry, as_label, is_filled, read_set
 from ragsweep_golden.sets.files import record_change
 
 NAMES = ("question", "query", "user_input", "input", "inputs", "prompt", "message", "messages", "text")
@@ -205,7 +204,7 @@ def harvest(arguments: Sequence[str]) -> int:
     parser.add_argument("--weights", action="store_true", help="weight each new question by how often it was asked")
     options, inputs = read_inputs(parser, arguments)
     file, values, corpus = inputs.path, inputs.values, inputs.corpus
-    entries = read_set(file, options.weights)
+    entries = read_existing(file, options.weights)
     questions = _read_questions(values, options)
     found = choose(questions, entries, inputs.embed)
     if found.new:
@@ -216,13 +215,13 @@ def harvest(arguments: Sequence[str]) -> int:
     return 0 if found.new else 1
 
 
-def read_set(file: Path, has_weights: bool) -> list[dict[str, Any]]:
+def read_existing(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Return the entries of a golden file; empty if the file is missing.
 
     ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and unless all
     existing and new entries have weights or none has.
     """
-    entries = [entry for entry, _ in sets.read_set(file)] if file.exists() else []
+    entries = [entry for entry, _ in read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
     if without and (has_weights or without < len(entries)):
         way = "add it" if without < len(entries) else "add it, or omit --weights"
