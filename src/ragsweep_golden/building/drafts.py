@@ -1,4 +1,4 @@
-"""Define the data of the phases of a build: sentences, candidate questions, drafts and sources."""
+"""Define the data of the phases of a build: sentences, drafts and sources."""
 
 from __future__ import annotations
 
@@ -29,21 +29,13 @@ class Sentence(NamedTuple):
     start: int
     end: int
 
-
-class Candidate(NamedTuple):
-    """A question that a rule made from one or more sentences.
-
-    ``answer`` has one line per sentence, quoted from that sentence. ``pattern`` is the name of the rule, and
-    ``subject`` is the phrase that the question is about, if the rule names it.
-    """
-
-    question: str
-    answer: str
-    sentences: tuple[Sentence, ...]
-    pattern: str
-    bloom: str
-    reasoning_class: str
-    subject: str = ""
+    def draft(
+        self, question: str, answer: str, pattern: str, bloom: str, reasoning_class: str, subject: str = ""
+    ) -> Draft:
+        """Return the draft, without a language, of a question that a rule made from this sentence."""
+        place = self.document, self.start, self.end
+        made = Draft(question, "", "rule", pattern, answer, subject, self.document, self.chunk, (place,), self.text)
+        return replace(made, bloom=bloom, reasoning_class=reasoning_class)
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,8 @@ class Draft:
 
     ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
     ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model
-    wrote the question, the config key of the prompt. ``status`` is empty before the validation. ``reason`` is the
+    wrote the question, the config key of the prompt. ``subject`` is the phrase that the question is about, if the rule
+    names it. ``status`` is empty before the validation. ``reason`` is the
     reason for a rejection. ``checked`` is the reason why the corpus does not answer an unanswerable question.
     """
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from ragsweep.core.types import Corpus, Spans
 from ragsweep.golden.markdown import Derived, Heading, headings, render
 from ragsweep.parts.languages import content_words, detect_language
 from ragsweep.parts.sentences import sentences
-from ragsweep_golden.building.drafts import Candidate, Draft, Sentence
+from ragsweep_golden.building.drafts import Draft, Sentence
 from ragsweep_golden.building.rules import RULES, ask_for_sections
 from ragsweep_golden.building.standalone import is_about, stands_alone
 from ragsweep_golden.building.wording import CODE, lower_start, without_lead_in, words_inside
@@ -101,58 +102,44 @@ _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules 
 def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix: Mapping[str, float]) -> list[Draft]:
     """Return drafts of the questions that the rules make from sentences of one language, in document order.
 
-    A question is omitted if it depends on the text around it, if several candidates have the same question, or if its
+    A question is omitted if it depends on the text around it, if several drafts have the same question, or if its
     sentences do not contain the answer verbatim.
     """
     marks = {document: list(headings(corpus.texts[document])) for document in {one.document for one in found}}
     by_rule = ask_by_rule(found, language)
-    asked = [one for one in by_rule if is_about(one.question, _page(one.sentences[0], corpus, marks), language)]
+    asked = [one for one in by_rule if is_about(one.question, _page(one, corpus, marks), language)]
     definitions = [one for one in asked if one.pattern == "definition" and stands_alone(one, language)]
     every = [*asked, *ask_for_sections(corpus, found, language), *ask_for_differences(definitions, language)]
     quoted = (one for one in unambiguous(every, language) if is_verbatim(one.answer, _source(one, corpus)))
-    usable = sorted(quoted, key=lambda one: (one.sentences[0].document, one.sentences[0].start))
-    return [_draft(one, corpus, language, mix) for one in usable]
+    usable = sorted(quoted, key=lambda one: one.evidence[0][:2])
+    return [replace(one, language=language, question_type=_question_type(one, corpus, mix)) for one in usable]
 
 
-def _page(sentence: Sentence, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
-    """Return the title of a sentence's document and the last heading above the sentence, as one text."""
-    above = next((one.text for one in reversed(marks[sentence.document]) if one.start <= sentence.start), "")
-    return f"{corpus.titles[sentence.document]} {above}"
+def _page(one: Draft, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
+    """Return the title of a draft's document and the last heading above its sentence, as one text."""
+    document, start, _ = one.evidence[0]
+    above = next((mark.text for mark in reversed(marks[document]) if mark.start <= start), "")
+    return f"{corpus.titles[document]} {above}"
 
 
-def _source(one: Candidate, corpus: Corpus) -> str:
-    return "\n".join(corpus.texts[each.document][each.start : each.end] for each in one.sentences)
+def _source(one: Draft, corpus: Corpus) -> str:
+    return "\n".join(corpus.texts[document][start:end] for document, start, end in one.evidence)
 
 
-def _draft(one: Candidate, corpus: Corpus, language: str, mix: Mapping[str, float]) -> Draft:
-    first = one.sentences[0]
-    coded = "`" in _source(one, corpus)
-    accepted = (_CODED if coded and one.pattern in ("fact", "definition", "rule") else ()) + TYPES[one.pattern]
-    return Draft(
-        question=one.question,
-        answer=one.answer,
-        language=language,
-        generator="rule",
-        pattern=one.pattern,
-        subject=one.subject,
-        document=first.document,
-        chunk=first.chunk,
-        evidence=tuple((each.document, each.start, each.end) for each in one.sentences),
-        explanation="\n".join(each.text for each in one.sentences),
-        question_type=next((kind for kind in accepted if kind in mix), TYPES[one.pattern][0]),
-        bloom=one.bloom,
-        reasoning_class=one.reasoning_class,
-    )
+def _question_type(one: Draft, corpus: Corpus, mix: Mapping[str, float]) -> str:
+    coded = one.pattern in ("fact", "definition", "rule") and "`" in _source(one, corpus)
+    accepted = (_CODED if coded else ()) + TYPES[one.pattern]
+    return next((kind for kind in accepted if kind in mix), TYPES[one.pattern][0])
 
 
-def unambiguous(candidates: Sequence[Candidate], language: str) -> list[Candidate]:
-    """Return the candidates that are self-contained and whose question, ignoring case, no other candidate has."""
-    asked = Counter(one.question.casefold() for one in candidates)
-    return [one for one in candidates if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
+def unambiguous(drafts: Sequence[Draft], language: str) -> list[Draft]:
+    """Return the drafts that are self-contained and whose question, ignoring case, no other draft has."""
+    asked = Counter(one.question.casefold() for one in drafts)
+    return [one for one in drafts if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
 
 
-def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
-    """Yield a candidate for each sentence that a rule matches; only the first matching rule is used.
+def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Draft]:
+    """Yield a draft for each sentence that a rule matches; only the first matching rule is used.
 
     Questions of more than LONGEST_QUESTION characters are omitted, as are questions of the pattern "fact" about a
     subject that is too common (see MOST_NAMED).
@@ -174,7 +161,7 @@ def ask_by_rule(found: Sequence[Sentence], language: str) -> Iterator[Candidate]
             is_common = rule.name == "fact" and sum(groups["s"] in one.text for one in found) > most
             if len(question) <= LONGEST_QUESTION and not is_common:
                 answer, subject = groups["a"], groups.get("s", "")
-                yield Candidate(question, answer, (sentence,), rule.name, rule.bloom, rule.reasoning_class, subject)
+                yield sentence.draft(question, answer, rule.name, rule.bloom, rule.reasoning_class, subject)
             break
 
 
@@ -183,16 +170,25 @@ def _as_inside(text: str, began: str, inside: frozenset[str]) -> str:
     return f"{began}{text[1:]}" if began.islower() else lower_start(text, inside)
 
 
-def ask_for_differences(definitions: Sequence[Candidate], language: str) -> Iterator[Candidate]:
+def ask_for_differences(definitions: Sequence[Draft], language: str) -> Iterator[Draft]:
     """Yield a question about the difference between two defined subjects, for each pair of definitions that qualifies.
 
     The definitions must share a content word, and be in different chunks of the same document.
     """
     for one, other in combinations(definitions, 2):
-        first, second = one.sentences[0], other.sentences[0]
-        same = first.document == second.document and first.chunk != second.chunk
+        same = one.document == other.document and one.chunk != other.chunk
         words = content_words(one.answer, language) & content_words(other.answer, language)
         if same and words and one.subject.lower() != other.subject.lower():
             question = _DIFFERENCE[language].format(one.subject, other.subject)
-            answer, subjects = f"{first.text}\n{second.text}", f"{one.subject} / {other.subject}"
-            yield Candidate(question, answer, (first, second), "difference", "analyse", "reasoning", subjects)
+            both = f"{one.explanation}\n{other.explanation}"
+            yield replace(
+                one,
+                question=question,
+                answer=both,
+                explanation=both,
+                evidence=(*one.evidence, *other.evidence),
+                subject=f"{one.subject} / {other.subject}",
+                pattern="difference",
+                bloom="analyse",
+                reasoning_class="reasoning",
+            )

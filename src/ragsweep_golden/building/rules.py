@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ragsweep.core.types import Corpus
 from ragsweep.golden.markdown import headings
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.building.drafts import Candidate, Sentence
+from ragsweep_golden.building.drafts import Draft, Sentence
 from ragsweep_golden.building.wording import (
     CODE,
     PRONOUNS,
@@ -182,7 +182,7 @@ _LINKING = {language: re.compile(alternatives(language, "linking")) for language
 """Matches a sentence that depends on the sentences around it."""
 
 
-def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Candidate]:
+def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -> Iterator[Draft]:
     """Yield a question for each heading that is a question or names an action, if its section has an answer.
 
     The answer is a sentence of the section (see ``_most_related``). Headings of a single word, of more than
@@ -206,7 +206,7 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
             if about:
                 pattern, bloom = ("heading", "understand") if asks else ("how", "apply")
                 question = _question(lowered, action, language)
-                yield Candidate(question, about.text, (about,), pattern, bloom, "summary", name)
+                yield about.draft(question, about.text, pattern, bloom, "summary", name)
 
 
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:

@@ -3,7 +3,7 @@
 import re
 
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.building.drafts import Candidate
+from ragsweep_golden.building.drafts import Draft
 from ragsweep_golden.building.wording import alternatives
 
 DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in ("en", "fr")}
@@ -35,8 +35,8 @@ _NARRATED = re.compile(
 _OF_HEADINGS = ("how", "heading", "difference")  # patterns whose answers are whole sentences
 
 
-def stands_alone(one: Candidate, language: str) -> bool:
-    """Return whether the question and answer of a candidate can be understood without the text around them."""
+def stands_alone(one: Draft, language: str) -> bool:
+    """Return whether the question and answer of a draft can be understood without the text around them."""
     unbalanced = any(text.count("(") != text.count(")") or text.count('"') % 2 for text in (one.question, one.answer))
     said = content_words(one.answer, language) - content_words(one.question, language)
     leans = DANGLING[language].search(one.question) or _NO_CLAUSE.search(one.question)
