@@ -33,7 +33,7 @@ def drop_copies(
     dropped: dict[int, str] = {}
     seen: set[str] = set()
     for n, entry in enumerate(entries):
-        words = str(entry["question"]).casefold()
+        words = entry["question"].casefold()
         nearest = float(np.fmax.reduce(questions[kept] @ questions[n], initial=-1)) if questions is not None else -1.0
         own = float(questions[n] @ passages[n]) if questions is not None and passages is not None else -1.0
         if words in seen or nearest >= DUPLICATE:
@@ -86,7 +86,7 @@ def choose_answerable(
     furthest below its share of the mix; no single-fact question; the pattern with the fewest chosen questions. Ties are
     broken at random.
     """
-    order = sorted(entries, key=lambda one: chance(settings.seed, str(one["question"])))
+    order = sorted(entries, key=lambda one: chance(settings.seed, one["question"]))
     left = {n: _traits(one) for n, one in enumerate(order)}
     chosen: list[Entry] = []
     taken = Counter[tuple[str, Any]]()  # (trait, value) -> chosen questions
@@ -144,7 +144,7 @@ def select(
     possible = [entries[n] for n in kept if entries[n]["id"] not in reason_of]
     quotas = {one.name: one.quota for one in sources.strata.values()}
     chosen = {one["id"] for one in choose(possible, settings, quotas)}
-    reason_of |= {str(entries[n]["id"]): why for n, why in dropped.items()}
+    reason_of |= {entries[n]["id"]: why for n, why in dropped.items()}
     return [
         {"id": one["id"]}
         if one["id"] in chosen

@@ -111,7 +111,7 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
         if asked_words := normal_words(question):
             spellings.setdefault(asked_words, Counter())[" ".join(question.split())] += 1
     asked = [Asked(found.most_common(1)[0][0], found.total()) for found in spellings.values()]
-    known = {normal_words(str(entry.get("question"))) for entry in entries}
+    known = {normal_words(entry["question"]) for entry in entries}
     ids = {entry.get("id") for entry in entries}
     new = [
         one for one, words in zip(asked, spellings, strict=True) if words not in known and _log_id(one.text) not in ids
@@ -137,7 +137,7 @@ def _without_copies(new: Sequence[Asked], entries: Sequence[Entry], embed: Embed
     result is sorted by count, highest first.
     """
     candidates: list[Entry] = [*entries, *({"question": one.text} for one in new)]
-    vectors = embed([str(entry.get("question")) for entry in candidates])
+    vectors = embed([entry["question"] for entry in candidates])
     kept, dropped = drop_copies(candidates, vectors, None, independent=1.0)
     asked = dict(enumerate(new, start=len(entries)))
     counts = {n: asked[n].times for n in kept if n in asked}

@@ -60,13 +60,13 @@ def export_trec(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     notes = Counter[str]()
     topics = []
     for entry in entries:
-        text = " ".join(str(entry["question"]).split())
+        text = " ".join(entry["question"].split())
         notes["line breaks and repeated spaces of questions became one space"] += text != entry["question"]
         notes["questions without evidence are not part of TREC's qrels"] += not entry.get("evidence")
         topics.append(f"{encode_id(entry['id'])}\t{text}\n")
-    names = [*corpus.ids, *(str(entry["id"]) for entry in entries)]
+    names = [*corpus.ids, *(entry["id"] for entry in entries)]
     notes["ids with white space are percent-encoded"] += sum(encode_id(name) != name for name in names)
-    qrels = write_qrels({str(entry["id"]): _grades(entry, notes) for entry in entries})
+    qrels = write_qrels({entry["id"]: _grades(entry, notes) for entry in entries})
     files = {"corpus.jsonl": _documents(corpus, encode_id), "topics.tsv": "".join(topics), "qrels.txt": qrels}
     return Exported(files, count_lost(entries, ("id", "question", "evidence.document", "evidence.grade")), +notes)
 

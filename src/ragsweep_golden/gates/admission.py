@@ -59,9 +59,9 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
 
 def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tuple[Passage, ...]]) -> Admission:
     entries = [one for one in subject.answerable if one.get("reference")]
-    answers = ask([(str(one["question"]), passages.get(str(one.get("id")), ())) for one in entries])
+    answers = ask([(one["question"], passages.get(one["id"], ())) for one in entries])
     replied = [(one, answer) for one, answer in zip(entries, answers, strict=True) if answer is not None]
-    found = tuple(str(one.get("id")) for one, answer in replied if is_right(answer, one))
+    found = tuple(one["id"] for one, answer in replied if is_right(answer, one))
     failed = len(entries) - len(replied)
     return Admission(test, TITLES[test], found, len(replied), f"{counted(failed, 'call')} failed" if failed else "")
 
@@ -84,10 +84,10 @@ def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:
     """
     entries, evidence = subject.answerable, subject.evidence_chunks
     depth = RETRIEVED + max((len(set(own)) for own in evidence), default=0)
-    questions, languages = [str(one.get("question") or "") for one in entries], list(map(language_of, entries))
+    questions, languages = [one["question"] for one in entries], list(map(language_of, entries))
     found: dict[str, tuple[Passage, ...]] = {}
     ranked = rank_by_language(questions, languages, subject.chunks, depth)
     for entry, own, best in zip(entries, evidence, ranked, strict=True):
         others = [n for n in best if n not in own][:RETRIEVED]
-        found[str(entry.get("id"))] = tuple(Passage(str(n), subject.chunks[n]) for n in others)
+        found[entry["id"]] = tuple(Passage(str(n), subject.chunks[n]) for n in others)
     return found

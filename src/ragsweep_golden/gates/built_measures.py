@@ -107,9 +107,7 @@ def _single_facts(subject: Subject) -> Measured:
 
 
 def _question_marks(subject: Subject) -> Measured:
-    judged = [
-        (one, "" if is_question(str(one.get("question") or "")) else "has no question mark") for one in subject.kept
-    ]
+    judged = [(one, "" if is_question(one["question"]) else "has no question mark") for one in subject.kept]
     return without_fault(judged, "question")
 
 
@@ -181,9 +179,7 @@ def _duplicates(subject: Subject) -> Measured:
     cosines = subject.questions @ subject.questions.T
     pairs = np.argwhere(np.triu(cosines >= DUPLICATE, 1)).tolist()
     kept, turns = subject.kept, [_history(one) for one in subject.kept]
-    judged = [
-        (kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a].get('id')}") for a, b in pairs if turns[a] == turns[b]
-    ]
+    judged = [(kept[b], f"similarity {cosines[a, b]:.2f} to {kept[a]['id']}") for a, b in pairs if turns[a] == turns[b]]
     return count_faults(judged, f"pairs of questions with a similarity of {DUPLICATE} or more")
 
 

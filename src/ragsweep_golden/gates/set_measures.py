@@ -60,7 +60,7 @@ def _coherence(subject: Subject) -> Measured:
 def language_of(entry: Entry) -> str:
     """Return the language code of an entry: its ``language`` if in LANGUAGES, else that of its question, else "en"."""
     given = str(entry.get("language") or "")
-    return given if given in LANGUAGES else detect_language(str(entry.get("question") or "")) or "en"
+    return given if given in LANGUAGES else detect_language(entry["question"]) or "en"
 
 
 def _copied(subject: Subject) -> Measured:
@@ -69,7 +69,7 @@ def _copied(subject: Subject) -> Measured:
     judged = []
     for one, passage in zip(subject.answerable, subject.evidence_texts, strict=True):
         if passage:
-            shared = lexical_overlap(str(one.get("question") or ""), passage, language_of(one))
+            shared = lexical_overlap(one["question"], passage, language_of(one))
             judged.append((one, f"{shared:.0%} of its words are in the passage" if shared >= COPIED else ""))
     return with_fault(judged, "passage to compare with")
 
@@ -79,7 +79,7 @@ def _repeated(subject: Subject) -> Measured:
     judged = []
     for one, question in zip(subject.kept, _questions(subject.kept), strict=True):
         earlier = first.setdefault(normalised(question), one)
-        judged.append((one, "" if earlier is one else f"has the words of {earlier.get('id')}"))
+        judged.append((one, "" if earlier is one else f"has the words of {earlier['id']}"))
     return count_faults(judged, "questions with the words of an earlier one")
 
 
@@ -99,7 +99,7 @@ def _ambiguous(subject: Subject) -> Measured:
     judged = []
     for entry, own in zip(subject.answerable, subject.evidence_chunks, strict=True):
         answer, language = str(entry.get("reference") or ""), language_of(entry)
-        asked = content_words(str(entry.get("question") or ""), language)
+        asked = content_words(entry["question"], language)
         if not answer or not own or not asked:
             continue
         if language not in words:

@@ -113,7 +113,7 @@ class Subject:
         passages = {id(one): text for one, text in zip(self.answerable, self.evidence_texts, strict=True)}
         return replace(
             self,
-            questions=embed([str(one.get("question") or "") for one in self.kept]),
+            questions=embed([one["question"] for one in self.kept]),
             answers=embed([str(one.get("reference") or "") for one in self.kept]),
             passages=embed([passages.get(id(one), "") for one in self.kept]),
         )
@@ -167,7 +167,7 @@ def share(part: int, whole: int, what: str) -> Measured:
 
 def find_faults(judged: Judged) -> tuple[Fault, ...]:
     """Return a fault for each entry that has a reason to fail."""
-    return tuple(Fault(str(one.get("id")), str(one.get("question") or ""), why) for one, why in judged if why)
+    return tuple(Fault(one["id"], one["question"], why) for one, why in judged if why)
 
 
 def without_fault(judged: Judged, what: str) -> Measured:

@@ -194,7 +194,7 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
     kind = entry.get("unanswerable_type")
-    if len(str(entry.get("question") or "").strip()) < SHORTEST_QUESTION:
+    if len(entry["question"].strip()) < SHORTEST_QUESTION:
         yield "C1", f"the question has fewer than {SHORTEST_QUESTION} characters"
     if answerable and len(answer.strip()) < SHORTEST_ANSWER:
         yield "C2", f"the answer has fewer than {SHORTEST_ANSWER} characters"
