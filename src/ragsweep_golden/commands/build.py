@@ -42,7 +42,8 @@ def build(arguments: Sequence[str]) -> int:
     has_embedder = any(word.partition("=")[0].lstrip("+~") == "embedder" for word in words)
     inputs = Inputs("build", words if has_embedder else [_EMBEDDER, *words])
     values = inputs.values
-    golden, folder = read_places(values)
+    out = inputs.destination("out=FOLDER, or out=FILE.jsonl")
+    golden, folder = (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)
     check_outputs([golden], values["corpus"])
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
@@ -155,14 +156,3 @@ def _summary(results: Sequence[GateResult]) -> str:
     words = [f"{one.gate} {one.verdict.replace('_', ' ')}" for one in results if one.verdict == FAILED]
     counts = Counter(one.verdict.replace("_", " ") for one in results if one.verdict != FAILED)
     return ", ".join([*words, *(f"{count} {verdict}" for verdict, count in counts.items())])
-
-
-def read_places(values: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Return the path of the golden file and the folder of the phase results, which ``out`` determines.
-
-    Raises ConfigError without ``out``.
-    """
-    if not values["out"]:
-        raise ConfigError("golden build: specify the destination: out=FOLDER, or out=FILE.jsonl")
-    out = Path(str(values["out"])).expanduser()
-    return (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)

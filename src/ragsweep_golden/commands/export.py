@@ -31,9 +31,8 @@ def export(arguments: Sequence[str]) -> int:
     if name not in _FORMATS:
         fact = "specify the format with format=NAME" if name == "auto" else f'no format "{name}"'
         raise ConfigError(f"golden export: {fact}{nearest(name, _FORMATS)}")
-    if not values["out"]:
-        raise ConfigError("golden export: specify the destination: out=FILE, or out=FOLDER for beir and trec")
-    given, out = inputs.read_set(), Path(str(values["out"])).expanduser()
+    out = inputs.destination("out=FILE, or out=FOLDER for beir and trec")
+    given = inputs.read_set()
     kept = [n for n, entry in enumerate(given.entries) if not is_rejected(entry)]  # as in an evaluation
     entries, questions = [given.entries[n] for n in kept], [given.questions[n] for n in kept]
     exported = _export(name, given._replace(entries=entries, questions=questions), inputs, out)

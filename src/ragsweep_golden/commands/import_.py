@@ -31,9 +31,7 @@ def import_(arguments: Sequence[str]) -> int:
     others, columns = [word for word in arguments if word not in named], dict(named.values())
     _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
     values, file = inputs.values, inputs.file
-    if not values["out"]:
-        raise ConfigError("golden import: specify the destination: out=GOLDEN.jsonl")
-    out = Path(str(values["out"])).expanduser()
+    out = inputs.destination("out=GOLDEN.jsonl")
     if out.exists() and not values["overwrite"]:
         raise ConfigError(f"golden import: {out} already exists; choose another out=, or add overwrite=true")
     corpus = inputs.given_corpus

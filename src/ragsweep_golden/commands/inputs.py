@@ -151,6 +151,12 @@ class Inputs:
             raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
         return self.given_corpus
 
+    def destination(self, way: str) -> Path:
+        """Return the path given by ``out=``; raises ConfigError, with ``way`` as the remedy, if this is not set."""
+        if not self.values["out"]:
+            raise ConfigError(f"golden {self.command}: specify the destination: {way}")
+        return Path(str(self.values["out"])).expanduser()
+
     def read_set(self) -> Given:
         """Return the golden set of the file, or of the reader given by ``dataset=``.
 

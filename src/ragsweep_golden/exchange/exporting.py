@@ -38,7 +38,7 @@ def filled_fields(entry: Entry) -> Iterator[str]:
     ``answerable`` and ``needs_retrieval`` are omitted if they are true, which is the default.
     """
     for name, content in entry.items():
-        if name in (*GROUPS, "labels") and isinstance(content, Mapping):
+        if name in (*GROUPS, "labels"):
             yield from (f"{name}.{inner}" for inner, one in content.items() if is_filled(one))
         elif name == "evidence":
             yield from dict.fromkeys(f"evidence.{key}" for label in content or () for key in label)

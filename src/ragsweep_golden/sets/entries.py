@@ -66,11 +66,8 @@ GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
 
 
 def value(entry: Entry, group: str, name: str) -> Any:
-    """Return the value of a field of an entry; None if the field is missing, or its group is not an object."""
-    if group == ROOT:
-        return entry.get(name)
-    values = entry.get(group)
-    return values.get(name) if isinstance(values, Mapping) else None
+    """Return the value of a field of an entry; None if the field or its group is missing."""
+    return (entry if group == ROOT else entry.get(group) or {}).get(name)
 
 
 def is_rejected(entry: Entry) -> bool:
