@@ -84,7 +84,7 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
 
 
 def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
-    """Return the rule of each gate in the config. Raises ConfigError for an unknown gate or an invalid value."""
+    """Return the rule of each gate in the config. Raises ConfigError for unknown, missing and invalid gates."""
     rules = {}
     for gate, rule in node.items():
         if gate not in GATES:
@@ -103,6 +103,9 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
                 f"gates.{gate}: only gates with a range ({ranges}) take (and require) highest; got {rule}"
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
+    if missing := GATES.keys() - rules.keys():
+        way = "to omit a gate, list the others in a profile: profiles.generated=[...]"
+        raise ConfigError(f"gates.{min(missing)}: is missing; {way}")
     return rules
 
 

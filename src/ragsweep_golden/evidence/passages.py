@@ -36,13 +36,13 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
     Without an anchor, the place is the whole document. If the anchor occurs more than once and the label has no start,
     the place is the first occurrence. Returns None if the document or the anchor is not found.
     """
-    position = corpus.position.get(str(label.get("document")))
+    position = corpus.position.get(label["document"])
     if position is None:
         return None
     text, anchor, start = corpus.texts[position], label.get("anchor"), label.get("start")
     if anchor is None:
         return position, 0, len(text)
-    found = resolve(text, str(anchor), start if isinstance(start, int) else None)
+    found = resolve(text, anchor, start)
     return (position, *found[0]) if found else None
 
 
