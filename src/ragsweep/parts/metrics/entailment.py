@@ -1,6 +1,5 @@
 """A metric of whether the context supports an answer, decided by an entailment model."""
 
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,6 @@ from ragsweep.core.types import Case, Judgement, Question
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.metrics.bases import batches, check_threshold, without_citations
 from ragsweep.parts.metrics.grounding import SentenceMetric, sentences_of
-from ragsweep.parts.sentences import LIBRARY
 
 CASES_ENTAILED = 16
 """Number of cases in a batch; judgements are stored after each batch."""
@@ -58,7 +56,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         """Return the model files' hashes, the dtype and library versions; {"weights": "none"} if ``model`` is None."""
         if self.model is None:
             return {"weights": "none"}
-        return {LIBRARY: importlib.metadata.version(LIBRARY), **super().fingerprint()}
+        return {**SentenceMetric.fingerprint(self), **super().fingerprint()}
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge each case by the proportion of the answer's sentences that a passage entails.
