@@ -170,7 +170,7 @@ def is_refusal(answer: Answer) -> bool:
     return answer.abstained or not answer.text.strip()
 
 
-def answer_text(answer: Answer, expected: Sequence[str] = ()) -> str:
+def answer_text(answer: Answer, expected: Sequence[str]) -> str:
     """Return an answer's text without citations, except those that occur in ``expected``; "" for a refusal."""
     return "" if is_refusal(answer) else without_citations(answer.text, expected)
 

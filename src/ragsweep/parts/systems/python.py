@@ -111,9 +111,8 @@ class Python:
             try:
                 for call in as_completed(calls):
                     done(calls[call], call.result())
-            except BaseException:
+            finally:
                 threads.shutdown(wait=False, cancel_futures=True)
-                raise
 
     def _respond(self, request: Request) -> Response:
         history = [{"role": turn.role, "content": turn.text} for turn in request.history]
