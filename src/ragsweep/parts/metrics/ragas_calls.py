@@ -86,11 +86,9 @@ def scorer(
     if embeddings:
         clients["embeddings"] = ragas.embeddings(session)
     metric = getattr(ragas.metrics, name)(**clients, **options)
-    for prompt in vars(metric).values():
+    for prompt in vars(metric).values() if session.judge.judge.fence else ():
         if isinstance(prompt, ragas.prompt):
-            prompt.output_model = _cached_schema(prompt.output_model)
-            if session.judge.judge.fence:
-                prompt.to_string = _fence_inputs(prompt.to_string)
+            prompt.to_string = _fence_inputs(prompt.to_string)
     ascore: Callable[..., Coroutine[Any, Any, Any]] = metric.ascore
 
     async def embed_first(**texts: str) -> Any:
@@ -99,16 +97,6 @@ def scorer(
         return await ascore(**texts)
 
     return embed_first if name == "SemanticSimilarity" else ascore
-
-
-@cache
-def _cached_schema(model: Any) -> SimpleNamespace:
-    """Return a stand-in for a pydantic class, with ``model_json_schema`` as its only attribute.
-
-    ragas' prompts use no other attribute of the class. The schema is generated only once per class.
-    """
-    schema = model.model_json_schema()
-    return SimpleNamespace(model_json_schema=lambda: schema)
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
