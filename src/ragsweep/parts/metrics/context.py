@@ -157,10 +157,9 @@ class ExpectedCountMet(Proportion):
 
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per question; NaN and a reason if it is conversational or has no ``expected_count``."""
-        expected = [question.expected_count for question in view.questions]
-        met = _lengths(view.rankings.positions) == np.array([-1 if one is None else one for one in expected])
-        missing = np.array([one is None for one in expected], dtype=bool)
-        return withhold(score_with_retrieval(view, met), missing, NO_COUNT)
+        expected = np.array([question.expected_count for question in view.questions], dtype=np.float64)  # None: NaN
+        met = _lengths(view.rankings.positions) == expected
+        return withhold(score_with_retrieval(view, met), np.isnan(expected), NO_COUNT)
 
 
 class TopScore(Proportion):
