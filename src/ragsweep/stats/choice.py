@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
 from ragsweep.stats.comparable import is_mean, is_scored
@@ -157,14 +156,8 @@ def choose(
         it, it is chosen if three conditions hold: its expected mean ties with the best, or its expected loss against
         the best config is below ``loss``; the best config is neither likely better nor shown to be cheaper; and no
         config is chosen for its lower cost.
-
-    Raises:
-        InputError: ``constraints`` has a limit for a metric that is not a cost.
     """
     limits = {name: limit for name, limit in constraints.items() if limit is not None}
-    for name in limits:
-        if name not in COSTS:
-            raise InputError(f"constraints.{name}: is not a cost{nearest(name, COSTS)}")
     allowed = within_limits(costs.values, limits, len(beliefs.means))
     answering = allowed & ~np.isin(np.arange(len(allowed)), list(refusing))
     among = answering if answering.any() else allowed

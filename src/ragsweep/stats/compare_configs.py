@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragsweep.core.errors import InputError
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.stats.choice import Choice, ConfigCosts, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
@@ -69,11 +68,8 @@ def compare_configs(
     left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]
     partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
-    try:
-        kept = [name for name in usable if name not in partial]
-        return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
-    except InputError as fault:
-        return NoComparison(str(fault))
+    kept = [name for name in usable if name not in partial]
+    return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))
 
 
 def deciding_metric(results: Sequence[Result]) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragsweep.core.errors import InputError
 from ragsweep.core.question_results import Flags
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.stats.comparable import changes_scores
@@ -68,7 +67,8 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
     for result in results:
         value = _number(result.run.parameters.get(parameter, ""))
         known = result.summaries.metrics.get(metric)
-        if result.run.state == COMPLETE and known is not None and known.n_scored and not math.isnan(value):
+        usable = known is not None and known.n_scored and known.higher_is_better is not None
+        if result.run.state == COMPLETE and usable and not math.isnan(value):
             rest = {name: text for name, text in result.run.parameters.items() if changes_scores(name)}
             groups[tuple(sorted((name, text) for name, text in rest.items() if name != parameter))][value] = result
     made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
@@ -77,10 +77,7 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
 
 def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | None:
     values = sorted(group)
-    try:
-        matrix = score_matrix([group[value] for value in values], metric)
-    except InputError:  # the metric has no direction
-        return None
+    matrix = score_matrix([group[value] for value in values], metric)
     if not matrix.questions:
         return None
     band = bound(cluster_scores(matrix.values, matrix.clusters, matrix.weights))
