@@ -372,6 +372,7 @@ def test_a_config_without_a_price_does_not_keep_a_cheaper_one_of_two_others_from
     prices = {"dear": (0.503, 2.0), "cheap": (0.5, 1.0), "unpriced": (0.2, math.nan)}
     results = [one_metric(name, noisy(mean, 300), cost_per_1000=price) for name, (mean, price) in prices.items()]
     assert chosen(*results[:2]) == chosen(*results) == "cheap"
+    assert "too few of its questions could be scored" in judged(*results).skipped["cost_per_1000"]
 
 
 @settings(max_examples=15, deadline=None)

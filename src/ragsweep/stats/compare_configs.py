@@ -66,7 +66,7 @@ def compare_configs(
     unscored = [result for result in results if not is_scored(result, metric)]
     left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in unscored if not is_complete(result, metric)]
     left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]
-    partial = [name for name in usable if not all(is_complete(result, name) for result in scored)]
+    partial = [name for name in usable if not all(is_scored(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     kept = [name for name in usable if name not in partial]
     return _compare(scored, kept, skipped, tuple(left_out), (baseline, reference))

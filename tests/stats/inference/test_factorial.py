@@ -111,7 +111,6 @@ def test_many_values_of_many_factors_take_no_time_of_their_product() -> None:
 
 def test_nothing_swept_has_no_effects() -> None:
     assert effects([{"a": "x"}, {"a": "x"}], normal(2, 20)).effects == ()
-    assert effects([], matrix(np.empty((0, 5)))).effects == ()
 
 
 @given(st.permutations(range(6)))

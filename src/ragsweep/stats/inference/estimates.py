@@ -201,11 +201,11 @@ class Concentration:
 class RareLosses:
     """How one config's lead over another would be affected by large losses on a few questions.
 
-    ``survives`` is true if the lead withstands one more cluster that loses everything, if losses are impossible, or if
-    there are no questions. If enough losses were observed, it is instead true if the studentised bootstrap excludes a
-    mean gain of 0 or, for clusters that do not vary, if the mean gain is positive. ``share`` is the upper bound on the
-    share of questions that lose ``size`` (in the metric's unit). ``seen`` is the number of clusters whose mean loss was
-    at least half of ``size``. ``questions`` is the effective number of clusters.
+    ``survives`` is true if the lead withstands one more cluster that loses everything, or if losses are impossible. If
+    enough losses were observed, it is instead true if the studentised bootstrap excludes a mean gain of 0 or, for
+    clusters that do not vary, if the mean gain is positive. ``share`` is the upper bound on the share of questions that
+    lose ``size`` (in the metric's unit). ``seen`` is the number of clusters whose mean loss was at least half of
+    ``size``. ``questions`` is the effective number of clusters.
     """
 
     survives: bool

@@ -144,10 +144,10 @@ def _method(factors: Mapping[str, tuple[str, ...]], settings: Sequence[Mapping[s
     full = _Design(factors, ((), *mains, *both))
     cells = [tuple(one.values()) for one in settings]
     is_covered = len(cells) >= math.prod(map(len, factors.values()))  # the product of a search's values can be huge
-    counts = {cells.count(cell) for cell in product(*factors.values())} if cells and is_covered else {0}
+    counts = {cells.count(cell) for cell in product(*factors.values())} if is_covered else {0}
     if len(counts) == 1 and 0 not in counts:
         return "full grid", full
-    rank = np.linalg.matrix_rank(np.array([full.row(one) for one in settings])) if settings else 0
+    rank = np.linalg.matrix_rank(np.array([full.row(one) for one in settings]))
     if rank == len(full.columns):
         return "least squares", full
     return ADDITIVE, _Design(factors, ((), *mains))

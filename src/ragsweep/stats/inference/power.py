@@ -157,6 +157,6 @@ def typical_questions_needed(found: Power, effect: float) -> int | None:
     The number holds for the median spread of the configs, and for the level of ``found``. The sign of
     ``effect`` does not matter.
     """
-    if not len(found.spread) or np.isnan(found.spread).all():
+    if np.isnan(found.spread).all():
         return None
     return questions_needed(effect, float(np.nanmedian(found.spread)), found.level)

@@ -38,7 +38,7 @@ def rare_losses(gains: Doubles, clusters: Numbers, largest: float, weights: Doub
     """
     sizes = np.bincount(clusters, weights).astype(np.float64)
     effective = effective_clusters(sizes)
-    if not len(gains) or largest <= 0:
+    if largest <= 0:
         return RareLosses(True, max(largest, 0.0), 0.0, 0, round(effective))
     from scipy.special import betaincinv
 
