@@ -110,3 +110,4 @@ def test_the_noise_floor_is_the_spread_of_the_differences() -> None:
     measured = noise([0.5, 1.0, math.nan, 0.0], [0.5, 0.5, 1.0, 0.5])
     assert measured == pytest.approx((3, 0, 0.5, 0.5 / 2**0.5, 1.959964 * 0.5 / 3**0.5, 2 / 3))
     assert math.isnan(noise([1.0], [1.0]).spread)
+    assert noise([0.5, 1.0], [0.5, 1.0]).spread == 0
