@@ -163,12 +163,10 @@ def test_too_many_failures_stop_the_search_with_the_reasons_counted() -> None:
     assert len(program.jobs) == 3
 
 
-def test_constraint_on_an_unmeasured_value_is_a_failure() -> None:
-    study = open_in(None, n_trials=1)
-    search(study, Program(lambda values: 1.0), max_failure_rate=1.0, constraints=["latency <= 300"])
-    assert "latency" in study.optuna.trials[0].user_attrs["reason"]
-    listed = Program(lambda values: {"values": 1.0, "measured": [3]})
-    study = search(open_in(None, n_trials=1), listed, max_failure_rate=1.0, constraints=["latency <= 300"])
+@pytest.mark.parametrize("returned", [1.0, {"values": 1.0, "measured": [3]}])
+def test_constraint_on_an_unmeasured_value_is_a_failure(returned: Any) -> None:
+    program = Program(lambda values: returned)
+    study = search(open_in(None, n_trials=1), program, max_failure_rate=1.0, constraints=["latency <= 300"])
     assert "latency" in study.optuna.trials[0].user_attrs["reason"]
 
 

@@ -20,7 +20,7 @@ from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.job import JobConfig
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.multirun import Multirun
-from ragsweep.sweep.running.session import open_session
+from ragsweep.sweep.running.session import Session, open_session
 from support.commands import write_dataset
 
 SWEEP = ["top_k=1,2", "depth=4"]
@@ -166,6 +166,20 @@ def test_a_search_that_was_stopped_keeps_its_trials_if_fewer_are_wanted(
     assert "the search already has 4 trials; nothing remains to do" in said
     assert "plan " not in said
     assert len(Ledger(Path("store")).sweep(sweep).names) == 4
+
+
+def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("unlucky")
+
+    monkeypatch.setattr(Session, "evaluate", fail)
+    status, sweep = run(*typed, *SEARCH, "max_failures=2", "hydra.sweeper.max_failure_rate=1")
+    assert status == 1
+    assert len(Ledger(Path("store")).records(sweep or "")) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the search ended, because the limit max_failures=2 is reached; raise this limit to run the rest" in said
 
 
 def interrupt(*_: object) -> str:
