@@ -48,7 +48,8 @@ def ours(
 ) -> Iterator[list[Values]]:
     """Search with our study; yield the evaluated configs of each batch."""
     first = tuple(f"{name}={value}" for name, value in DEFAULT.items())
-    placed = space.locate_config({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
+    point, _ = space.split_config({name: yaml.safe_load(value) for name, value in DEFAULT.items()})
+    placed = space.optuna_values(point)
     asked = StudyPlan("surface", ("maximize",), "surface", {**sampler, "seed": seed}, trials, ((first, placed),))
     study = open_study(asked, space, open_storage(None))
     while taken := study.batch(batch, _sign):

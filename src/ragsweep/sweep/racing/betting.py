@@ -103,19 +103,21 @@ class Betting:
         self._check_scores(values, groups)
         numbers, starts = _number_clusters(groups, values.shape[1])
         sums, sizes = cluster_differences(deficits(values, asked, starts), numbers)
-        capital = betting(sums, sizes, self.margin, self.spread)
-        strength = evidence(capital).max(axis=1, initial=0.0)  # logarithms
+        strength = evidence(self._capital(sums, sizes)).max(axis=1, initial=0.0)  # logarithms
         leaders, running = current_leaders(values, asked), asked == values.shape[1]
         out = running & ~leaders & (strength >= -math.log(1 - self.level))
         bounds = lower_bound(sums[out], sizes[out], self.level, self.spread)
-        reached = np.exp(np.minimum(strength[running], LARGEST)).tolist()
+        capital = np.exp(np.minimum(strength[running], LARGEST)).tolist()
         dropped = tuple(compress(scores, out))
         return RaceDecision(
             tuple(compress(scores, leaders)),
             dropped,
-            dict(zip(compress(scores, running), reached, strict=True)),
+            dict(zip(compress(scores, running), capital, strict=True)),
             dict(zip(dropped, bounds.tolist(), strict=True)),
         )
+
+    def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
+        return betting(sums, sizes, self.margin, self.spread)
 
     def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
         if groups is not None and len(groups) < values.shape[1]:
