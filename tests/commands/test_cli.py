@@ -230,11 +230,11 @@ JOBLIB = [*SMALL_SWEEP, "hydra/launcher=joblib"]
     ("sent", "typed", "mended_by"),
     [
         pytest.param(signal.SIGINT, SMALL_SWEEP, "the same command", id="sweep"),
-        pytest.param(signal.SIGHUP, SMALL_SEARCH, "sync", id="search by sync", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGINT, SMALL_SWEEP, "sync", id="sweep by sync", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGHUP, SMALL_SEARCH, "the same command", id="search", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGTERM, JOBLIB, "the same command", id="joblib", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGTERM, JOBLIB, "sync", id="joblib by sync", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, "sync", id="search by sync"),
+        pytest.param(signal.SIGINT, SMALL_SWEEP, "sync", id="sweep by sync"),
+        pytest.param(signal.SIGHUP, SMALL_SEARCH, "the same command", id="search"),
+        pytest.param(signal.SIGTERM, JOBLIB, "the same command", id="joblib"),
+        pytest.param(signal.SIGTERM, JOBLIB, "sync", id="joblib by sync"),
     ],
 )
 def test_sweep_whose_closing_was_interrupted_is_closed_by_the_same_command_and_by_sync(

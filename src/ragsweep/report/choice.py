@@ -43,7 +43,7 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
     choice, audits = verdict.choice, conclusion.audits
     if choice.row is None:
         highest = f"{name(verdict, choice.best)} ({score(verdict, float(verdict.means[choice.best]))})"
-        text = f"None: no config is known to be within {_bounds(choice.limits)}; without limits, the best is {highest}."
+        text = f"None: no config is known to be within {bounds(choice.limits)}; without limits, the best is {highest}."
         yield Statement("", text, {"limits": choice.limits})
         yield from _replaced(verdict)
         return
@@ -105,7 +105,7 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
         text = f"{_by_cost(verdict, row)}. {verdict.metric} cannot decide, because all {configs} {same}"
         return Statement("", text, data)
     value, most = score(verdict, mean), "highest" if verdict.matrix.higher_is_better else "lowest"
-    within = f", within {_bounds(choice.limits)}" if choice.limits else ""
+    within = f", within {bounds(choice.limits)}" if choice.limits else ""
     if row == verdict.baseline:
         best = f"the best config, {name(verdict, choice.best)}, which is"
         known = f"neither better with more than {percent(LIKELY)} probability nor shown to be cheaper"
@@ -242,5 +242,6 @@ def _leg_alone(found: BetterLeg) -> Statement:
     return Statement("", text, vars(found))
 
 
-def _bounds(limits: Mapping[str, float]) -> str:
+def bounds(limits: Mapping[str, float]) -> str:
+    """Format limits of metrics: ``context_tokens 2000, cost_per_1000 0.5``."""
     return ", ".join(f"{cost} {limit:.15g}" for cost, limit in limits.items())

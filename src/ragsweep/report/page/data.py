@@ -6,7 +6,7 @@ from itertools import chain, starmap
 
 from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, objectives
-from ragsweep.report.choice import WORDS
+from ragsweep.report.choice import WORDS, bounds
 from ragsweep.report.document import (
     Block,
     Charts,
@@ -79,7 +79,7 @@ def _asked(view: PageView) -> Iterator[Block]:
         facts.append(("Baseline", "none is declared (baseline=)" if declared is None else names[declared]))
     given = first.run.config.get("constraints") or {}
     limits = {name: limit for name, limit in given.items() if limit is not None}
-    facts += [("Constraints", ", ".join(f"{name} {limit:.15g}" for name, limit in limits.items()))] if limits else []
+    facts += [("Constraints", bounds(limits))] if limits else []
     facts += [("Search", f"{view.report.sampler}, {len(view.report.results):,} configs")] if view.report.sampler else []
     started = min((one.run.started for one in view.report.shown), default=0.0)
     if started:
