@@ -27,7 +27,7 @@ from ragsweep.report.page.costs import cost_items
 from ragsweep.report.page.effects import effect_items
 from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.losses import funnel_items, fusion_items
-from ragsweep.report.page.questions import browse, judged_metrics
+from ragsweep.report.page.questions import browse
 from ragsweep.report.page.view import PageView
 from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
@@ -125,7 +125,7 @@ def _configs(view: PageView) -> Iterator[Block]:
         values=[[_value(one, name) for name in header] for one in table.shown],
         marked=[one.name in view.roles for one in table.shown],
     )
-    if meanings := define(view.results, [view.metric, *view.headline, *WORDS, *judged_metrics(view.chosen)]):
+    if meanings := define(view.results, [view.metric, *view.headline, *WORDS]):
         yield Statements([*starmap(Statement, meanings.items())], "definitions")
 
 
@@ -178,7 +178,7 @@ def _slices(view: PageView) -> Iterator[Block]:
 
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
-        metrics = list(dict.fromkeys([view.metric, *view.headline, *judged_metrics(view.chosen)]))
+        metrics = list(dict.fromkeys([view.metric, *view.headline]))
         yield Widget(browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts))
 
 

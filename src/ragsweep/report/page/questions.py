@@ -64,11 +64,6 @@ def browse(
     }
 
 
-def judged_metrics(results: Sequence[Result]) -> list[str]:
-    """List the judged metrics of the configs that have answers, each once."""
-    return list(dict.fromkeys(name for one in results if "answer" in one.questions for name in one.questions.judged))
-
-
 def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
     """Return the texts of the first chunks, up to `MOST_TEXT` bytes, and a sentence on omitted texts ("" for none)."""
     if read is None:
