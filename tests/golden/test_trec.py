@@ -9,9 +9,9 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.types import Metric
+from ragsweep.core.types import Evidence, Metric, Question
 from ragsweep.evaluation.evidence import cover, view
-from ragsweep.evaluation.trec_texts import six_digits, strictly_falling, write_qrels, write_run
+from ragsweep.evaluation.trec_texts import grades, six_digits, strictly_falling, write_qrels, write_run
 from ragsweep.parts.metrics import HitRate, MeanAveragePrecision, Mrr, Ndcg, Precision, Recall
 from support.inputs.trec_files import align, read_qrels, read_run
 
@@ -114,7 +114,8 @@ def test_white_space_in_ids_does_not_break_the_columns(tmp_path: Path) -> None:
     assert read_run(put(tmp_path, run_of({"my question": [("a\tb", 1.0)]}))) == {"my%20question": [("a%09b", 1.0)]}
 
 
-def test_grades_are_written_as_qrels(tmp_path: Path) -> None:
-    text = write_qrels({"q": {"a": 2.0, "b": -1.0}, "none": {}})
+def test_labels_are_written_as_qrels_with_the_best_grade_of_a_document(tmp_path: Path) -> None:
+    evidence = (Evidence("a", "x", grade=1.0), Evidence("a", "y", grade=2.0), Evidence("b", grade=-1.0))
+    text = write_qrels(grades([Question("q", "", evidence=evidence), Question("none", "")]))
     assert text == "q 0 a 2\nq 0 b -1\n"
     assert read_qrels(put(tmp_path, text)) == {"q": {"a": 2.0, "b": -1.0}}

@@ -15,7 +15,7 @@ import numpy as np
 
 from ragsweep.core.identity import content_hash
 from ragsweep.core.question_results import Numbers
-from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats
+from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats, Question
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 
@@ -154,6 +154,16 @@ def write_qrels(qrels: Qrels) -> str:
     """Return grades as a text in qrels format; fractions are kept, although trec_eval reads only whole numbers."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
     return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
+
+
+def grades(questions: Sequence[Question]) -> dict[str, dict[str, float]]:
+    """Return labels as qrels; a document's grade is the highest grade of the question's evidence in it."""
+    table: dict[str, dict[str, float]] = {}
+    for question in questions:
+        row = table.setdefault(question.id, {})
+        for evidence in question.evidence:
+            row[evidence.document] = max(evidence.grade, row.get(evidence.document, evidence.grade))
+    return table
 
 
 def six_digits(scores: Floats) -> Floats:
