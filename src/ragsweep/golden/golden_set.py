@@ -188,6 +188,11 @@ def _named(label: Evidence) -> str:
     return f'document "{label.document}"' if label.anchor is None else f'anchor "{label.anchor}"'
 
 
+def chance(seed: object, text: str) -> str:
+    """Return a sort key that puts texts in random order; the key depends only on the seed and the text."""
+    return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()
+
+
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
     """Return a sample of at most ``limit`` questions, stratified proportionally by category and ``kind``.
 
@@ -201,12 +206,11 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
         return tuple(questions)
     strata: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for position, question in enumerate(questions):
-        chance = hashlib.sha256(f"{seed}\0{question.id}".encode()).hexdigest()
-        strata[question.category, kind(question)].append((chance, position))
+        strata[question.category, kind(question)].append((chance(seed, question.id), position))
     queue = [
-        ((place + 0.5) / len(stratum), chance, position)
+        ((place + 0.5) / len(stratum), drawn, position)
         for stratum in strata.values()
-        for place, (chance, position) in enumerate(sorted(stratum))
+        for place, (drawn, position) in enumerate(sorted(stratum))
     ]
     return tuple(questions[position] for position in sorted(position for *_, position in sorted(queue)[:limit]))
 

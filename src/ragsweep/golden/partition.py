@@ -1,6 +1,5 @@
 """Divide a golden set into the questions of a search (tune) and those reserved for the final check (holdout)."""
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from ragsweep.core.errors import ConfigError, InputError, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Dataset, Division, Question
 from ragsweep.golden.clusters import clusters
-from ragsweep.golden.golden_set import kind
+from ragsweep.golden.golden_set import chance, kind
 
 ALL, TUNE, HOLDOUT = "all", "tune", "holdout"
 NAMES = (ALL, TUNE, HOLDOUT)
@@ -115,7 +114,7 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
     for names in strata(members).values():
         size = sum(len(members[name]) for name in names)
         before = 0
-        for name in sorted(names, key=lambda name: hashlib.sha256(f"{SALT}\0{name}".encode()).hexdigest()):
+        for name in sorted(names, key=lambda name: chance(SALT, name)):
             if before + len(members[name]) / 2 <= share * size:
                 held.extend(question.id for question in members[name])
             before += len(members[name])

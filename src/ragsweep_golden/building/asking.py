@@ -14,9 +14,10 @@ from ragsweep.core.types import Answer, Passage, Request
 from ragsweep.evaluation.answering import Packed, ask_all, packed_node, request_key, unpacked
 from ragsweep.golden.anchors import resolve
 from ragsweep.golden.golden_format import REJECTED
+from ragsweep.golden.golden_set import chance
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
-from ragsweep_golden.building.drafts import Draft, Sources, Span, chance
+from ragsweep_golden.building.drafts import Draft, Sources, Span
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -141,8 +140,3 @@ class Sources:
     def rank(self, drafts: Sequence[Draft], texts: Sequence[str]) -> list[list[int]]:
         """Return, for each draft, the indices of the LISTED best chunks by BM25 for its query in ``texts``."""
         return rank_by_language(texts, [one.language for one in drafts], self.passages, LISTED)
-
-
-def chance(seed: int, text: str) -> str:
-    """Return a sort key that puts texts in random order; the key depends only on the seed and the text."""
-    return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()

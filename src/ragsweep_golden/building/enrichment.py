@@ -7,9 +7,10 @@ from typing import Any
 
 from ragsweep.core.identity import content_hash
 from ragsweep.core.types import Evidence
+from ragsweep.golden.golden_set import chance
 from ragsweep.golden.markdown import headings
 from ragsweep.parts.languages import content_words
-from ragsweep_golden.building.drafts import Draft, Sources, chance
+from ragsweep_golden.building.drafts import Draft, Sources
 from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep_golden.building.drafts import Sources, chance
+from ragsweep.golden.golden_set import chance
+from ragsweep_golden.building.drafts import Sources
 from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.gates.built_measures import DUPLICATE, HARD
 from ragsweep_golden.gates.judging import find_faulty

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, permutations
 
+from ragsweep.golden.golden_set import chance
 from ragsweep_golden.building import wording
-from ragsweep_golden.building.drafts import Draft, Sentence, chance
+from ragsweep_golden.building.drafts import Draft, Sentence
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.standalone import DANGLING
 from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts, without_lead_in
