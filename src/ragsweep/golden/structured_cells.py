@@ -23,6 +23,8 @@ _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
+FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+"""Text of a boolean in a table -> the boolean."""
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
 _UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))

@@ -6,7 +6,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from ragsweep.golden.golden_format import QUESTION_KEYS
-from ragsweep.golden.structured_cells import decoded, plain_number, plain_text, plain_texts
+from ragsweep.golden.structured_cells import FLAGS, decoded, plain_number, plain_text, plain_texts
 from ragsweep_golden.exchange.records import FIELD_NAMES, as_documents, as_mapping, as_passages, as_texts
 from ragsweep_golden.sets.entries import GROUPS, is_filled
 
@@ -22,7 +22,6 @@ RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "refer
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 LISTS = ("keywords", "references", "distractors", "documents")
 _OBJECTS = ("history", "evidence", "labels", *GROUPS)
-_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
 _NO_ANSWER = ["No Answer Present."]  # the answers of an unanswerable question in MS MARCO
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
@@ -205,7 +204,7 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
     if place in _OBJECTS:
         return {place: decoded(value)}
     if place in ("answerable", "needs_retrieval"):
-        return {place: _FLAGS.get(str(value).strip().lower(), value)}
+        return {place: FLAGS.get(str(value).strip().lower(), value)}
     if place in ("weight", "expected_count"):
         number = plain_number(str(value))
         is_count = place == "expected_count" and number.is_integer()  # 3.0 in a table that pandas wrote

@@ -1,7 +1,7 @@
 """Measure generated sets: for each gate in ``BUILT_GATES``, its value and the questions that fail it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from ragsweep_golden.sets.entries import SINGLE_FACT, VALIDATED, Entry, referenc
 DUPLICATE = 0.95  # lowest cosine at which two questions count as duplicates
 EXTRACTED = 0.95  # lowest cosine at which an answer counts as taken from its passage
 HARD = 0.7  # lowest difficulty of a hard entry
+_NO_QUESTION = "the set has no question of the kind that this gate measures; add one, or use profile=hand"
 
 
 def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
@@ -36,7 +37,7 @@ def _of_field(entries: Sequence[Entry], group: str, name: str) -> list[Any]:
     values = [value(one, group, name) for one in entries]
     missing = sum(one is None for one in values)
     if not values:
-        raise NotMeasured("the set has no question of the kind that this gate measures; add one, or use profile=hand")
+        raise NotMeasured(_NO_QUESTION)
     if missing:
         raise NotMeasured(f"{missing:,} of {len(values):,} entries have no {group}.{name}; add it, or use profile=hand")
     return values
@@ -126,8 +127,12 @@ def _unanswerable_share(subject: Subject) -> Measured:
 
 
 def _unanswerable_types(subject: Subject) -> Measured:
-    kinds = Counter(str(one.get("unanswerable_type")) for one in subject.unanswerable if one.get("unanswerable_type"))
-    return Measured(len(kinds), ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    return _count_kinds(one["unanswerable_type"] for one in subject.unanswerable if one.get("unanswerable_type"))
+
+
+def _count_kinds(kinds: Iterable[str]) -> Measured:
+    counts = Counter(kinds).most_common()
+    return Measured(len(counts), ", ".join(f"{kind} {count}" for kind, count in counts))
 
 
 def _validated(subject: Subject) -> Measured:
@@ -158,7 +163,7 @@ def _rejected(subject: Subject) -> Measured:
 def _fields(subject: Subject) -> Measured:
     counts = list(map(schema.count_filled, subject.answerable))
     if not counts:
-        raise NotMeasured("the set has no question of the kind that this gate measures; add one, or use profile=hand")
+        raise NotMeasured(_NO_QUESTION)
     faults = find_faults([(one, f"{n} fields are filled") for one, n in zip(subject.answerable, counts, strict=True)])
     each = tuple(zip(counts, faults, strict=True))
     return Measured(min(counts), "the fewest in an answerable entry", each=each)
@@ -202,12 +207,10 @@ def _hard(subject: Subject) -> Measured:
 
 def _kinds(name: str) -> Measure:
     def measure(subject: Subject) -> Measured:
-        counts = Counter(
-            str(kind) for one in subject.answerable if (kind := value(one, "classification", name)) not in (None, "")
-        )
-        if not counts:
+        kinds = [kind for one in subject.answerable if (kind := value(one, "classification", name))]
+        if not kinds:
             raise NotMeasured(f"no answerable entry has classification.{name}; add it, or use profile=hand")
-        return Measured(len(counts), ", ".join(f"{kind} {count}" for kind, count in counts.most_common()))
+        return _count_kinds(kinds)
 
     return measure
 

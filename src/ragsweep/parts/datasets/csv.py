@@ -14,7 +14,7 @@ from ragsweep.golden.golden_format import read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
-from ragsweep.golden.structured_cells import is_structure, plain_number, plain_text, plain_texts
+from ragsweep.golden.structured_cells import FLAGS, is_structure, plain_number, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, read_table
 from ragsweep.golden.text_files import collect_faults, path_of, plain_or_gzipped
 
@@ -25,7 +25,6 @@ QUESTION_COLUMNS = (
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
 _LISTS = ("reference", "keywords")
-_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(eq=False)
@@ -111,7 +110,7 @@ def _question_values(row: Row) -> dict[str, Any]:
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
-            values[name] = _FLAGS.get(values[name].strip().lower(), values[name])
+            values[name] = FLAGS.get(values[name].strip().lower(), values[name])
     if "weight" in values and math.isfinite(weight := plain_number(values["weight"])):
         values["weight"] = weight
     keywords = [part.strip() for keyword in texts.get("keywords", ()) for part in keyword.split(";")]
