@@ -47,7 +47,7 @@ def pdfminer(path: Path) -> str:
 
 def ragsweep(path: Path) -> str:
     faults = Faults()
-    text = read_page(path, faults).text
+    text = read_page(path, faults, "leave it out").text
     faults.raise_any()
     return text
 

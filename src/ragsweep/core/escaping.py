@@ -23,7 +23,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Return a text with control and direction characters escaped as in JSON (``\u001b``) for display on a terminal.
+    r"""Return a text with control and bidi characters escaped as in JSON (``\u001b``) for display on a terminal.
 
     Tabs and line feeds are kept.
     """

@@ -183,7 +183,7 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
 
 
 def count_tokens(chunks: Chunks) -> Numbers:
-    """Return the number of tokens of every chunk's text and title together (chunks,)."""
+    """Return each chunk's number of tokens, title included (chunks,)."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
     for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):

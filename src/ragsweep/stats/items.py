@@ -240,7 +240,7 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
 
 
 def quotas(counts: Counter[int], size: int) -> dict[int, int]:
-    """Divide ``size`` places into whole numbers in proportion to ``counts``, by the largest remainder method."""
+    """Split ``size`` into whole numbers in proportion to ``counts``, by the largest remainder method."""
     total = counts.total()
     exact = {kind: size * count / total for kind, count in counts.items()}
     found = {kind: math.floor(share + TINY) for kind, share in exact.items()}

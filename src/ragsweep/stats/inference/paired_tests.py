@@ -1,4 +1,4 @@
-"""Tests of paired differences: Wilcoxon's signed ranks, random signs, and Holm's correction for many tests."""
+"""Signed-rank and sign-flip tests of paired differences, and Holm's correction for many tests."""
 
 import math
 from dataclasses import dataclass

@@ -232,7 +232,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
     """Check one value that may be a class, a reference to a Python object, a log file, or an attribute of a logger."""
     key = name.rpartition(".")[2]
     if key == "()" and not is_trusted(str(value)):
-        raise ConfigError(f'{where}: "{value}" would be called; use the key "class" with a class of the logging module')
+        raise ConfigError(f'{where}: cannot call "{value}"; use the key "class" with a class of the logging module')
     if key == "class" and value not in LOG_CLASSES and not is_trusted(str(value)):
         raise ConfigError(f'{where}: "{value}" is not a permitted class{nearest(str(value), LOG_CLASSES)}')
     if isinstance(value, str) and value.startswith(("ext://", "cfg://")) and value not in STREAMS:
