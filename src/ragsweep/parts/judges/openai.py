@@ -66,7 +66,6 @@ class OpenAIJudge(EndpointSettings):
             self.embeddings_key_env = self.embeddings_key_env or self.key_env
         calls = self.call_settings(*LIMITS) | {"key_env": self.embeddings_key_env}
         self.embedding_endpoint = Endpoint(self.embeddings_base_url, self.embeddings_model or "", **calls)
-        self.models: set[str] = set()  # as named in the endpoint's replies
         self._replies: dict[str, JudgeReply] = {}
         self._vectors: dict[str, list[float]] = {}
         self._in_flight: dict[str, asyncio.Lock] = {}
@@ -161,7 +160,6 @@ class OpenAIJudge(EndpointSettings):
             except CallFailed as failure:
                 raise CallFailed(str(failure), failure.reason, sum_usage(usage, failure.usage)) from None
             usage = sum_usage(usage, reply.usage)
-            self.models.add(reply.model)
             try:
                 return JudgeReply(schema.parse(reply.text), usage, reply.text)
             except ValueError as error:
