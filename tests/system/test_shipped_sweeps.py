@@ -64,7 +64,7 @@ def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
         assert all(isinstance(one.outcome, Result) and one.outcome.run.state == COMPLETE for one in records), sweep.name
 
 
-@pytest.mark.nightly  # that each expands and composes is a test of the commands
+@pytest.mark.nightly  # that each expands is a test of the commands
 def test_every_shipped_sweep_can_be_planned(commands: dict[str, list[str]], tmp_path: Path) -> None:
     planned = in_one_process({f"plan {name}": [*typed, "plan=true"] for name, typed in commands.items()}, tmp_path)
     assert {name: said for name, (status, said) in planned.items() if status or " distinct, " not in said} == {}
