@@ -16,14 +16,10 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.calibration import PassMark, measure
+from support import write_rows
 from support.results import a_result, changed, changed_table, refuse
 
 FAITHFUL = "ragas_faithfulness"
-
-
-def written(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return str(path)
 
 
 def drawn(count: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]]:
@@ -47,8 +43,9 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_a_judge_is_compared_with_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts, people = drawn(400)
     labelled = dict(list(people.items())[:100])
-    labels = written(tmp_path / "labels.jsonl", rows_of({one: bool(value) for one, value in labelled.items()}, "label"))
-    given = written(tmp_path / "verdicts.jsonl", rows_of(verdicts))
+    flags = {one: bool(value) for one, value in labelled.items()}
+    labels = write_rows(tmp_path / "labels.jsonl", rows_of(flags, "label"))
+    given = write_rows(tmp_path / "verdicts.jsonl", rows_of(verdicts))
     (found,) = told(capsys, "calibrate", labels, "--verdicts", given)
     both = [(verdicts[one], value) for one, value in labelled.items()]
     assert (found["n_verdicts"], found["n_compared"]) == (400, 100)
@@ -66,7 +63,7 @@ def test_a_kappa_without_an_interval_has_a_reason(
     count: int, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdicts, people = drawn(count)
-    labels, given = (written(tmp_path / f"{name}.jsonl", rows_of(values, name))
+    labels, given = (write_rows(tmp_path / f"{name}.jsonl", rows_of(values, name))
                      for name, values in (("label", people), ("value", verdicts)))  # fmt: skip
     assert judge(["calibrate", labels, "--verdicts", given]) == 0
     assert ("an interval for kappa needs 10 to 5,000 labels" in capsys.readouterr().out) == noted
@@ -98,7 +95,7 @@ def test_a_table_of_labels_is_read(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_a_bad_label_is_refused_with_its_line(row: dict[str, Any], fault: str, tmp_path: Path) -> None:
-    labels = written(tmp_path / "labels.jsonl", [{"question_id": "b", "metric": "m", "label": 1}, row])
+    labels = write_rows(tmp_path / "labels.jsonl", [{"question_id": "b", "metric": "m", "label": 1}, row])
     with pytest.raises(InputError, match=rf"labels\.jsonl:2: .*{fault}"):
         judge(["calibrate", labels, "--verdicts", labels])
 
@@ -117,8 +114,8 @@ def test_a_wrong_command_is_one_line() -> None:
 def test_labels_without_verdicts_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no labelled question has a verdict"):
         measure("m", {"a": 1.0}, {"b": 1.0}, PassMark(0.5))
-    labels = written(tmp_path / "l.jsonl", [{"question_id": "b", "metric": "ragas_faithfull", "label": 1}])
-    given = written(tmp_path / "v.jsonl", [{"question_id": "b", "metric": FAITHFUL, "value": 1}])
+    labels = write_rows(tmp_path / "l.jsonl", [{"question_id": "b", "metric": "ragas_faithfull", "label": 1}])
+    given = write_rows(tmp_path / "v.jsonl", [{"question_id": "b", "metric": FAITHFUL, "value": 1}])
     with pytest.raises(InputError, match=f'did you mean "{FAITHFUL}"'):
         judge(["calibrate", labels, "--verdicts", given])
 
@@ -177,7 +174,7 @@ def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path, judged([1.0, 0.0, math.nan]))
-    labels = written(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
+    labels = write_rows(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
     (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
 
@@ -188,7 +185,7 @@ def test_a_runs_metric_where_lower_is_better_passes_below_the_threshold(
     result = judged([1.0, 0.0, 0.0])
     summary = replace(result.summaries.metrics[FAITHFUL], higher_is_better=False)
     recorded(tmp_path, changed(result, metrics={FAITHFUL: summary}))
-    labels = written(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1}, "label"))
+    labels = write_rows(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1}, "label"))
     (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_right"], found["n_wrong"]) == (1, 2)
     assert found["passed"][0] == pytest.approx(2 / 3)
@@ -200,14 +197,14 @@ def test_labels_without_a_verdict_are_counted_by_reason(tmp_path: Path, capsys: 
     recorded(tmp_path, changed(result, questions=changed_table(result, {"unscored": list(map(json.dumps, why))})))
     rows = rows_of({f"q{n}": 1 for n in range(6)}, "label")
     source = ("--run", "run0abc", "--path", str(tmp_path))
-    (found,) = told(capsys, "calibrate", written(tmp_path / "labels.jsonl", rows), *source)
+    (found,) = told(capsys, "calibrate", write_rows(tmp_path / "labels.jsonl", rows), *source)
     unknown = "not among the judged questions (check question_id)"
     assert found["missing"] == {"truncated": 2, "malformed": 1, unknown: 1}
     assert found["n_compared"] + sum(found["missing"].values()) == found["n_labels"]
     assert judge(["calibrate", str(tmp_path / "labels.jsonl"), *source]) == 0
     assert f"2 truncated, 1 malformed, 1 {unknown}" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(InputError, match=r"no labelled question has a verdict: 2 truncated, 1 malformed; label"):
-        judge(["calibrate", written(tmp_path / "failed.jsonl", rows[2:5]), *source])
+        judge(["calibrate", write_rows(tmp_path / "failed.jsonl", rows[2:5]), *source])
 
 
 def test_a_run_that_is_not_there_or_not_one_is_an_error(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
 from support import read_rows, write_rows
-from support.commands import RUN, call, user_environment
+from support.commands import RUN, call, user_environment, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     texts = [{"id": topic, "text": f"People keep the {topic} in the shed in winter."} for topic in TOPICS]
     rows = [{"id": one, "question": text, "evidence": [{"document": one}]}
             for one, text in zip(TOPICS, QUESTIONS, strict=True)]  # fmt: skip
-    for name, some in (("corpus", texts), ("golden", rows)):
-        write_rows(folder / f"{name}.jsonl", some)
-    data = ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl"]
+    data = write_files(folder, texts, rows)
     done = call(folder, RUN, *data, "retriever=hybrid_rrf", "embedder=hashing", "llm=extractive", "depth=4", "top_k=2")
     assert done.returncode == 0, done.stderr
     with pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,7 @@ from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, Tok
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import in_one_process, prepare
+from support.commands import in_one_process, prepare, write_files
 from support.metrics import score_one
 from support.parts import corpus
 
@@ -129,9 +129,7 @@ def written(folder: Path, *languages: str, asked: str) -> list[str]:
     """Write a corpus with a document in each language, and a question in one; choose them."""
     documents = [{"id": f"d{n}", "text": TEXTS[name]} for n, name in enumerate(languages)]
     golden = [{"id": "q", "question": f"{TEXTS[asked]} ?", "category": "c", "evidence": [{"document": "d0"}]}]
-    for name, rows in (("corpus", documents), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
+    return write_files(folder, documents, golden, f"{folder}/")
 
 
 def lines(*overrides: str) -> list[tuple[str, str]]:

@@ -17,31 +17,27 @@ from ragsweep.golden.golden_format import read_questions
 from ragsweep.golden.golden_set import find_faults, weigh_unanswerable
 from ragsweep.golden.partition import holdout
 from ragsweep.parts.datasets import Beir, Csv, Jsonl, Squad
-
-
-def write(file: Path, rows: Sequence[dict[str, Any]]) -> str:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(file)
+from support import write_rows
 
 
 def jsonl(folder: Path, weights: Sequence[Any]) -> Dataset:
     rows = [{"id": f"q{n}", "question": f"what is {n}?", "weight": one} for n, one in enumerate(weights)]
-    corpus = write(folder / "corpus.jsonl", [{"id": "d", "text": "an apple"}])
-    return Jsonl(corpus, write(folder / "golden.jsonl", rows), "error", None, 0, False).load()
+    corpus = write_rows(folder / "corpus.jsonl", [{"id": "d", "text": "an apple"}])
+    return Jsonl(corpus, write_rows(folder / "golden.jsonl", rows), "error", None, 0, False).load()
 
 
 def csv(folder: Path, weights: Sequence[Any]) -> Dataset:
     cells = ["" if one is None else str(one).lower() for one in weights]
     rows = "".join(f"q{n},what is {n}?,{cell}\n" for n, cell in enumerate(cells))
     (folder / "golden.csv").write_text(f"id,question,weight\n{rows}")
-    corpus = write(folder / "corpus.jsonl", [{"id": "d", "text": "an apple"}])
+    corpus = write_rows(folder / "corpus.jsonl", [{"id": "d", "text": "an apple"}])
     return Csv(corpus, str(folder / "golden.csv"), None, None, None, "error", None, 0).load()
 
 
 def beir(folder: Path, weights: Sequence[Any]) -> Dataset:
-    write(folder / "corpus.jsonl", [{"_id": "d", "text": "an apple"}])
+    write_rows(folder / "corpus.jsonl", [{"_id": "d", "text": "an apple"}])
     rows = [{"_id": f"q{n}", "text": f"what is {n}?", "metadata": {"weight": one}} for n, one in enumerate(weights)]
-    write(folder / "queries.jsonl", [*rows, {"_id": "other split", "text": "what?"}])
+    write_rows(folder / "queries.jsonl", [*rows, {"_id": "other split", "text": "what?"}])
     (folder / "qrels").mkdir(exist_ok=True)
     (folder / "qrels" / "test.tsv").write_text("".join(f"q{n}\td\t1\n" for n in range(len(weights))))
     return Beir(str(folder), "test", None, "error", None, 0).load()
@@ -99,7 +95,7 @@ def test_no_number_is_no_weight(read: Any, fact: str, tmp_path: Path) -> None:
 def test_a_bad_weight_is_no_reason_to_miss_another(weight: Any, others: list[Any], tmp_path: Path) -> None:
     faults = Faults()
     rows = [{"id": f"q{n}", "question": "what?", "weight": one} for n, one in enumerate([weight, *others])]
-    raw = read_questions(Path(write(tmp_path / "golden.jsonl", rows)), "", faults)
+    raw = read_questions(Path(write_rows(tmp_path / "golden.jsonl", rows)), "", faults)
     find_faults(raw.questions, Corpus([], [], []), faults)
     assert len(faults.found) == 1
     assert faults.found[0].startswith(f'{tmp_path / "golden.jsonl"}:1: "weight" ')

@@ -35,8 +35,10 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write a JSON object a line, and return the path."""
     path.write_text(json_lines(rows), "utf-8")
+    return str(path)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -180,6 +180,14 @@ def recall(found: Rankings, ideal: Rankings) -> float:
     return float(np.mean([len({*one} & {*other}) / len(other) for one, other in rows]))
 
 
+def clustered(number: int, seed: int = 0, centres: int = 20, spread: float = 0.5) -> Floats:
+    """Draw vectors of 32 numbers and of length one around the same centres."""
+    chance = np.random.default_rng(seed)
+    middles = np.random.default_rng(99).normal(size=(centres, 32))
+    vectors = middles[chance.integers(0, centres, number)] + spread * chance.normal(size=(number, 32))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
 def untitled(*texts: str) -> Corpus:
     """Make a corpus without titles."""
     return Corpus([str(n) for n in range(len(texts))], [""] * len(texts), texts)
@@ -255,17 +263,10 @@ class Flaky:
     TRAITS = PartTraits(version="1")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer one after the other; the words in the file ``down`` fail, those in ``deadly`` kill the process."""
+        """Answer one after the other; questions with the words in the file ``down`` fail."""
+        down = Path("down").read_text() if Path("down").exists() else None
         for number, request in enumerate(requests):
             with Path("asked").open("a") as file:
                 file.write(f"{request.question}\n")
-            if _holds("deadly", request.question):
-                Path("deadly").unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
-            failed = "timed out" if _holds("down", request.question) else ""
+            failed = "timed out" if down and down in request.question else ""
             done(number, Answer("" if failed else request.question, failed=failed, usage=Usage(1, 7, 3)))
-
-
-def _holds(name: str, question: str) -> bool:
-    path = Path(name)
-    return path.exists() and path.read_text() in question

@@ -24,8 +24,8 @@ from ragsweep.report.race import saved
 from ragsweep.stats.comparable import check_whole
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.races import BettingRace
-from support import nightly
-from support.commands import ROOT, read, runs
+from support import nightly, write_rows
+from support.commands import ROOT, read, runs, write_files
 from support.servers import forked
 
 pytestmark = pytest.mark.slow
@@ -64,9 +64,7 @@ def data(folder: Path) -> list[str]:
          "category": f"c{n % 3}", "evidence": [{"document": f"d{n}"}]}
         for n in range(QUESTIONS)
     ]  # fmt: skip
-    for name, rows in (("corpus", corpus), ("golden", golden)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl"]
+    return write_files(folder, corpus, golden)
 
 
 def typed(server: LlmServer, folder: Path, *more: str) -> list[str]:
@@ -203,7 +201,7 @@ def test_a_race_is_decided_by_traffic(heavy: int, dropped: str, server: LlmServe
     overrides = typed(server, tmp_path, "llm.model=frequent,rare", *GRID[1:])
     golden = [json.loads(line) for line in Path("golden.jsonl").read_text().splitlines()]
     rows = [{**row, "weight": 1 if n % 4 else heavy} for n, row in enumerate(golden)]
-    Path("golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(Path("golden.jsonl"), rows)
     assert run(*overrides) == 0
     found = results()
     assert [model for model, one in found.items() if one.run.state == DROPPED] == [dropped]

@@ -119,13 +119,6 @@ def test_metrics_of_the_task_decide_and_built_in_ones_are_off(task: list[str], s
     assert {"token_f1", "rows_equal"} <= set(again.summaries.metrics)
 
 
-@pytest.mark.parametrize(("llm", "value"), [("do_nothing", 0.0), ("expected", 1.0)])
-def test_baselines_show_what_a_formula_rewards(llm: str, value: float, task: list[str], server: LlmServer) -> None:
-    answer = {"do_nothing": "'```\n{input}\n```'", "expected": "'```\n{expected}\n```'"}[llm]
-    found = evaluate(session(), *task, f"llm={llm}", f"llm.answer={answer}")
-    assert found.summaries.metrics["sql_success"].value == value
-
-
 def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_partial(
     task: list[str], server: LlmServer
 ) -> None:

@@ -22,7 +22,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import bound, cluster_scores
 from ragsweep.stats.repetition import variance_shares
 from ragsweep.sweep.running.session import Session
-from support.commands import GOLDEN, call, evaluate, write_dataset
+from support.commands import CORPUS, GOLDEN, call, evaluate, write_dataset, write_files
 from support.results import record
 
 
@@ -33,8 +33,7 @@ def server() -> Iterator[LlmServer]:
 
 
 def overrides(server: LlmServer, folder: Path, *more: str) -> list[str]:
-    write_dataset(folder)
-    data = ["dataset=jsonl", f"dataset.corpus={folder}/corpus.jsonl", f"dataset.golden={folder}/golden.jsonl"]
+    data = write_files(folder, CORPUS, GOLDEN, f"{folder}/")
     llm = ["llm=openai", *server.overrides("llm", model="gpt-4o-mini")]
     return [*data, "retriever=bm25", *llm, "depth=4", "top_k=2", "~metrics.semantic_similarity", *more]
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -141,8 +141,12 @@ def test_eight_processes_start_on_nothing_again_and_again(
 # --- killed, paused and interrupted processes (R4) --------------------------------------------------------------
 
 
-def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
-    """Kill one of four processes, so many seconds after the first trial was begun; once for each of these."""
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", STORAGES)
+def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fresh: Make) -> None:
+    """One of four processes is killed within a second after the first trial was begun, twenty times."""
+    chance, trials = random.Random(7), 40
+    after = [chance.uniform(0, 1) for _ in range(20)]
     places = [fresh() for _ in after]
     general = {"processes": 4, "trials": trials, "wait": 0.1}
     rounds_run = start(
@@ -155,19 +159,6 @@ def kill_one(fresh: Make, trials: int, after: Sequence[float]) -> None:
         numbers = [int(number) for number, *_ in begun(log)]
         assert set(numbers) == set(range(trials))
         assert len(numbers) <= trials + 1  # what the killed process was at is begun again, and nothing else
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", STORAGES)
-def test_a_killed_process_leaves_its_trial_to_the_others(kind: str, fresh: Make) -> None:
-    kill_one(fresh, trials=16, after=[0.15])
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", STORAGES)
-def test_a_process_killed_at_any_moment_loses_and_doubles_no_trial(kind: str, fresh: Make) -> None:
-    chance = random.Random(7)
-    kill_one(fresh, trials=40, after=[chance.uniform(0, 1) for _ in range(20)])
 
 
 @pytest.mark.nightly

@@ -20,6 +20,7 @@ from ragsweep.core.types import Rankings
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Cost, Store
+from support import nightly
 from support.commands import user_environment
 from support.inputs.write_faults import KINDS, attempt
 from support.servers import forked
@@ -31,10 +32,11 @@ __all__ = ["folder"]
 
 SHIM = str(Path(__file__).parents[1] / "support" / "inputs" / "write_faults.py")
 ENVIRONMENT = user_environment(PYTHONPATH=os.pathsep.join(sys.path), OPENBLAS_NUM_THREADS="1")
-NIGHTLY = ("kill", "eio", "short", "full")
-"""What is like another kind: killed as torn, a full disk or no space as an error, written in part as torn."""
 QUICK = 14
-"""The quick tier lets every fourteenth call fail, beginning with another one for each kind."""
+"""The quick tier lets every fourteenth call fail, for two kinds.
+
+The others are like them: killed and written in part as torn, an error or a full disk as no space.
+"""
 
 
 def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, Any]]:
@@ -46,13 +48,7 @@ def outcomes(folder: Path, kind: str, begin: int, step: int) -> list[dict[str, A
 
 @pytest.mark.parametrize(
     ("kind", "begin", "step"),
-    [
-        *(
-            pytest.param(kind, 1 + n, QUICK, marks=pytest.mark.nightly if kind in NIGHTLY else ())
-            for n, kind in enumerate(KINDS)
-        ),
-        *(pytest.param(kind, 1, 1, marks=pytest.mark.nightly) for kind in KINDS),
-    ],
+    [("torn", 2, QUICK), ("enospc", 4, QUICK), *(nightly(kind, 1, 1) for kind in KINDS)],
 )
 def test_failing_calls_cost_time_and_no_result(kind: str, begin: int, step: int, folder: Path) -> None:
     found = outcomes(folder, kind, begin, step)

@@ -10,10 +10,10 @@ import pytest
 
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.types import Arrays, Floats
+from ragsweep.core.types import Arrays
 from ragsweep.parts.indexes import Hnsw, Ivf, Pq, Sq, codes, vectors
 from ragsweep.testing.indexes import VectorIndexContract
-from support.parts import exact, recall
+from support.parts import clustered, exact, recall
 
 
 class TestHnsw(VectorIndexContract):
@@ -54,13 +54,6 @@ class TestPqOfLongPieces(VectorIndexContract):
 
     def part(self) -> Pq:
         return Pq(m=1, nbits=5, oversampling=20)
-
-
-def clustered(number: int, seed: int = 0) -> Floats:
-    chance = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(20, 32))
-    drawn = centres[chance.integers(0, 20, number)] + 0.5 * chance.normal(size=(number, 32))
-    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
 
 
 VECTORS, QUERIES = clustered(1500), clustered(40, seed=1)

@@ -34,7 +34,7 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import walk
 from ragsweep.testing.metrics import example
-from support.parts import Whole, Words, built, corpus, golden
+from support.parts import Whole, Words, built, clustered, corpus, golden
 
 
 def compared(found: Rankings, exact: Rankings) -> EvaluationView:
@@ -91,13 +91,6 @@ def test_nothing_to_be_found_is_no_score() -> None:
 # --- against faiss -----------------------------------------------------------------------------------------------
 
 
-def drawn(number: int, seed: int) -> Floats:
-    chance = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(50, 32))
-    vectors = centres[chance.integers(0, 50, number)] + 0.7 * chance.normal(size=(number, 32))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
 @pytest.mark.parametrize(
     ("parts", "last"),
     [([Hnsw(4, 20, ef) for ef in (20, 40, 400)], 0.95), ([Ivf(100, probes) for probes in (1, 4, 100)], 1.0)],
@@ -105,7 +98,7 @@ def drawn(number: int, seed: int) -> Floats:
 def test_recall_is_that_of_faiss_and_rises_with_the_effort(parts: list[Any], last: float) -> None:
     import faiss
 
-    vectors, queries = drawn(5000, seed=0), drawn(100, seed=1)
+    vectors, queries = (clustered(number, seed, centres=50, spread=0.7) for number, seed in ((5000, 0), (100, 1)))
     flat = faiss.IndexFlatIP(32)
     flat.add(vectors)
     nearest = flat.search(queries, 10)[1].tolist()

@@ -108,7 +108,7 @@ def record(parent, step):
     os._exit(0)
 
 tracker = Mlflow(sys.argv[1], "interrupted")
-for step in range(0, 100, int(sys.argv[2])):
+for step in range(100):
     parent = tracker.open_sweep("sweep", {}, {}, None)
     print(parent, flush=True)
     mlflow.MlflowClient(sys.argv[1])._tracking_client.store.engine.dispose()  # no connection outlives a fork
@@ -121,16 +121,13 @@ for step in range(0, 100, int(sys.argv[2])):
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of one warm process")
-@pytest.mark.parametrize("stride", [1, 9])
-def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow, stride: int) -> None:
-    """Before each commit and each rename, or some of them, the last undisturbed."""
-    done = forked.run(
-        [sys.executable, "-c", KILLED_AT_EACH_STEP, tracker.uri, str(stride)], env=ENVIRONMENT, capture_output=True,
-        text=True,
-    )  # fmt: skip
+def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) -> None:
+    """Before each commit and each rename, the last undisturbed."""
+    command = [sys.executable, "-c", KILLED_AT_EACH_STEP, tracker.uri]
+    done = forked.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *killed, whole = done.stdout.split()
-    assert len(killed) * stride > 10, "a config takes more steps than that"
+    assert len(killed) > 10, "a config takes more steps than that"
     (run,) = below(tracker, whole)
     oracle = seen(tracker, whole, run)
     assert oracle == undisturbed(tracker)

@@ -12,8 +12,8 @@ class Payload:
     files: dict[str, str] = field(default_factory=dict)
 
 
-def _typed(target: str, where: str = "reranker", arguments: str = "") -> Payload:
-    return Payload([f"++{where}={{_target_: {target}{arguments}}}"], f"{where}._target_")
+def _typed(target: str, arguments: str = "") -> Payload:
+    return Payload([f"++reranker={{_target_: {target}{arguments}}}"], "reranker._target_")
 
 
 def _option(text: str, key: str, group: str = "reranker") -> Payload:
@@ -25,6 +25,18 @@ def _global(text: str, key: str, *arguments: str) -> Payload:
     return Payload(["+more=evil", *arguments], key, {"conf/more/evil.yaml": f"# @package _global_\n{text}"})
 
 
+def _searched(*arguments: str) -> Payload:
+    """An option in a folder that the arguments make Hydra search."""
+    return Payload([*arguments, "reranker=evil"], "reranker._target_", {"more/reranker/evil.yaml": _TARGET})
+
+
+def _named(sweeper: str, key: str) -> Payload:
+    """A sweep with its own settings of the sweeper."""
+    text = f"# @package _global_\nhydra: {{mode: MULTIRUN, sweeper: {{{sweeper}}}}}"
+    return Payload(["sweeps=evil"], key, {"sweeps/evil.yaml": text})
+
+
+_TARGET = "_target_: canary.act"
 _CALLED = "_target_: canary.act, path: pwned"
 _HANDLER = "hydra.job_logging.handlers.file"
 
@@ -69,25 +81,10 @@ PAYLOADS = {
     # Where it can be written.
     "option file": _option("_target_: canary.act\n", "reranker._target_"),
     "option for everything": _global(f"reranker: {{{_CALLED}}}\n", "reranker._target_"),
-    "folder of configs": Payload(
-        ["--config-dir", "more", "reranker=evil"],
-        "reranker._target_",
-        {"more/reranker/evil.yaml": "_target_: canary.act"},
-    ),
-    "searched folder": Payload(
-        ["hydra.searchpath=[file://more]", "reranker=evil"],
-        "reranker._target_",
-        {"more/reranker/evil.yaml": "_target_: canary.act"},
-    ),
+    "folder of configs": _searched("--config-dir", "more"),
+    "searched folder": _searched("hydra.searchpath=[file://more]"),
     "sweep": Payload(["-m", "reranker._target_=ragsweep.parts.rerankers.NoReranker,canary.act"], "reranker._target_"),
-    "named sweep": Payload(
-        ["sweeps=evil"],
-        "reranker._target_",
-        {
-            "sweeps/evil.yaml": "# @package _global_\n"
-            "hydra: {mode: MULTIRUN, sweeper: {params: {reranker._target_: canary.act}}}"
-        },
-    ),
+    "named sweep": _named("params: {reranker._target_: canary.act}", "reranker._target_"),
     "case": Payload(["-m", 'hydra.sweeper.cases=[["reranker._target_=canary.act"]]'], "reranker._target_"),
     "search": Payload(
         ["-m", "hydra/sweeper=optuna", "reranker._target_=ragsweep.parts.rerankers.NoReranker,canary.act"],
@@ -243,15 +240,7 @@ BOMBS = {
     "deep interpolation": _option(f"a: '{'${a' * 30_000}{'}' * 30_000}'", "conf/reranker/evil.yaml:1:4"),
     "deep override": Payload(["+a=" + "[" * 60_000 + "]" * 60_000], "+a"),
     "deep mapping typed": Payload(["+a=" + "{a:" * 30_000 + "1" + "}" * 30_000], "+a"),
-    "deep override in a case": Payload(
-        ["sweeps=evil"],
-        "sweeps/evil.yaml:2:",
-        {
-            "sweeps/evil.yaml": "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {cases: [['+a="
-            + "[" * 50_000
-            + "']]}}"
-        },
-    ),
+    "deep override in a case": _named(f"cases: [['+a={'[' * 50_000}']]", "sweeps/evil.yaml:2:"),
     "echoing mappings": Payload([*_ECHOES, "+chunker.a='${e39}'"], "e"),
     "doubling text": Payload([*_DOUBLES, "dataset.golden='${d39}'"], "d"),
     "doubling text for Hydra": Payload([*_DOUBLES, "hydra.job.name='${d39}'"], "d"),

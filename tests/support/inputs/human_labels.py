@@ -51,5 +51,4 @@ def pair(seed: int = 1, gain: float = 0.0) -> tuple[list[Result], list[HumanLabe
 
 def written(path: Path, labels: list[HumanLabel]) -> str:
     lines = [{"question_id": one.question, "metric": one.metric, "label": one.value, "run": one.run} for one in labels]
-    write_rows(path, lines)
-    return str(path)
+    return write_rows(path, lines)
