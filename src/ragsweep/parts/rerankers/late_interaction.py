@@ -25,7 +25,7 @@ class LateInteraction:
     chunking and embedder. Their vectors are stored in half precision, which changes a score by less than 0.001.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", reordering=REORDERING)
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2", reordering=REORDERING)
 
     embedder: Any
     candidates: int = 50
