@@ -27,6 +27,7 @@ import yaml
 
 from doc_pages import DOCS
 from optuna_sweeper.open_study import open_study
+from optuna_sweeper.signatures import Signature
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import open_storage
 from optuna_sweeper.study import StudyPlan
@@ -59,8 +60,8 @@ def ours(
         yield drawn
 
 
-def _sign(overrides: Sequence[str]) -> tuple[str, str]:
-    return hashlib.sha256(json.dumps(sorted(overrides)).encode()).hexdigest(), ""
+def _sign(overrides: Sequence[str]) -> Signature:
+    return Signature(hashlib.sha256(json.dumps(sorted(overrides)).encode()).hexdigest())
 
 
 def former(sampler: str, found: Surface, seed: int, trials: int) -> Iterator[list[Values]]:
