@@ -20,6 +20,7 @@ from ragsweep_golden.review.server import ReviewServer
 from ragsweep_golden.review.tasks import AROUND, Review, passage_tasks, question_tasks
 from ragsweep_golden.sets.entries import incoherences, read_entries, value
 from ragsweep_golden.sets.files import read_changes, write_rows
+from support.inputs.tool_files import parquet_of
 
 SENTENCE = "The alder measures ten metres"
 
@@ -308,6 +309,14 @@ def test_a_gzipped_golden_file_stays_gzipped(tmp_path: Path) -> None:
     judge(review, 0)
     review.journal.finish()
     assert value(read(golden)["q0"], "audit", "status") == "gold"
+
+
+def test_a_golden_file_that_cannot_be_written_is_refused_before_it_is_judged(tmp_path: Path) -> None:
+    golden = tmp_path / "golden.parquet"
+    golden.write_bytes(parquet_of(silver(0)))
+    with pytest.raises(InputError, match="Parquet is read, but not written"):
+        open_review(golden, None, "anna")
+    assert [path.name for path in tmp_path.iterdir()] == ["golden.parquet"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])

@@ -17,6 +17,7 @@ from ragsweep_golden.review.journal import Journal
 from ragsweep_golden.review.server import ReviewServer
 from ragsweep_golden.review.tasks import Review, passage_tasks, question_tasks
 from ragsweep_golden.sets.entries import read_set
+from ragsweep_golden.sets.files import check_form
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
 a page that only this machine can open. Each judgement is saved before the next task appears; at the end all are
@@ -51,8 +52,10 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
     """Open the review of a golden file's silver questions, or of a pool's passages.
 
     First, judgements that an interrupted review left in its journal are merged into the file. ``corpus`` is the source
-    of passages that entries lack. Raises InputError for faults in the files, and if another process reviews the file.
+    of passages that entries lack. Raises InputError for faults in the files, for a golden file in Parquet, and if
+    another process reviews the file.
     """
+    check_form(golden)
     read_set(golden)
     journal = Journal(golden)
     try:

@@ -42,6 +42,7 @@ def write_whole(path: Path, text: str) -> None:
 
     Raises InputError if the file cannot be written.
     """
+    check_form(path)
     data = text.encode()
     try:
         if path.is_dir():
@@ -52,6 +53,13 @@ def write_whole(path: Path, text: str) -> None:
         raise InputError(f"{taken}: is a file where a folder is required; choose another folder") from None
     except OSError as fault:
         raise InputError(f"{path}: cannot be written: {fault.strerror}; choose another file") from None
+
+
+def check_form(path: Path) -> None:
+    """Raise InputError for a Parquet file, which is read, but cannot be written."""
+    if path.suffix.lower() == ".parquet":
+        way = "ragsweep golden verify GOLDEN corpus=FOLDER out=NEW.jsonl converts a golden file"
+        raise InputError(f"{path}: Parquet is read, but not written; name a file of JSON lines ({way})")
 
 
 SHOWN = 2  # maximum number of changes that are listed
