@@ -22,7 +22,18 @@ from ragsweep.report.numbers import signed
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from support.results import FACTS, break_constraints, changed, drawn, record, record_sweep, refuse, scored, table_rows
+from support.results import (
+    FACTS,
+    break_constraints,
+    changed,
+    changed_table,
+    drawn,
+    record,
+    record_sweep,
+    refuse,
+    scored,
+    table_rows,
+)
 
 CATEGORY = ["how-to"] * 20 + ["trouble"] * 20
 
@@ -177,6 +188,30 @@ def test_trials_outside_the_constraints_do_not_widen_a_pair_unless_they_are_one_
             if row is not None:
                 ends = float(verdict.differences.low[row]), float(verdict.differences.high[row])
                 assert (pair["low"], pair["high"]) == pytest.approx(ends)
+
+
+def test_configs_of_a_sweep_with_other_questions_are_no_part_of_the_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sweep over two golden sets has no verdict, but a pair on one of them does, as if they were swept alone."""
+    for folder, number in (("one", 1), ("both", 2)):
+        results = []
+        for golden in range(number):
+            for n in range(3):
+                facts = replace(FACTS, golden_digest=f"{golden}" * 64)
+                settings = {"golden": f"{golden}", "k": f"{n}"}
+                one = scored({"ndcg": drawn(0.5 + n / 10, seed=n)}, name=f"g={golden} k={n}", parameters=settings,
+                             overrides=(f"g={golden}", f"k={n}"), dataset=facts)  # fmt: skip
+                ids = [f"{golden}-{n}" for n in range(40)]
+                results.append(changed(one, questions=changed_table(one, {"question_id": ids})))
+        record_sweep(tmp_path / folder, "a" * 32, *results)
+    found = []
+    for folder in ("one", "both"):
+        runs = ["aaaa#1", "aaaa#3", "--path", str(tmp_path / folder)]
+        compared = told(capsys, *runs)["table"]
+        assert power([*runs, "--json"]) == 0
+        found.append((compared, json.loads(capsys.readouterr().out)["table"]))
+    assert found[1] == found[0]
 
 
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

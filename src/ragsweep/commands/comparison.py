@@ -23,8 +23,8 @@ _OPPOSITE = "the ratio for a typical question contradicts the change in the mean
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
     """Return the configs of a sweep that contains both runs, with its declared baseline; None if no sweep does.
 
-    The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Trials that violate a
-    constraint of the search, which the sweep excludes, are left out unless they are one of the runs.
+    The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
+    questions are left out. So are trials that violate a constraint of the search, unless they are one of the runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
@@ -38,7 +38,9 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
         own = {one.name: _given(one, given) for one in (*results, *beside)}
         if all(any(one is run for one in own.values()) for run in given):
             broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
-            members = [one for name, one in own.items() if name not in broken or any(one is run for run in given)]
+            asked = candidate.result.run.dataset.golden_digest
+            alike = {name: one for name, one in own.items() if one.run.dataset.golden_digest == asked}
+            members = [one for name, one in alike.items() if name not in broken or any(one is run for run in given)]
             return Family(members, None if declared is None else own[declared.name].name)
     return None
 

@@ -116,9 +116,9 @@ def _is_repeat(first: Result, second: Result) -> bool:
 
 
 def _siblings(path: str, runs: Sequence[RecordedRun]) -> tuple[list[Result], str]:
-    """Return the configs compared by the sweep that contains all runs, and its declared baseline's name ("" for none).
+    """Return the configs that the runs' common sweep compares, and its declared baseline's name ("" for none).
 
-    Without such a sweep, the list is empty.
+    Configs with other questions are left out. Without such a sweep, the list is empty.
     """
     sweep, *others = {run.sweep for run in runs}
     if others or sweep is None:
@@ -127,7 +127,9 @@ def _siblings(path: str, runs: Sequence[RecordedRun]) -> tuple[list[Result], str
     summary = summarise_sweep(ledger, ledger.records(sweep), weighed=False, labels=())
     names = {job: result.name for job, result in summary.jobs.items()}
     declared = find_baseline(None, names, summary.results, ledger)
-    return [*summary.allowed, *summary.baselines], declared.name if declared else ""
+    asked, compared = runs[0].result.run.dataset.golden_digest, (*summary.allowed, *summary.baselines)
+    alike = [one for one in compared if one.run.dataset.golden_digest == asked]
+    return alike, declared.name if declared else ""
 
 
 # --- plans -------------------------------------------------------------------------------------------------------
