@@ -134,6 +134,12 @@ def test_csv_has_one_line_a_config_with_intervals_counts_and_only_swept_paramete
     assert len(lines) == 3
 
 
+def test_a_config_whose_process_died_adds_no_columns_of_parameters() -> None:
+    """Its parameters are unknown."""
+    lost = replace(FAILURE, parameters={})
+    assert list(csv_rows(results_csv(TWO, [lost]))[0]) == list(csv_rows(results_csv(TWO))[0])
+
+
 @pytest.mark.parametrize(
     ("typed", "written"),
     [("=1+1", "'=1+1"), ("+cmd", "'+cmd"), ("-x", "'-x"), ("@a", "'@a"), ("\tx", "'\tx"), ("-1.5", "-1.5"),

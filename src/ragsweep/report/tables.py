@@ -167,8 +167,9 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     is absent if no config has weighted questions.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
-    names = dict.fromkeys(name for run in runs for name in run.parameters)
-    swept = [name for name in names if len({run.parameters.get(name) for run in runs}) > 1]
+    known = [run.parameters for run in runs if run.parameters]  # those of a config whose process died are unknown
+    names = dict.fromkeys(name for parameters in known for name in parameters)
+    swept = [name for name in names if len({parameters.get(name) for parameters in known}) > 1]
     notes = [*map(weighted_note, results), *([""] * len(failures))]
     lines = [_line(run, note, swept) for run, note in zip(runs, notes, strict=True)]
     metrics = dict.fromkeys(name for result in results for name in result.summaries.metrics)
