@@ -1,20 +1,24 @@
 """The declared baseline: a number, overrides, or a recorded config, and one clear error for any other."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import Result
+from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
+from ragsweep.report.page.data import page_document
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.composing.settings import read_number
+from ragsweep.sweep.concluding.parent_run import describe
 from ragsweep.sweep.concluding.recorded_runs import find_baseline, find_recorded
 from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.sweep_content import sweep_content
 from support.commands import in_one_process, read, write_dataset
 from support.results import break_constraints, changed, drawn, parent_run, record, record_sweep, scored
 
@@ -141,6 +145,28 @@ def test_a_baseline_that_violates_a_constraint_is_named_among_the_excluded(tmp_p
     summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
     page = " ".join(b" ".join(parent_run(summary).files.values()).decode(errors="replace").split())
     assert "without 1 excluded by a &lt;= 1, the baseline (#1 k=0)" in page
+
+
+@pytest.mark.parametrize(("kind", "why"), [("PARTIAL", "PARTIAL"), ("DROPPED", "dropped by the race"), ("", "failed")])
+def test_a_baseline_that_cannot_be_compared_is_named_among_those_left_out(tmp_path: Path, kind: str, why: str) -> None:
+    """The page does not call it undeclared."""
+    base, *others = (
+        scored({"ndcg": drawn(0.5 + n / 10, seed=n)}, name=f"k={n}", overrides=(f"k={n}",), config={"baseline": 1})
+        for n in range(3)
+    )
+    race = {"asked": 20, "of": 40, "ahead": 0.1, "rule": "r", "guarantee": "g"} if kind == "DROPPED" else {}
+    part = scored({"ndcg": [math.nan] * 20 + drawn(0.5, 20)}, name="k=0", overrides=("k=0",), config=base.run.config)
+    metrics = {"ndcg": replace(part.summaries.metrics["ndcg"], coverage=0.5)}
+    part = changed(part, state=kind, race=race, metrics=metrics)
+    lost = part if kind else Failure("k=0", ("k=0",), {}, "no memory")
+    record_sweep(tmp_path, "a" * 32, base, *others)
+    ledger = Ledger(tmp_path)
+    ledger.write(ledger.sweeps()[0].id, 0, lost)
+    summary = summarise_sweep(ledger, ledger.records(ledger.sweeps()[0].id))
+    assert f"without 1 {why}, the baseline (#1 k=0)" in describe(summary)
+    content = sweep_content(summary)
+    (baseline,) = (one.text for one in page_document(content).statements if one.label == "Baseline")
+    assert baseline == f"#1 k=0, which is not compared: {why}"
 
 
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
 """The class path, as in configs, of the generator that returns fields of a case as its answer."""
 
 
+THE_BASELINE = ", the baseline"
+"""The end of the reason why the declared baseline is excluded."""
+
+
 class ExcludedConfig(NamedTuple):
     """A config that is excluded from the comparison, and the reason."""
 

@@ -33,6 +33,7 @@ from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import counts_range, evidence_note, moment
+from ragsweep.stats.comparison import THE_BASELINE
 
 FORMAT = "ragsweep.report/1"
 MOST_SLICED = 20
@@ -76,7 +77,10 @@ def _asked(view: PageView) -> Iterator[Block]:
     facts += [("Decided by", ", then ".join(names))] if names else []
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
-        facts.append(("Baseline", "none is declared (baseline=)" if declared is None else names[declared]))
+        out = (one for one in view.compared.left_out if one.why.endswith(THE_BASELINE))
+        unused = (f"{name}, which is not compared: {why.removesuffix(THE_BASELINE)}" for name, why in out)
+        none = next(unused, "none is declared (baseline=)")
+        facts.append(("Baseline", none if declared is None else names[declared]))
     given = first.run.config.get("constraints") or {}
     limits = {name: limit for name, limit in given.items() if limit is not None}
     facts += [("Constraints", bounds(limits))] if limits else []

@@ -184,8 +184,7 @@ def find_baseline(
     ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
     ``names`` maps job indices to the names of the sweep's configs.
     """
-    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
-        declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
+    declared = _declaration(declared, results)
     if declared is None or not results:
         return None
     if (number := read_number(declared)) is not None:
@@ -198,3 +197,17 @@ def find_baseline(
         return None
     same = next((one for one in results if one.run.signature == found.result.run.signature), None)
     return same or found.result.renamed(f"{declared} {without_number(found.result.name)}")
+
+
+def baseline_name(
+    found: Result | None, declared: object, names: Mapping[int, str], results: Sequence[Result]
+) -> str | None:
+    """Return the name of the baseline ``found`` by `find_baseline`, or that of a declared config without a result."""
+    number = read_number(_declaration(declared, results))
+    return found.name if found else None if number is None else names.get(number - 1)
+
+
+def _declaration(declared: object, results: Sequence[Result]) -> object:
+    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
+        return max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
+    return declared

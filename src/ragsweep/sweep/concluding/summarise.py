@@ -29,7 +29,7 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.recorded_runs import find_baseline, sweep_results
+from ragsweep.sweep.concluding.recorded_runs import baseline_name, find_baseline, sweep_results
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
 from ragsweep.sweep.searching.study_summary import broken_trials, read_summary
 
@@ -61,8 +61,7 @@ def summarise_sweep(
     ]
     excluded += list_references(results)
     baseline = find_baseline(declared, names, results, ledger)
-    today = baseline.name if baseline else None
-    excluded = [one._replace(why=f"{one.why}, the baseline") if one.name == today else one for one in excluded]
+    today = baseline_name(baseline, declared, names, results)
     allowed = without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
