@@ -139,6 +139,24 @@ def test_a_sweep_is_listed_config_by_config_the_best_first(path: str, capsys: py
     assert [row[:2] for row in rows if row and row[0] in "12"] == [["2", "5"], ["1", "3"]]
 
 
+def test_a_recorded_baseline_has_a_row_of_its_own_in_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The differences in the table are from it."""
+    record(tmp_path, scored({"ndcg": drawn(0.5)}, name="k=9", overrides=("k=9",), parameters={"k": "9"}))
+    Ledger(tmp_path).names.give("prod", "record 1")
+    record_sweep(tmp_path, PARENT, *(
+        scored({"ndcg": drawn(0.5 + k / 10)}, name=f"k={k}", overrides=(f"k={k}",), parameters={"k": f"{k}"},
+               config={"baseline": "prod"})
+        for k in (1, 2)
+    ))  # fmt: skip
+    assert list_runs([PARENT, "--path", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (row,) = (row for row in rows if row and row[0] == "prod")
+    assert row[1:3] == ["9", ".50"]
+    assert row[-1] == "baseline"
+
+
 def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

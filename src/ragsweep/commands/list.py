@@ -58,8 +58,8 @@ def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
     if results := summary.results:
         blocks = (heading(sweep_title(sweep), *(one.run.dataset for one in results)),)
     if shown := [one for one in results if one.run.state != DROPPED]:
-        width = Terminal.current().width
-        table = sweep_table(shown, headline(shown), summary.verdict, summary.conclusion.chosen, width, len(shown))
+        width, rows = Terminal.current().width, [*shown, *summary.baselines]
+        table = sweep_table(rows, headline(shown), summary.verdict, summary.conclusion.chosen, width, len(rows))
         blocks += (Table(table.header, table.rows, fitted=True),)
     if len(shown) == 1 < len(results):  # a table of one config has no columns of parameters
         blocks += (lines(Statement("kept", f"{short(shown[0].name)}: the only config that was not dropped")),)
