@@ -14,7 +14,7 @@ from ragsweep.commands.name import name
 from ragsweep.commands.report import report
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.missing import ABSTAINED
+from ragsweep.core.missing import ABSTAINED, NO_ANSWERS
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
@@ -254,6 +254,21 @@ def test_a_missed_question_has_a_whole_rank(tmp_path: Path, capsys: pytest.Captu
     assert re.findall(r"evidence: (.*)", printed) == [
         "first at rank 2", "first at rank 12", "not retrieved", "not measured"
     ]  # fmt: skip
+
+
+def test_a_metric_that_is_asked_for_is_shown_with_the_reason_why_it_has_no_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Among all metrics of a config, those that do not apply would only be a distraction."""
+    one = scored({"ndcg": drawn(0.5), "token_f1": [math.nan] * 40}, name="k=9")
+    unasked = replace(one.summaries.metrics["token_f1"], n_failed=0, n_skipped=40, reasons={NO_ANSWERS: 40})
+    record(tmp_path, changed(one, metrics={**one.summaries.metrics, "token_f1": unasked}))
+    told = {}
+    for more in ((), ("--metric", "token_f1")):
+        assert show(["1" * 32, *more, "--path", str(tmp_path)]) == 0
+        told[bool(more)] = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["token_f1", "-", "0", "40", *NO_ANSWERS.split()] in told[True]
+    assert "token_f1" not in [row[0] for row in told[False] if row]
 
 
 def test_what_cannot_be_shown_is_one_sentence(path: str, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def show(arguments: Sequence[str]) -> int:
     if options.missed:
         print_document(_missed_document(run.result, metrics[0]))
         return 0
-    names = metrics if options.metric else [*metrics, *(one for one in summaries if one not in metrics)]
+    measured = (name for name in [*metrics, *summaries] if summaries[name].n_scored or summaries[name].n_failed)
+    names = options.metric or list(dict.fromkeys(measured))
     print_document(_config_document(run.result, metrics, names, _verdict(options.path, run)))
     return 0
 
@@ -103,9 +104,8 @@ def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
 def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[str]]:
     for name in names:
         summary = summaries.metrics[name]
-        if summary.n_scored or summary.n_failed:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
-            yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+        yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
 
 
 def _losses(result: Result) -> Iterator[Block]:
