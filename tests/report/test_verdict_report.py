@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ragsweep.core.escaping import markdown_text
 from ragsweep.report.artifacts import artifacts, numbers
 from ragsweep.report.document import texts
 from ragsweep.report.page import charts
+from ragsweep.report.sweep_document import conclusion_statements
+from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.verdict import change, limits
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
@@ -95,6 +98,16 @@ def test_results_json_holds_the_verdict(files: dict[str, bytes]) -> None:
     assert (result["kind"], result["baseline"], result["choice"]) == ("better", "=a", "b|c")
     assert result["from_reference"]["low"] > 0
     assert set(result["evidence"]) <= set(verdict["lines"])
+
+
+def test_the_files_have_every_limitation_that_is_printed() -> None:
+    """Also those that are not of the comparison: here, how often the holdout was used."""
+    conclusion = replace(conclude(VERDICT), holdout_views=2, holdout_configs=3)
+    files = artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclusion)
+    printed = [one.text for one in conclusion_statements(SweepReport("k", RESULTS, (), conclusion)).items]
+    assert "The holdout was used twice" in printed[-1]
+    assert json.loads(files["results.json"])["sweep"]["verdict"]["lines"] == printed
+    assert markdown_text(printed[-1]) in files["verdict/verdict.md"].decode()
 
 
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:

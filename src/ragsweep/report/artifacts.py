@@ -18,8 +18,9 @@ from ragsweep.report.conclusion_facts import result_facts, verdict_facts
 from ragsweep.report.document import Block, Document, Section, Statement, Table, paragraphs
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.numbers import NOT_MEASURED, chance
+from ragsweep.report.sweep_document import limit_statements
 from ragsweep.report.tables import csv_table
-from ragsweep.report.verdict import change, limits, verdict_word
+from ragsweep.report.verdict import change, verdict_word
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.answer_outcomes import abstention_curves
 from ragsweep.stats.comparison import SweepComparison, plain_size
@@ -171,7 +172,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),
         paragraphs("EVIDENCE", evidence_statements(conclusion)),
-        paragraphs("LIMITS", limits(verdict)),
+        paragraphs("LIMITS", limit_statements(conclusion)),
         paragraphs("", Statement("", legend)),
         Table(("config", "mean", "difference", "verdict", "P(better)", "p", "may be best"), rows),
     ]

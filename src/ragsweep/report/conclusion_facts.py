@@ -8,7 +8,8 @@ import numpy as np
 from ragsweep.report.choice import choice_statements
 from ragsweep.report.document import texts
 from ragsweep.report.evidence import evidence_statements
-from ragsweep.report.verdict import limits, verdict_word
+from ragsweep.report.sweep_document import limit_statements
+from ragsweep.report.verdict import verdict_word
 from ragsweep.stats.choice import Against
 from ragsweep.stats.comparison import SweepComparison, plain_lead, plain_size
 from ragsweep.stats.conclusion import SweepConclusion
@@ -103,14 +104,14 @@ def verdict_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
     Without a comparison, return only the sentences of the conclusion as ``lines``, and ``metric`` as None.
     """
-    lines, verdict = result_texts(conclusion), conclusion.compared
+    lines, verdict = [*result_texts(conclusion), *texts(limit_statements(conclusion))], conclusion.compared
     if verdict is None:
         return {"lines": lines, "metric": None}
     configs = verdict.matrix.configs
     labels = {name: _correction(verdict, name) for name in verdict.corrections}
     variance = {configs[row]: vars(one) for row, one in verdict.variance.items()}
     return {
-        "lines": [*lines, *texts(limits(verdict))],
+        "lines": lines,
         "metric": verdict.metric,
         "reference": configs[verdict.reference],
         "best": configs[verdict.selection_bias.winner],

@@ -35,13 +35,14 @@ def conclusion_statements(report: SweepReport) -> Statements:
     parts = (
         paragraphs("CHOICE", choice_statements(found)),
         paragraphs("EVIDENCE", evidence_statements(found)),
-        paragraphs("LIMITS", _limits(found)),
+        paragraphs("LIMITS", limit_statements(found)),
         remedies(report.results),
     )
     return Statements([one for part in parts for one in part.items], "paragraphs")
 
 
-def _limits(conclusion: SweepConclusion) -> Iterator[Statement]:
+def limit_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
+    """Yield sentences on the limits of the comparison, the findings of audits, and the use of the holdout."""
     if conclusion.compared:
         yield from limits(conclusion.compared)
     yield from degraded_statements(conclusion.audits.slices)
