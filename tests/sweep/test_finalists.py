@@ -14,10 +14,10 @@ from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
-from ragsweep.stats.comparison import NoComparison
+from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.summarise import summarise_sweep
-from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep
+from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, changed, noisy, one_metric, parent_run
@@ -138,6 +138,20 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
     assert (found["result"]["choice"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
     assert found["result"]["from_reference"] == found["sweep"]["finalists"][1]["lead"]
     assert found["sweep"]["verdict"]["best_set"] == ["#2 dear"]  # on the tune questions
+
+
+def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> None:
+    """The tune questions lead to another choice."""
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD[:3]):
+        ledger.write("search", job, one)
+    for place, other in enumerate([held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)]):
+        ledger.write("search", place, other, kind=FINALIST)
+    summary = summarise_sweep(ledger, ledger.records("search"))
+    assert isinstance(summary.verdict, SweepComparison)
+    assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
+    commands = [one.label for one in sweep_content(summary, reference="ffea9bd0").commands]
+    assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
 
 
 def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:

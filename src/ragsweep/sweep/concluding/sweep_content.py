@@ -92,7 +92,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
         yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "so that ragsweep finds the sweep")
-    if reference and (verdict := summary.conclusion.compared):
+    found = (summary.conclusion.deciding, summary.conclusion.compared)
+    if reference and (verdict := next((one for one in found if isinstance(one, SweepComparison)), None)):
         others = [found for name, (_, found) in verdict.others.items() if name not in verdict.costs.values]
         if any(found.apart.any() for found in (verdict.differences, *others)):
             names = [one.partition(" ")[0] for one in compared_first(verdict)]
