@@ -478,6 +478,12 @@ def test_keys_that_lengthen_the_choice_are_named_and_rare_losses_are_none() -> N
     assert chosen(*limited) == "top_k=5"
 
 
+def test_the_costs_of_a_length_are_those_of_configs_that_differ_in_nothing_else() -> None:
+    short = changed(prefix(1, np.zeros(120)), parameters={"top_k": "1", "chunker.size": "50"})
+    texts_of = " ".join(texts(choice_statements(conclude(judged(*deeper(), short)))))
+    assert "choose top_k by context tokens (450 to 1,500)" in texts_of
+
+
 def test_a_metric_that_may_fall_has_no_keys_and_its_losses_are_bounded() -> None:
     for results in (deeper("token_f1"), deeper(lost=0.1)):
         found = judged(*results, baseline="top_k=3")

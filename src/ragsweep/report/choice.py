@@ -9,6 +9,7 @@ from ragsweep.report.numbers import change_with_interval, number, with_interval
 from ragsweep.report.verdict import deficit, lead, name, score, size
 from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
+from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.verdict import LIKELY, THE_SAME
@@ -59,7 +60,7 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
     elif choice.baseline is not None:
         yield from _costs(verdict, choice.row, choice.baseline.row)
     if verdict.rises_with:
-        yield _rises(verdict)
+        yield _rises(verdict, choice.row)
     if audits.worse:
         yield _worse(verdict, choice.row, *audits.worse)
     if audits.longer:
@@ -194,11 +195,14 @@ def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement
         yield Statement("", f"It takes {', '.join(texts)}.", ratios)
 
 
-def _rises(verdict: SweepComparison) -> Statement:
-    keys = " and ".join(verdict.rises_with)
+def _rises(verdict: SweepComparison, row: int) -> Statement:
+    keys, chosen = " and ".join(verdict.rises_with), verdict.results[row].run
+    differing = (set(differing_parameters(chosen, one.run)) for one in verdict.results)
+    rows = [n for n, names in enumerate(differing) if names <= {*verdict.rises_with}]
+    costs = {cost: values[rows] for cost, values in verdict.costs.values.items()}
     shown = [
         f"{WORDS[cost]} ({number(float(values.min()), '-')} to {number(float(values.max()), '-')})"
-        for cost, values in verdict.costs.values.items()
+        for cost, values in costs.items()
         if cost != "latency_p95_ms" and values.min() < values.max()
     ]
     by = " or ".join(shown) or "tokens, cost or latency"
