@@ -20,13 +20,14 @@ from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
 from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend of the table's numbers."""
 SHRUNK = "Expected gains below are shrunk towards 0"
-"""The addition to the legend if the choice is stated with an expected gain."""
+"""The addition to the legend if the choice is stated with an expected gain that is not from labels."""
 
 
 def conclusion_statements(report: SweepReport) -> Statements:
@@ -71,8 +72,9 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
     probabilities = [one.data.get("probability", math.nan) for one in choice_statements(found)]
-    has_gain = not all(map(math.isnan, probabilities))
-    yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if has_gain else INTERVALS, fitted=True)
+    by_labels = isinstance(found.deciding, SweepComparison) and found.deciding.differences.by_labels
+    is_shrunk = not (by_labels or all(map(math.isnan, probabilities)))
+    yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if is_shrunk else INTERVALS, fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
     if by and names:
