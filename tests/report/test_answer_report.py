@@ -137,6 +137,11 @@ def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:
     assert abstention_curves([silent]) == {}
 
 
+def test_an_llm_that_had_better_not_answer_is_said_to_in_words() -> None:
+    (line,) = (text for text in texts(answer_lines([result("a", "wwwww")])) if "hindsight" in text)
+    assert line.startswith("best in hindsight, without any answer: answers 0 % of all, ")
+
+
 def test_files_say_the_same_to_programs() -> None:
     files = artifacts({"name": "sweep"}, [BASE, BM25], [], [])
     (row,) = csv_rows(files["quadrants.csv"])

@@ -69,7 +69,8 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
             now, best = points[-1], risk_coverage.best(points)
             yield Statement("abstain", f"as configured: {_point_text(now)}", now._asdict())
             if best != now:
-                text = f"best in hindsight, with support of {best.threshold:.3g} or more: {_point_text(best)}"
+                given = f"with support of {best.threshold:.3g} or more" if best.answered else "without any answer"
+                text = f"best in hindsight, {given}: {_point_text(best)}"
                 yield Statement("", text, best._asdict())
         yield from _search_lines(results[0].questions)
     thoughts = [text for result in results for text in result.questions.get("answer_thoughts", ())]
