@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import PARTIAL, Failure, Result
 from ragsweep.report.document import Table
 from ragsweep.report.naming import short
+from ragsweep.report.page.charts import quality_against
 from ragsweep.report.page.details import numbers_of_results, scores_of_context, scores_of_first
 from ragsweep.report.page.effect_charts import (
     UNSET,
@@ -61,6 +62,16 @@ def test_a_cost_is_plotted_if_two_measured_configs_differ_in_it() -> None:
     ]
     found = [scored({"ndcg": [0.5] * COUNT}, name="#3 k=3"), *unmeasured]
     assert section(pages.page(source(found)), "quality") == []
+
+
+def test_a_config_without_scores_of_some_questions_beats_no_other() -> None:
+    """Its mean may be high because the hard questions failed; it is a point, but not on the line of the best."""
+    base, best, part = config(0, 100, k="1"), config(0.1, 200, k="2"), config(0.2, 150, k="3")
+    metrics = part.summaries.metrics
+    part = changed(part, state=PARTIAL, metrics={**metrics, "ndcg": replace(metrics["ndcg"], coverage=0.5)})
+    line, *points = quality_against([base, best, part], "ndcg", "context_tokens", {})["data"]
+    assert line["x"] == pytest.approx([100, 200])
+    assert sorted(x for trace in points for x in trace["x"]) == pytest.approx([100, 150, 200])
 
 
 def test_shortened_lists_say_how_much_of_the_whole_they_show() -> None:

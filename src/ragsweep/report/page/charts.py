@@ -35,6 +35,7 @@ from ragsweep.report.page.figures import (
 from ragsweep.report.sweep_report import PastSweep
 from ragsweep.report.tables import count_scored, goodness, weighted_note
 from ragsweep.report.verdict import change
+from ragsweep.stats.comparable import is_complete
 from ragsweep.stats.comparison import SweepComparison
 
 Marks = Mapping[str, str]
@@ -48,13 +49,14 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot the quality of each config against its cost, and the Pareto front.
+    """Plot the quality of each config against its cost, and the Pareto front of those with enough scores of both.
 
     ``marks`` are the configs' roles. Configs that lack either value are left out; at least one must have both. With
     more than `MOST_INTERVALS` configs, only those with a role have an interval.
     """
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
-    front = _front(points, metric, cost)
+    whole = [one for one in points if is_complete(one, metric) and is_complete(one, cost)]
+    front = _front(whole, metric, cost)
     line: Figure = {
         "type": "scatter",
         "mode": "lines",
