@@ -77,6 +77,11 @@ def test_answer_is_read_or_the_request_fails(answer: Any, read: Callable[[Any], 
     assert outcome(read, data.draw(changed(answer))) in ("read", "the request failed")
 
 
+def test_vector_without_an_index_belongs_to_the_text_at_its_place() -> None:
+    answer = {"data": [{"embedding": [1.0]}, {"index": 2, "embedding": [3.0]}, {"index": 1, "embedding": [2.0]}]}
+    assert read_vectors(answer, 3) == [[1.0], [2.0], [3.0]]
+
+
 @pytest.mark.parametrize("reason", [["stop"], {"type": "length"}, 3, True])
 def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: object) -> None:
     answer = copy.deepcopy(CHAT)

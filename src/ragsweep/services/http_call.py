@@ -46,7 +46,9 @@ WINDOW_EXCEEDED = (
     *("model's context length", "maximum model length"),  # vLLM from 0.16 on and Together, vLLM
     *("context length of only", "Context size has been exceeded", "greater than the context length"),  # LM Studio
     *("exceeds the context length", "too large to process"),  # Ollama, llama.cpp for texts to embed
-    *("prompt is too long", "input token count", "maximum prompt length"),  # Anthropic, Gemini, xAI
+    *("prompt is too long", "exceed context limit", "input token count"),  # Anthropic, Anthropic, Gemini
+    *("maximum prompt length", "too many tokens"),  # xAI, Cohere
+    *("`inputs` must have less than", "`inputs` tokens + `max_new_tokens` must"),  # TGI
 )
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
 

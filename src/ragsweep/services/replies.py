@@ -206,13 +206,14 @@ def is_float32(value: Any) -> bool:
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector per text, in the order of the texts.
 
-    Raises ValueError unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is
-    given, each vector must have this length.
+    A vector without an index belongs to the text at its place, because Gemini omits an index of 0. Raises ValueError
+    unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is given, each vector
+    must have this length.
     """
     try:
-        vectors = {entry["index"]: entry["embedding"] for entry in response["data"]}
+        vectors = {entry.get("index", place): entry["embedding"] for place, entry in enumerate(response["data"])}
         count = len(response["data"])
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise ValueError("no data with index and embedding") from None
     if count != texts or any(type(index) is not int for index in vectors) or vectors.keys() != set(range(texts)):
         raise ValueError(f"{count} vectors for {texts} texts; there must be one for each index from 0 to {texts - 1}")
