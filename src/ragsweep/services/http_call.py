@@ -47,7 +47,7 @@ WINDOW_EXCEEDED = (
     *("context length of only", "Context size has been exceeded", "greater than the context length"),  # LM Studio
     *("exceeds the context length", "too large to process"),  # Ollama, llama.cpp for texts to embed
     *("prompt is too long", "exceed context limit", "input token count"),  # Anthropic, Anthropic, Gemini
-    *("maximum prompt length", "too many tokens"),  # xAI, Cohere
+    *("maximum prompt length", "too many tokens: "),  # xAI, Cohere
     *("`inputs` must have less than", "`inputs` tokens + `max_new_tokens` must"),  # TGI
 )
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
@@ -244,8 +244,8 @@ class Call(Generic[Read]):
             raise EndpointFailed(f"{self._describe(fact)}; check the {at_fault}", REFUSED_BY_SERVICE)
         is_long = status != 429 and prompt_fault == TOO_LONG
         if is_long or (status < 500 and status not in MAY_PASS):
-            is_large = status == 413 or any(mark in response.text for mark in BATCH_EXCEEDED)
-            way_out = _SMALLER if is_large and not is_long else ""
+            is_large = status == 413 or (not is_long and any(mark in response.text for mark in BATCH_EXCEEDED))
+            way_out = _SMALLER if is_large else ""
             raise CallFailed(f"{self._describe(fact)}{way_out}", TOO_LONG if is_long else REFUSED_BY_SERVICE)
         reason = RATE_LIMITED if status == 429 else SERVER_ERROR
         return _Failure(reason, fact, parse_retry_after(response.headers.get("Retry-After")))

@@ -135,6 +135,7 @@ def test_service_that_changes_its_dimension_is_refused(server: Server) -> None:
 
 @pytest.mark.parametrize(("status", "content"), [
     (413, b'{"error": "batch size 3 > maximum allowed batch size 2", "error_type": "Validation"}'),
+    (413, b'{"error": "Input validation error: `inputs` must have less than 512 tokens. Given: 514"}'),
     (413, b"<html>413 Request Entity Too Large</html>"),
     (400, b'{"error": {"message": "Invalid input: maximum batch size is 2"}}'),
     (400, b'{"message": "Too many tokens overall, split into more batches."}'),
