@@ -78,7 +78,7 @@ class ApiReranker(ServiceSettings):
     async def _score(self, call: tuple[str, Sequence[str]]) -> list[float]:
         """Return the scores of texts for one question, in order."""
         query, texts = call
-        body = {"model": self.model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": False}
+        body = {"model": self.model, "query": query, "documents": texts, "top_n": len(texts)}
 
         def read_and_count(answer: Any) -> tuple[list[float], Usage | None]:
             return read(answer, len(texts)), read_token_counts(answer)
