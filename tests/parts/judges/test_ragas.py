@@ -19,6 +19,7 @@ from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNC
 from ragsweep.core.types import Case, JudgedMetric, Judgement, RequestSize
 from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (
+    RagasAnswerCorrectness,
     RagasAnswerRelevancy,
     RagasContextPrecision,
     RagasFactualCorrectness,
@@ -176,6 +177,20 @@ def test_an_answer_that_does_not_conform_is_sent_back_once() -> None:
 def test_a_text_without_statements_has_no_score_and_is_no_failure(kind: Any, field: str, calls: int) -> None:
     verdict = judged_by(lambda asked: {field: []}, kind)
     assert (math.isnan(verdict.value), verdict.reason, verdict.usage.calls) == (True, NO_STATEMENTS, calls)
+
+
+@pytest.mark.parametrize("kind", [RagasAnswerCorrectness, RagasFactualCorrectness])
+def test_statements_of_which_the_judge_classifies_none_have_no_score(kind: Any) -> None:
+    """They have 1 or 0 in ragas."""
+    found: dict[str, Any] = {"statements": ["a", "b"], "claims": ["a", "b"], "TP": [], "FP": [], "FN": []}
+
+    def unclassified(asked: ModelRequest) -> dict[str, Any]:
+        assert asked.schema is not None
+        named = {name: found[name] for name in asked.schema["properties"]}
+        return {"statements": []} if "verdict" in str(asked.schema) else named
+
+    verdict = judged_by(unclassified, kind)
+    assert (math.isnan(verdict.value), verdict.reason) == (True, MALFORMED)
 
 
 def test_a_beta_that_gives_no_f_score_is_refused() -> None:

@@ -25,6 +25,9 @@ VERSION = "1"
 LISTS = frozenset({"statements", "classifications", "claims"})
 """Fields of a reply that list the statements in a text."""
 
+CLASSES = frozenset({"TP", "FP", "FN"})
+"""Fields of a reply that list the statements of one class; every statement belongs to a class."""
+
 TRUSTED = frozenset({"atomicity", "coverage"})
 """Fields of ragas' prompts that contain the metric's settings, not judged text; they are not fenced."""
 
@@ -53,11 +56,16 @@ class JudgeSession:
     async def ask(self, prompt: str, model: Any) -> Any:
         """Return the reply as an instance of ``model``, a pydantic class.
 
-        Raises CallFailed if the call fails and, if ``strict``, NothingToJudge if a text has no statements.
+        Raises CallFailed if the call fails, ValueError if no statement is classified, which ragas scores as 1 or 0,
+        and, if ``strict``, NothingToJudge if a text has no statements.
         """
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
         value = self._count(await self.judge.ask(prompt, response_schema(model), self.sample, repetition))
+        classes = CLASSES if self.strict else ("statements",)  # of FactualCorrectness, in which texts have claims
+        given = [field for name, field in value if name in classes]
+        if given and not any(given):
+            raise ValueError("no statement is classified")
         self.statements += [len(field) for name, field in value if name in LISTS]
         if self.strict and 0 in self.statements:
             raise NothingToJudge

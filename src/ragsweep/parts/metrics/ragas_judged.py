@@ -1,10 +1,12 @@
 """RAGAS's judged metrics, with the prompts and arithmetic of ``ragas.metrics.collections`` and ragsweep's own calls.
 
-The scores differ from those of ragas in three cases:
+The scores differ from those of ragas in four cases:
 
 - If a call fails, the score is NaN with a reason, whereas ragas may average over the remaining calls.
 - If a text has no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas' AnswerCorrectness
   assumes a perfect match.
+- If the judge classifies none of the statements, the score is NaN, whereas ragas' AnswerCorrectness assumes a perfect
+  match, and its FactualCorrectness scores 0.
 - If the judge derives an empty question from an answer, the score is NaN, whereas ragas' AnswerRelevancy skips empty
   questions, and scores 0 if all are empty.
 """
@@ -163,7 +165,7 @@ class RagasAnswerCorrectness(RagasMetric):
     Refusals with text are also judged.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "ragas_answer_correctness"
     uses = ("question", "answer", "reference")
     of_ragas = "AnswerCorrectness"
@@ -193,7 +195,7 @@ class RagasFactualCorrectness(RagasMetric):
     are not extracted.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "ragas_factual_correctness"
     uses = ("answer", "reference")
     of_ragas = "FactualCorrectness"
