@@ -3,10 +3,12 @@
 import math
 
 import pytest
+import yaml
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Usage
 from ragsweep.parts.prices import Prices
+from ragsweep.sweep.composing.compose import config_folder
 
 TABLE = Prices("2025-08-15", "USD", "made up", {"m*": [1_000_000, 2_000_000]})  # 1 a token read, 2 a token written
 
@@ -23,6 +25,22 @@ def test_pattern_with_the_most_letters_decides() -> None:
 def test_the_whole_name_of_a_model_decides_over_a_pattern_with_the_same_letters(patterns: list[str]) -> None:
     table = Prices("2025-08-15", "USD", "", {one: [1, 2] if "*" in one else [3, 4] for one in patterns})
     assert (table.of("gpt-4o"), table.of("gpt-4o-2024-08-06")) == ((3, 4), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "price"),
+    [
+        *(("gpt-5-2025-08-07", (1.25, 10.0)), ("gpt-5-chat-latest", (1.25, 10.0)), ("gpt-5.2", None)),
+        *(("o3-2025-04-16", (2.0, 8.0)), ("o3-mini-2025-01-31", (1.1, 4.4)), ("o3-pro", None)),
+        *(("gpt-4o-2024-11-20", (2.5, 10.0)), ("gpt-4o-2024-05-13", (5.0, 15.0))),
+    ],
+)
+def test_a_price_of_the_shipped_table_is_not_that_of_another_model(
+    model: str, price: tuple[float, float] | None
+) -> None:
+    table = yaml.safe_load((config_folder() / "prices" / "default.yaml").read_text("utf-8"))
+    del table["_target_"]
+    assert Prices(**table).of(model) == price
 
 
 def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing() -> None:
