@@ -76,7 +76,10 @@ class Timed(NamedTuple, Generic[Read]):
 
 _AGAIN = "; check the service and its address, or run again"
 _WAYS_OUT = {
-    RATE_LIMITED: "; set requests_per_minute to the service's limit, or run again later",
+    RATE_LIMITED: (
+        "; set requests_per_minute (of an llm, judge, router or system) or lower concurrency (of other parts), or run"
+        " again later"
+    ),
     **dict.fromkeys((CONNECTION_LOST, MALFORMED, SERVER_ERROR), _AGAIN),
 }
 """Reason of a failed attempt -> its remedy. For a timeout, the description of the failure includes the remedy."""

@@ -150,6 +150,12 @@ def test_a_batch_that_the_service_refuses_as_too_large_names_the_key(
         embedder(server, dimensions=26).embed_documents(["a", "b", "c"])
 
 
+def test_a_rate_limit_names_a_key_that_the_part_has(server: Server) -> None:
+    server.reply = lambda body, number: (429, {}, b"slow down")
+    with pytest.raises(CallFailed, match=r"lower concurrency \(of other parts\), or run again later$"):
+        embedder(server, dimensions=26, retries=0).embed_documents(["a"])
+
+
 def test_a_response_that_is_too_large_names_the_key(server: Server) -> None:
     server.reply = lambda body, number: (200, {"Content-Length": str(2**26)}, b"{")
     with pytest.raises(CallFailed, match=r"a response of more than 32 MiB.*batch_size"):
