@@ -49,6 +49,8 @@ WINDOW_EXCEEDED = (
     *("prompt is too long", "exceed context limit", "input token count"),  # Anthropic, Anthropic, Gemini
     *("maximum prompt length", "too many tokens: "),  # xAI, Cohere
     *("`inputs` must have less than", "`inputs` tokens + `max_new_tokens` must"),  # TGI
+    *("exceeds the available context size", "Range of input length"),  # llama.cpp before September 2025, Alibaba
+    *("exceeded model token limit", "Input is too long", "tokens_limit_reached"),  # Moonshot, Bedrock, GitHub
 )
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
 
