@@ -136,6 +136,18 @@ def test_threads_run_batches_of_their_own() -> None:
     assert found == {n: str(n) for n in range(6)}
 
 
+def test_batch_is_run_in_a_thread_whose_loop_is_running() -> None:
+    """As in a notebook that asks a shipped config."""
+    found: dict[int, str] = {}
+
+    async def cell(made: Endpoint) -> None:
+        made.each("abc", lambda text: chat(made, text), lambda n, reply: found.update({n: reply.text}))
+
+    with LlmServer(lambda request: request.last) as server:
+        asyncio.run(cell(Endpoint(server.base_url, "m")))
+    assert found == {0: "a", 1: "b", 2: "c"}
+
+
 def test_timeout_of_a_config_is_not_taken_for_that_of_a_call() -> None:
     with LlmServer(faults={"hang": 1}, hang=60) as server:
         made = Endpoint(server.base_url, "m", timeout=50)

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
@@ -113,7 +114,13 @@ class ServiceSession:
         return slots.setdefault((id(host), limit), asyncio.Semaphore(limit))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine to its end, and return its result."""
+        """Run a coroutine to its end, and return its result.
+
+        If an event loop is running in this thread, as in a notebook, the coroutine runs in another thread.
+        """
+        if _is_in_loop():
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(asyncio.run, work).result()
         if self._runner is None or threading.current_thread() is not self._thread:
             return asyncio.run(work)
         return self._runner.run(work)
@@ -149,8 +156,9 @@ def each(
 ) -> None:
     """Process items, at most ``at_once`` at a time, and call ``done(index, result)`` as soon as a result is available.
 
-    Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the calling
-    thread. The first exception that ``work`` or ``done`` raises cancels all other items, and is re-raised.
+    Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the thread of
+    ``run``, normally the calling one. The first exception that ``work`` or ``done`` raises cancels all other items, and
+    is re-raised.
     """
 
     async def work_through(rest: Any) -> None:
@@ -168,6 +176,14 @@ def each(
 
     if items:
         run(work_all())
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
