@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
-from ragsweep.golden.text_files import plain_or_gzipped, read_lines
+from ragsweep.golden.text_files import LONGEST_LINE, plain_or_gzipped, read_lines
 
 
 def written(folder: Path, content: bytes, name: str = "rows.jsonl") -> Path:
@@ -82,6 +82,12 @@ def test_json_array_reads_as_its_objects_a_line_each(tmp_path: Path, indent: int
     rows, faults = rows_and_faults(path)
     assert [(row.text("id"), row.where) for row in rows] == [("a", f"{path}:$[0]"), ("b", f"{path}:$[1]")]
     assert faults == []
+
+
+def test_json_array_may_be_one_line_that_is_longer_than_a_json_line(tmp_path: Path) -> None:
+    given = [{"id": "a", "text": "x" * LONGEST_LINE}, {"id": "b"}]
+    rows, faults = rows_and_faults(written(tmp_path, json.dumps(given).encode()))
+    assert ([row.text("id") for row in rows], faults) == (["a", "b"], [])
 
 
 def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> None:

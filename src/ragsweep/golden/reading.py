@@ -51,11 +51,14 @@ def _kind(path: Path, faults: Faults) -> type:
     An empty or unreadable file counts as JSON lines.
     """
     lines = (line for _, line in read_lines(path, faults.apart()))
-    first = next(lines, "").strip()
-    is_json = _decode(first, "", Faults()) is not _NOTHING
-    if first.startswith("["):
-        return dict if is_json and next(lines, None) else list
-    return dict if is_json or not first or first.startswith("{") else str
+    first = (next(lines, "") or read_text(path, faults.apart())).strip()  # an array may be one very long line
+    if not first or first.startswith("{"):
+        return dict
+    if first.startswith("[") and not next(lines, None):
+        return list
+    if _decode(first, "", Faults()) is not _NOTHING:
+        return dict
+    return list if first.startswith("[") else str
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
