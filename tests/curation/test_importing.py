@@ -214,6 +214,27 @@ def test_a_table_of_our_own_columns_keeps_several_evidences_and_labels(tmp_path:
     }]  # fmt: skip
 
 
+def test_a_table_of_our_own_columns_without_documents_has_its_evidence_in_texts(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "contexts": ALDER, "team": "docs"}
+    found = table(tmp_path, [row, row | {"contexts": YEW, "reference": ""}, row | {"id": "q2", "contexts": ""}])
+    yew = {"document": "yew", "anchor": "The yew is evergreen and"}
+    assert [(one.get("evidence"), one["labels"]) for one in found.entries] == [
+        ([*EVIDENCE, yew], {"team": "docs"}), (None, {"team": "docs"}),
+    ]  # fmt: skip
+    assert (found.format, found.left) == ("csv", {})
+    named = table(tmp_path, [row | {"reference_context_ids": "copy", "contexts": ""}])
+    assert named.entries[0]["evidence"] == [{"document": "copy"}]
+    with pytest.raises(InputError, match=r'given\.csv:2: "contexts" spells out a list or an object'):
+        table(tmp_path, [row | {"contexts": "['a' 'b']"}])
+
+
+def test_passages_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) -> None:
+    record = {"id": "q1", "question": HOW_TALL, "answerable": False, "reference": "", "contexts": [ALDER]}
+    for found in (imported(tmp_path, [record]), table(tmp_path, [record])):
+        assert (found.format, found.left) == ("csv", {"contexts": 1})
+        assert [(one["answerable"], one.get("evidence")) for one in found.entries] == [(False, None)]
+
+
 def test_a_label_that_the_status_of_the_import_would_hide_goes_to_the_notes(tmp_path: Path) -> None:
     row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "status": "open", "team": "docs", "notes": "n"}
     found = table(tmp_path, [row, {**row, "id": "q2", "status": ""}])

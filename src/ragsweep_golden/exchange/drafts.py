@@ -114,6 +114,9 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
         passages = [(text, one or own) for (text, own), one in zip(passages, cycle(documents), strict=False)]
     elif not passages:
         passages = [("", document) for document in dict.fromkeys(filter(None, documents))]
+    if passages and entry.get("answerable") is False:
+        left += [name for name in chosen if place_of(name) in (PASSAGES, "documents")]
+        passages = []
     if notes:
         entry["notes"] = "; ".join(filter(None, [entry.get("notes"), *notes]))
     if labels:

@@ -19,6 +19,7 @@ from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, locate, quote
 from ragsweep_golden.exchange.drafts import (
+    PASSAGES,
     RANKED,
     FlatRecord,
     RecordDraft,
@@ -123,8 +124,8 @@ def _import_table(
 ) -> Imported:
     """Import a table in ragsweep's own columns.
 
-    The first of the known answer columns becomes the reference. Other aliases of ragsweep's columns, and the outputs of
-    a system, are dropped.
+    The first of the known answer columns becomes the reference. Without a column ``document``, columns of passages and
+    of their documents are the evidence. Other aliases of ragsweep's columns, and the outputs of a system, are dropped.
     """
     try:
         of_system = fields_of_system(columns)
@@ -136,13 +137,25 @@ def _import_table(
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
     raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults, lost)
     faults.raise_any()
-    found.left.update(name for row in rows for name in lost if is_filled(row.values.get(name)))
-    entries = [as_entry(one) for one in raw.questions]
-    for entry in entries:
-        labels = {name: label for name, label in entry.pop("labels", {}).items() if name not in lost}
-        entry |= {"labels": labels} if labels else {}
-    _add_evidence([RecordDraft(entry) for entry in entries], corpus, found)
-    return finish(entries, found)
+    shown = [] if "document" in columns else [name for name in lost if place_of(name) in (PASSAGES, "documents")]
+    dropped = [name for name in lost if name not in shown]
+    found.left.update(name for row in rows for name in dropped if is_filled(row.values.get(name)))
+    drafts = {question.id: RecordDraft(as_entry(question)) for question in raw.questions}
+    for draft in drafts.values():
+        labels = {name: label for name, label in draft.entry.pop("labels", {}).items() if name not in lost}
+        draft.entry.update({"labels": labels} if labels else {})
+    for row in rows:
+        earlier = drafts[row.identifier("id")]
+        try:
+            draft = read_draft(FlatRecord({name: row.values[name] for name in shown}, earlier.entry), of_system)
+        except ValueError as fault:
+            row.fault(str(fault))
+        else:
+            found.left.update(draft.left)
+            drafts[earlier.entry["id"]] = draft._replace(passages=[*earlier.passages, *draft.passages])
+    faults.raise_any()
+    _add_evidence(list(drafts.values()), corpus, found)
+    return finish([draft.entry for draft in drafts.values()], found)
 
 
 def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
