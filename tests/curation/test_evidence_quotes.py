@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from ragsweep.core.types import Corpus
 from ragsweep.golden.anchors import resolve
-from ragsweep_golden.evidence.quotes import FEWEST_WORDS, shortest_anchor
+from ragsweep_golden.evidence.quotes import FEWEST_WORDS, Place, quote, shortest_anchor
 
 TREES = "# Trees\n\nThe alder measures 10 metres. It grows beside water, and in wet woods of the north.\n"
 
@@ -52,3 +53,14 @@ def test_a_quote_is_found_once_and_within_the_evidence_or_around_it() -> None:
         assert len(anchor.split()) >= FEWEST_WORDS or given is not None
         assert begin < end
         assert stop > start
+
+
+@pytest.mark.parametrize(
+    ("reference", "anchor"),
+    [("10", "It has 10 metres at"), ("no", "It has 10 metres at"), ("2010", "one was built in 2010."), ("米", "十米")],
+)
+def test_an_answer_is_not_quoted_from_the_inside_of_a_word(reference: str, anchor: str) -> None:
+    long = f"Another one was built in 2010. It has 10 metres at least. {'It was old. ' * 9}"
+    text = "十米" if reference == "米" else long
+    corpus = Corpus(["a"], [""], [text])
+    assert quote(Place(0, 0, len(text)), "How many metres has it?", reference, corpus) == (anchor, None)

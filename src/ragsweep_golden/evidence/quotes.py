@@ -167,16 +167,24 @@ def _nearest(text: str, number: int, document: str) -> Place | None:
 def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[str, int | None]:
     """Return an anchor (a quote) from the passage ``place``, and the anchor's start or None (see ``shortest_anchor``).
 
-    If the passage contains the right answer (``reference``) exactly once, the evidence is that answer. Otherwise, it is
-    the whole passage or, if that has more than _LONG words, its best sentence by BM25 for the question and the answer.
+    If the passage contains the right answer (``reference``) exactly once, and not within a word, the evidence is that
+    answer. Otherwise, it is the whole passage or, if that has more than _LONG words, its best sentence by BM25 for the
+    question and the answer.
     """
     text = corpus.texts[place.document]
     start, end = place.start, place.end
     passage = text[start:end]
-    if reference.strip() and passage.count(reference.strip()) == 1:
-        start += passage.index(reference.strip())
-        end = start + len(reference.strip())
+    if len(found := _whole_words(passage, reference.strip())) == 1:
+        start, end = start + found[0][0], start + found[0][1]
     elif word_count(passage) > _LONG:
         code = detect_language(question) or detect_language(passage)
         start, end = best_sentence(f"{question} {reference}", text, (start, end), code) or (start, end)
     return shortest_anchor(text, start, end)
+
+
+def _whole_words(text: str, answer: str) -> list[tuple[int, int]]:
+    """Return the spans of an answer in a text, except within words: "no" is not in "another"; [] for a blank answer."""
+    letter = pattern("letter")
+    begin = rf"(?<!{letter.pattern})" if letter.match(answer) else ""
+    end = rf"(?!{letter.pattern})" if letter.fullmatch(answer[-1:]) else ""
+    return [found.span() for found in re.finditer(f"{begin}{re.escape(answer)}{end}", text)] if answer else []
