@@ -364,6 +364,14 @@ def test_assertions_of_promptfoo_are_added_to_the_texts_of_its_variables(tmp_pat
     assert found.left == {"assert contains": 1}
 
 
+def test_an_answer_of_triviaqa_is_its_value_and_the_aliases(tmp_path: Path) -> None:
+    normalised = {"aliases": ["10 m"], "matched_wiki_entity_name": "", "value": "10 metres"}
+    answer = {"value": "10 metres", "aliases": ["10 m"], "matched_wiki_entity_name": "", "type": "Numerical"}
+    answer |= {f"normalized_{name}": given for name, given in normalised.items()}
+    (entry,) = imported(tmp_path, [{"question": HOW_TALL, "question_id": "tc_1", "answer": answer}]).entries
+    assert (entry["reference"], entry["references"]) == ("10 metres", ["10 m"])
+
+
 def test_contexts_of_a_test_set_without_system_answers_are_evidence(tmp_path: Path) -> None:
     (entry,) = imported(tmp_path, [{"question": HOW_TALL, "contexts": [ALDER], "ground_truth": "10 metres"}]).entries
     assert [one["document"] for one in entry["evidence"]] == ["alder"]

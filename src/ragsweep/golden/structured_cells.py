@@ -27,7 +27,10 @@ FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 """Text of a boolean in a table -> the boolean."""
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
-_UNREAD = frozenset(("answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name"))
+_UNREAD = frozenset((
+    "answer_start", "type", "normalized_value", "normalized_aliases", "matched_wiki_entity_name",
+    "normalized_matched_wiki_entity_name",
+))  # fmt: skip
 """Fields of an answer in SQuAD's or TriviaQA's format that are not read."""
 
 
