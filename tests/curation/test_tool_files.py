@@ -304,6 +304,16 @@ def test_fields_of_any_name_are_read_where_they_are_named(tmp_path: Path) -> Non
         import_file(tmp_path / "own.jsonl", "columns", CORPUS, {"question": "ask"})
 
 
+def test_fields_of_our_own_format_are_kept_beside_named_fields(tmp_path: Path) -> None:
+    own = {"id": 7, "category": "height", "answerable": "no", "question": "Eh?", "reference": SAID, "evidence": [1]}
+    (tmp_path / "own.jsonl").write_text(lines(own | {"asked": Q, "gold": A}))
+    found = import_file(tmp_path / "own.jsonl", "auto", CORPUS, {"question": "asked", "reference": "gold"})
+    (entry,) = found.entries
+    assert [entry[name] for name in ("id", "question", "reference", "category")] == ["7", Q, A, "height"]
+    assert entry["answerable"] is False
+    assert found.left == {"question": 1, "reference": 1, "evidence": 1}
+
+
 def test_columns_are_named_in_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")

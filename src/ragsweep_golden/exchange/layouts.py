@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.structured_cells import decoded, plain_texts
 from ragsweep.golden.tables import is_table
 from ragsweep_golden.evidence.passages import sentence_around
@@ -256,10 +257,14 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
-    """Return the fields with a role, and unknown fields; drop other known fields, which may be a system's outputs."""
+    """Return the fields with a role, fields of ragsweep's format without a role of that name, and unknown fields.
+
+    Other known fields are dropped, because they may be a system's outputs, and so is unnamed ``evidence``.
+    """
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]
-    left = [name for name in _others(record, *used) if place_of(name)]
+    kept = {*QUESTION_KEYS}.difference(columns, ["evidence"])
+    left = [name for name in _others(record, *used, *kept) if place_of(name)]
     plain = {name: record[name] for name in _others(record, *used, *left)}
     return FlatRecord(plain | fields, {}, left)
 
