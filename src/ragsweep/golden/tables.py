@@ -14,7 +14,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.golden.reading import Row, read_rows
 from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 
-_JSON_LINES = (".jsonl", ".ndjson")
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
 _ENDINGS = {".csv", ".tsv", ".tab"}
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 

@@ -80,6 +80,22 @@ def test_a_list_in_json_lines_is_several_right_answers(tmp_path: Path, field: st
     assert question.labels == {"tags": "x;y"}
 
 
+def test_a_list_of_questions_may_be_a_json_file(tmp_path: Path) -> None:
+    rows = [{"id": 1, "question": "what?", "document": "a"}]
+    (question,) = csv(tmp_path, json.dumps(rows, indent=1), name="questions.json").load().golden.questions
+    assert (question.id, question.evidence) == ("1", (Evidence("a"),))
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "pages"])
+def test_names_of_columns_are_refused_for_documents_that_are_no_table(name: str, tmp_path: Path) -> None:
+    reader = csv(tmp_path, FULL, corpus_columns={"text": "title"})
+    reader.corpus = str(tmp_path / name)
+    with pytest.raises(
+        ConfigError, match=rf"dataset\.corpus_columns: .*/{name} is not a table \(\.csv, \.tsv\); remove"
+    ):
+        reader.load()
+
+
 def test_grades_in_words_become_numbers_and_those_without_one_are_counted(tmp_path: Path) -> None:
     rows = "id,question,document,grade\nq1,what,a,perfect\nq1,what,b,unsure\nq2,who,a,unsure\nq3,why,,\n"
     golden = csv(tmp_path, rows, grades={"perfect": 3, "unsure": None}).load().golden

@@ -15,7 +15,7 @@ from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, g
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
 from ragsweep.golden.structured_cells import FLAGS, is_structure, plain_number, plain_text, plain_texts
-from ragsweep.golden.tables import Columns, read_table
+from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.golden.text_files import collect_faults, path_of, plain_or_gzipped
 
 QUESTION_COLUMNS = (
@@ -55,7 +55,12 @@ class Csv:
         grades, faults = Grades(self.grades).check(), collect_faults(self.encoding)
         file = path_of(self.questions, "dataset.questions")
         documents = Columns("dataset.corpus_columns", self.corpus_columns or {}, DOCUMENT_COLUMNS, ("id", "text"))
-        corpus, notes = read_documents(path_of(self.corpus, "dataset.corpus"), faults, documents)
+        source = path_of(self.corpus, "dataset.corpus")
+        if self.corpus_columns and not is_table(source):
+            raise ConfigError(
+                f"dataset.corpus_columns: {source} is not a table (.csv, .tsv); remove dataset.corpus_columns"
+            )
+        corpus, notes = read_documents(source, faults, documents)
         raw, rows = read_question_table(file, self.columns or {}, grades, faults)
         faults.raise_any()
         chat = {*(self.conversation or ())}
