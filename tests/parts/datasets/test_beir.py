@@ -65,6 +65,13 @@ def test_folder_becomes_a_corpus_and_the_questions_of_the_split(tmp_path: Path) 
     assert not dataset.golden.repeated_passages
 
 
+def test_answer_of_a_query_is_its_right_answer_and_no_label(tmp_path: Path) -> None:
+    metadata = {"answer": "Yes.", "supporting_facts": [["Rain", 0]]}
+    path = folder(tmp_path, queries=json_lines([{"_id": "q1", "text": "Does it rain?", "metadata": metadata}]))
+    (question,) = beir(path).load().golden.questions
+    assert (question.references, question.labels) == (("Yes.",), {})
+
+
 def test_a_first_line_whose_score_is_a_word_is_a_label_where_scores_are_words(tmp_path: Path) -> None:
     path = folder(tmp_path, test="q1\td1\trelevant\nq1\td2\tnot\n")
     first = beir(path, grades={"relevant": 1, "not": 0}).load().golden.questions[0]

@@ -110,12 +110,14 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
+        answer = labels.pop("answer", "")  # as in HotpotQA; no label may have this name
         category = labels.pop("category", "" if text.strip() else BLANK)
         question = Question(
             id=row.identifier("_id"),
             text=text,
             category="unanswerable" if unanswerable and text.strip() else category,
             answerable=not unanswerable,
+            references=(answer,) if answer.strip() else (),
             labels=labels,
             weight=read_weight(metadata),
             where=row.where,
