@@ -51,6 +51,13 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> No
     assert read_rows(place / "set.corpus.jsonl") == [{"id": "alder/1", "title": "alder", "text": TEXT}]
 
 
+def test_import_by_a_reader_prints_the_notes_of_the_reader(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "questions.csv").write_text('id,question,document,meta\nq1,How tall?,alder.md,"[1, 2]"\n')
+    words = ["dataset=csv", "dataset.corpus=pages", "dataset.questions=questions.csv"]
+    assert golden(["import", *words, "out=set.jsonl"]) == 0
+    assert "columns whose lists and objects are not read as labels: meta" in capsys.readouterr().err
+
+
 def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry = {"id": "q1", "question": "How tall?", "notes": "n", "evidence": [{"document": "alder.md", "anchor": "10"}]}
     rejected = {"id": "q2", "question": "Why?", "validation": {"status": "rejected"}}

@@ -58,6 +58,7 @@ def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
     The documents of a SQuAD file are also written, next to ``out``, because no other file contains them.
     """
     dataset: Dataset = Builder().build(values["dataset"], "dataset").value.load()
+    show_notes(dataset.notes)
     name = str(values["dataset"]["_target_"]).rpartition(".")[2].lower()
     corpus = dataset.corpus
     if name == "squad":
