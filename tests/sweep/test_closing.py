@@ -150,10 +150,12 @@ def test_sweep_without_a_result_has_no_verdict(tmp_path: Path) -> None:
 
 
 def test_sweep_of_which_a_race_left_nothing_whole_still_ends(tmp_path: Path) -> None:
-    dropped = changed(measured("a", 0.5), state=DROPPED, race={"asked": 8, "of": 40, "ahead": 0.1})
+    race = {"asked": 8, "of": 40, "ahead": 0.1, "rule": "betting", "guarantee": "95 %"}
+    dropped = changed(measured("a", 0.5), state=DROPPED, race=race)
     came = concluded(tmp_path, dropped, Failure("b", (), {}, "out of memory"))
     assert isinstance(came.verdict, NoComparison)
     assert came.gap is None
+    assert "no config remains" in parent_run(came).tags["mlflow.note.content"]
 
 
 def test_verdict_that_cannot_be_made_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,10 +85,12 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
 
 def description_document(report: SweepReport) -> Document:
     """Build the document for MLflow and for comments: conclusions first, then the table."""
-    shown, found = report.shown, report.conclusion
-    table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
-    note = part_shown(len(table.rows), len(table.rows) + table.hidden).strip()
-    return Document(report.title, [Section([conclusion_statements(report), Table(table.header, table.rows, note)])])
+    shown, found, blocks = report.shown, report.conclusion, list[Block]([conclusion_statements(report)])
+    if rows := [*shown, *report.baselines]:
+        table = sweep_table(rows, headline(shown), found.comparison, found.chosen, width=10_000)
+        note = part_shown(len(table.rows), len(table.rows) + table.hidden).strip()
+        blocks.append(Table(table.header, table.rows, note))
+    return Document(report.title, [Section(blocks)])
 
 
 def heading(what: str, *datasets: DatasetFacts) -> Statements:
