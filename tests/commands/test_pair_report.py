@@ -38,6 +38,17 @@ def test_student_interval_is_that_of_paired_t() -> None:
     assert student_interval(matrix(list(range(40)))) == pytest.approx((found.low, found.high))
 
 
+def test_weights_alone_do_not_widen_the_student_interval() -> None:
+    """An equal gain on every question is certain; adding it to others only moves their interval."""
+    weights, plain = np.repeat([0.5, 1.5], 20), matrix(list(range(40)))
+    one = replace(plain, values=np.array([BEFORE, AFTER]) * weights, weights=weights)
+    low, high = student_interval(one)
+    moved = replace(one, values=one.values + np.array([[0.0], [3.0]]) * weights)
+    assert student_interval(moved) == pytest.approx((low + 3, high + 3))
+    equal = replace(one, values=np.array([[1.0], [4.0]]) * weights)
+    assert student_interval(equal) == pytest.approx((3, 3))
+
+
 def test_bootstrap_interval_is_that_of_scipy_and_resamples_whole_clusters() -> None:
     gains = np.array(AFTER) - BEFORE
     expected = stats.bootstrap(

@@ -274,8 +274,10 @@ def student_interval(matrix: Matrix) -> tuple[float, float]:
     differences = matrix.values[1] - matrix.values[0]
     if len(differences) < 2:
         return math.nan, math.nan
-    half = float(stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / math.sqrt(len(differences)))
-    middle = float(differences.mean())
+    middle, degrees = float(differences.mean()), len(differences) - 1
+    deviations = differences - matrix.weights_or_ones * middle
+    error = math.sqrt(float(np.square(deviations).sum()) / degrees / len(differences))
+    half = float(stats.t.ppf(0.975, degrees)) * error
     return middle - half, middle + half
 
 
