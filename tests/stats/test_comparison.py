@@ -315,6 +315,13 @@ def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
     assert judged(*results).skipped == {"faithfulness": "it was not measured for every config"}
 
 
+def test_a_headline_metric_that_one_config_lacks_is_not_left_out_without_a_reason() -> None:
+    """A baseline that was recorded before the metric was added, for example."""
+    results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1), faithfulness=0.5)
+    for found in (judged(*results), judged(*results[::-1])):
+        assert found.skipped == {"faithfulness": "it was not measured for every config"}
+
+
 def test_headline_metrics_are_compared_too() -> None:
     results = (
         one_metric("a", noisy(0.4), context_tokens=500.0),

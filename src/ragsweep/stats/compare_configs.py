@@ -56,9 +56,10 @@ def compare_configs(
     measured = _measured_in_all(results)
     skipped = {name: why for name in measured if (why := _reason_not_compared(results, name))}
     usable = [name for name in measured if name not in skipped]
-    for objective in objectives(results[0].run.config):
-        if objective not in measured:
-            skipped[objective] = "it was not measured for every config"
+    partly = (name for one in results for name in _named(one) if name in one.summaries.metrics)
+    for name in dict.fromkeys([*objectives(results[0].run.config), *partly]):
+        if name not in measured:
+            skipped[name] = "it was not measured for every config"
     if not usable:
         return NoComparison("; ".join(f"{name} is not compared: {why}" for name, why in skipped.items()))
     metric = usable[0]
@@ -83,8 +84,13 @@ def deciding_metric(results: Sequence[Result]) -> str:
 
 
 def _measured_in_all(results: Sequence[Result]) -> list[str]:
-    names = dict.fromkeys([*shown_metrics(results[0].run.config), *judged_metrics(results[0])])
+    names = _named(results[0])
     return [name for name in names if name and all(name in result.summaries.metrics for result in results)]
+
+
+def _named(result: Result) -> list[str]:
+    """Return the metrics by which a config wants to be compared: objectives, headline and judged metrics."""
+    return list(dict.fromkeys([*shown_metrics(result.run.config), *judged_metrics(result)]))
 
 
 def _compare(
