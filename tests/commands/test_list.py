@@ -17,7 +17,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import ABSTAINED, NO_ANSWERS
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import FINALIST
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
@@ -155,6 +155,21 @@ def test_a_recorded_baseline_has_a_row_of_its_own_in_the_list(
     (row,) = (row for row in rows if row and row[0] == "prod")
     assert row[1:3] == ["9", ".50"]
     assert row[-1] == "baseline"
+
+
+def test_a_report_of_a_sweep_that_was_killed_states_that_configs_are_missing(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = Ledger(Path(path))
+    (whole,) = ledger.sweeps()
+    jobs, titles = (*whole.jobs, ("top_k=7",), ("top_k=9",)), (*whole.names, "top_k=7", "top_k=9")
+    part = ledger.open_sweep("killed", Sweep("", "sweep", "beef" * 8, jobs, titles))
+    for record_of in ledger.records(whole.id):
+        ledger.write(part.id, record_of.job, record_of.outcome)
+    missing = "2 configs of the sweep have no result yet; repeat its command to run them."
+    for sweep, expected in ((PARENT, False), ("beef", True)):
+        assert report([sweep, "--format", "markdown", "--path", path]) == 0
+        assert (missing in capsys.readouterr().out) == expected
 
 
 def test_a_config_that_a_race_dropped_is_in_no_table_but_said_to_be_dropped(

@@ -43,7 +43,12 @@ def conclusion_statements(report: SweepReport) -> Statements:
 
 
 def limit_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
-    """Yield sentences on the limits of the comparison, the findings of audits, and the use of the holdout."""
+    """Yield sentences on missing configs, limits of the comparison, findings of audits, and the use of the holdout."""
+    if conclusion.missing and conclusion.comparison:
+        have, them = ("has", "it") if conclusion.missing == 1 else ("have", "them")
+        what = f"{counted(conclusion.missing, 'config')} of the sweep {have} no result yet"
+        text = f"{what}; repeat its command to run {them}."
+        yield Statement("", text, {"missing": conclusion.missing})
     if conclusion.compared:
         yield from limits(conclusion.compared)
     yield from degraded_statements(conclusion.audits.slices)

@@ -64,6 +64,7 @@ class SweepConclusion:
     audits: Audits = field(default_factory=Audits)
     holdout_views: int = 0  # uses of the holdout questions so far
     holdout_configs: int = 0  # number of configs that this sweep evaluated on them
+    missing: int = 0  # number of configs that have not been run yet
 
     @property
     def deciding(self) -> SweepComparison | NoComparison | None:

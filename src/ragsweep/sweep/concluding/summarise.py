@@ -84,7 +84,7 @@ def summarise_sweep(
     return SweepSummary(
         results,
         failures,
-        _conclude(ledger, verdict, results, finalists, study is not None),
+        _conclude(ledger, verdict, results, finalists, study is not None, _missing(ledger, sweep, records, missed)),
         excluded,
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
@@ -94,6 +94,12 @@ def summarise_sweep(
         beside,
         ledger.path,
     )
+
+
+def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], missed: Sequence[Failure]) -> int:
+    """Return how many configs of a sweep have not been run; 0 for a search, which may end early."""
+    planned = [len(sweep.jobs) for sweep in ledger.sweeps() if sweep.id == identifier and any(sweep.jobs)]
+    return max(sum(planned) - len(records) - len(missed), 0)
 
 
 def choose_finalists(ledger: Ledger, most: int, sweep: Sweep) -> list[tuple[str, Result]]:
@@ -115,6 +121,7 @@ def _conclude(
     results: Sequence[Result],
     finalists: Finalists,
     is_search: bool,
+    missing: int,
 ) -> SweepConclusion:
     """Return a sweep's conclusion, which is based on the holdout if a search evaluated its finalists there."""
     where = "on the questions that the search used" if is_search else ""
@@ -124,6 +131,7 @@ def _conclude(
         conclude(verdict, results, finalists.verdict, finalists.results, where),
         holdout_views=ledger.holdout_views(results[0].run.dataset.undivided) if results else 0,
         holdout_configs=sum(one.run.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
+        missing=missing,
     )
 
 
