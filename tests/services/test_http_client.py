@@ -254,6 +254,20 @@ def test_service_that_is_down_is_left_alone_with_one_line(kind: str, monkeypatch
     assert len(server.log) <= 40
 
 
+def test_questions_that_a_model_leaves_without_text_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.0)
+    with serving(answer=lambda request: "" if request.last > "question 4" else "said") as server:
+        found = ask_all(endpoint(server), 10)
+    assert found == {n: f"[{missing.MALFORMED}]" if n > 4 else "said" for n in range(10)}
+
+
+def test_model_that_leaves_every_question_without_text_stops_the_config() -> None:
+    never = pytest.raises(EndpointFailed, match=r"a message without text: .*the 7 previous calls\); check the model")
+    with serving(faults={"empty_content": 1}) as server, never:
+        ask_all(endpoint(server, retries=1), 1000)
+    assert len(server.log) <= 32
+
+
 def test_missing_server_costs_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.1)
     made = Endpoint("http://127.0.0.1:9/v1", "m", concurrency=16)

@@ -24,7 +24,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.secrets import MASK, SHORTEST, spellings
 from ragsweep.services.errors import CallFailed, EndpointFailed, quote
 from ragsweep.services.limits import backoff, parse_retry_after
-from ragsweep.services.replies import MAX_BYTES, HttpResponse
+from ragsweep.services.replies import MAX_BYTES, HttpResponse, NoAnswer
 from ragsweep.services.session import HostState
 
 if TYPE_CHECKING:
@@ -91,11 +91,15 @@ _SMALLER = "; lower batch_size of the part that makes the call, such as embedder
 
 
 class _Failure(NamedTuple):
-    """A failed attempt that may be repeated: reason, description, and the wait that the service requested (seconds)."""
+    """A failed attempt that may be repeated: reason, description, and the wait that the service requested (seconds).
+
+    If ``is_reply`` is true, the model replied, but without an answer.
+    """
 
     reason: str
     fact: str
     retry_after: float = 0.0
+    is_reply: bool = False
 
 
 @dataclass
@@ -146,7 +150,10 @@ class Call(Generic[Read]):
             wait = backoff(attempts - 1, result.retry_after)
             if attempts > self.service.retries or self._remaining() <= wait:
                 fact = self._describe(result.fact, f" after {counted(attempts, 'attempt')}")
-                raise CallFailed(f"{fact}{_WAYS_OUT.get(result.reason, '')}", result.reason)
+                failure = CallFailed(f"{fact}{_WAYS_OUT.get(result.reason, '')}", result.reason)
+                if result.is_reply:
+                    host.breaker.refuse(failure, unanswered=True)
+                raise failure
             self.elapsed += wait
             await asyncio.sleep(wait)
 
@@ -163,7 +170,10 @@ class Call(Generic[Read]):
             seconds = time.monotonic() - began
             self.elapsed += seconds
         if isinstance(result, _Failure):
-            host.breaker.fail(self._describe(result.fact), began, time.monotonic(), result.retry_after)
+            if result.is_reply:
+                host.breaker.note_reply()
+            else:
+                host.breaker.fail(self._describe(result.fact), began, time.monotonic(), result.retry_after)
             self.unread += 0.0 if isinstance(response, _Failure) or response.status != 200 else seconds
             return result
         host.breaker.succeed()
@@ -223,7 +233,7 @@ class Call(Generic[Read]):
         except ValueError as fault:
             error = json.dumps(parsed.get("error")) if isinstance(parsed, dict) else ""
             fact = f"status {response.status}, but {fault}: {response.text}"
-            return self._unread(fact, error, self.retry_unread)
+            return self._unread(fact, error, self.retry_unread)._replace(is_reply=isinstance(fault, NoAnswer))
         except CallFailed as failure:
             raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
 

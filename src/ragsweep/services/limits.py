@@ -125,16 +125,21 @@ class CircuitBreaker:
         """Record a successful response."""
         self._answered, self._failures, self._failing_since = True, 0, None
 
-    def refuse(self, failure: CallFailed) -> None:
-        """Record the permanent failure of a call.
-
-        Raises EndpointFailed if the service refused the call, it has refused at least DOWN_AFTER calls, and it has
-        replied to none; a truncated or withheld reply counts as a reply.
-        """
+    def note_reply(self) -> None:
+        """Record a reply without an answer: the service is not down."""
         self._failures, self._failing_since = 0, None
+
+    def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:
+        """Record the permanent failure of a call; ``unanswered``: the last reply had no answer.
+
+        Raises EndpointFailed if the service refused or did not answer this call and at least DOWN_AFTER calls in all,
+        and has answered none; a truncated or withheld answer counts as one.
+        """
+        self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)
-        self._refusals += failure.reason == REFUSED_BY_SERVICE
-        if failure.reason == REFUSED_BY_SERVICE and not self._answered and self._refusals >= DOWN_AFTER:
+        is_refused = unanswered or failure.reason == REFUSED_BY_SERVICE
+        self._refusals += is_refused
+        if is_refused and not self._answered and self._refusals >= DOWN_AFTER:
             fact = f"{failure} (as did the {self._refusals - 1} previous calls)"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 

@@ -104,6 +104,10 @@ def read_events(text: str) -> EventStream:
     return EventStream(tuple(events))
 
 
+class NoAnswer(ValueError):
+    """A chat completion that is whole, but has no text."""
+
+
 class Reply(NamedTuple):
     """A model's reply in a chat: the answer (``text``), the thoughts, and facts about the call."""
 
@@ -139,7 +143,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
     said = said._replace(thoughts="\n\n".join(filter(None, (*apart, said.thoughts))))
     check_finish(reason, said, usage, refused=bool(refusal and not said.answer))
     if not said.answer.strip():
-        raise ValueError("a message without text")
+        raise NoAnswer("a message without text")
     model = response.get("model")
     return Reply(said.answer, model if isinstance(model, str) else "", usage, thoughts=said.thoughts)
 
