@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from llm_server import LlmServer
+from llm_server import LlmServer, LoggedRequest
+from llm_server.faults import Response
 from llm_server.requests import default_answer
 from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
@@ -51,6 +52,24 @@ def judged(server: LlmServer, folder: Path, *more: str) -> list[str]:
 def session(folder: Path) -> Session:
     warnings: list[str] = []
     return Session(Evaluator(Executor(open_store(folder / "stages", warnings.append))))
+
+
+@pytest.mark.parametrize("part", ["llm", "judge"])
+def test_calls_that_are_refused_again_do_not_fail_a_config_with_answers(
+    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The next run makes only the refused calls, so that no call of it is answered."""
+    monkeypatch.setattr("ragsweep.services.limits.DOWN_AFTER", 1)
+    answer, question = server.respond, GOLDEN[-1]["question"]
+
+    def respond(logged: LoggedRequest) -> Response:
+        is_asked = question in logged.request.prompt and (logged.request.schema is None) == (part == "llm")
+        return Response(400, b"no") if is_asked else answer(logged)
+
+    server.respond = respond  # type: ignore[method-assign]
+    for coverage, state in ((0.98, PARTIAL), (0.0, COMPLETE)):
+        made = evaluate(session(tmp_path), *judged(server, tmp_path, f"coverage={coverage}"))
+        assert made.run.state == state
 
 
 def test_experiment_and_a_thousand_questions_have_their_price(server: LlmServer, tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ from ragsweep.core.types import (
     Route,
 )
 from ragsweep.evaluation import trec_texts as texts
-from ragsweep.evaluation.answering import priced, unpacked
+from ragsweep.evaluation.answering import cacheable, priced, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
+from ragsweep.evaluation.cost_estimate import KINDS
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence, view_alone
@@ -58,6 +59,7 @@ from ragsweep.evaluation.steps import collect_steps, sum_up_usage
 from ragsweep.golden.golden_set import peculiarities
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.targets import evaluate_targets
+from ragsweep.services.http_client import note_answers
 from ragsweep.stages.executor import Executor, StageWork
 from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
@@ -86,6 +88,9 @@ class Evaluator:
         started = time.time()
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, experiment.table
+        for stage in graph.paid_stages:
+            if any(cacheable(KINDS[stage.node.stage])(rows).any() for rows in self.executor.sample(stage.node, 1)):
+                note_answers(stage.part)
         routes, table = self._routed(graph, table)
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -117,3 +118,12 @@ class Service:
             ConfigError: The environment's key is missing or invalid, or its proxy or certificates cannot be used.
         """
         return await Call(self, self.key(), request, read, retry_unread).run()
+
+
+def note_answers(part: object) -> None:
+    """Record that the services of a part, and of the parts that it holds, have answered in an earlier process."""
+    for holder in (part, *getattr(part, "__dict__", {}).values()):
+        for value in getattr(holder, "__dict__", {}).values():
+            if isinstance(value, Service):
+                with suppress(ConfigError):  # without a key, no call is made
+                    value.session.host(value.base_url, value.key()).breaker.answered_before = True

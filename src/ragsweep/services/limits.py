@@ -93,6 +93,7 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.answered_before = False  # whether an earlier process got answers, so that only single calls are refused
         self._answered = False
         self._first_call = math.inf
         self._failures = 0  # consecutive; from SLOW_AFTER on, not those of calls that began before the last failure
@@ -133,13 +134,13 @@ class CircuitBreaker:
         """Record the permanent failure of a call; ``unanswered``: the last reply had no answer.
 
         Raises EndpointFailed if the service refused or did not answer this call and at least DOWN_AFTER calls in all,
-        and has answered none; a truncated or withheld answer counts as one.
+        and has answered none, even in an earlier process; a truncated or withheld answer counts as one.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)
         is_refused = unanswered or failure.reason == REFUSED_BY_SERVICE
         self._refusals += is_refused
-        if is_refused and not self._answered and self._refusals >= DOWN_AFTER:
+        if is_refused and not (self._answered or self.answered_before) and self._refusals >= DOWN_AFTER:
             fact = f"{failure} (as did the {self._refusals - 1} previous calls)"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
