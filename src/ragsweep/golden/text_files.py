@@ -42,6 +42,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "u
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
+_ZIP = b"PK\x03\x04"
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
@@ -204,7 +205,7 @@ def _errors_as_faults(path: Path, faults: Faults) -> Iterator[None]:
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file, unzip it if its name ends in ".gz", and yield it with the maximum number of bytes to read.
 
-    Raises ValueError for a pipe or a device, and for a gzip file that states a larger unzipped size.
+    Raises ValueError for a pipe, a device or a zip archive, and for a gzip file that states a larger unzipped size.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # opening a pipe could block forever
@@ -212,6 +213,11 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     most = most_unzipped(status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
+            if file.read(len(_ZIP)) == _ZIP:
+                raise ValueError(
+                    "is an Excel workbook or another zip archive; save the table as CSV, or unzip the archive"
+                )
+            file.seek(0)
             yield file, most
             return
         if status.st_size >= _SIZE_BYTES:  # gzip files, even most bombs, end with their true size
