@@ -214,6 +214,20 @@ def test_a_table_of_our_own_columns_keeps_several_evidences_and_labels(tmp_path:
     }]  # fmt: skip
 
 
+@pytest.mark.parametrize("quoted", [{"anchor": "10 metres"}, {"anchor": None}, {}])
+def test_documents_and_anchors_of_our_own_columns_are_evidence_in_json_too(
+    quoted: dict[str, Any], tmp_path: Path
+) -> None:
+    corpus = Corpus(["yew, old", "copy, alder"], ["", ""], [YEW, ALDER])
+    record = {"id": 1, "question": HOW_TALL, "document": "copy, alder", **quoted}
+    found = imported(tmp_path, [record], corpus=corpus)
+    anchor = {"anchor": EVIDENCE[0]["anchor"]} if quoted.get("anchor") else {}
+    assert without_audit(found) == [
+        {"id": "1", "question": HOW_TALL, "evidence": [{"document": "copy, alder", **anchor}]}
+    ]
+    assert (found.format, found.in_notes, found.left) == ("csv", {}, {})
+
+
 def test_a_table_of_our_own_columns_without_documents_has_its_evidence_in_texts(tmp_path: Path) -> None:
     row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "contexts": ALDER, "team": "docs"}
     found = table(tmp_path, [row, row | {"contexts": YEW, "reference": ""}, row | {"id": "q2", "contexts": ""}])

@@ -182,6 +182,14 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
     return FlatRecord(fields | {PASSAGES: list(sentences) or [context]})
 
 
+def _of_own_columns(record: Mapping[str, Any]) -> FlatRecord:
+    """Flatten an object with the columns of our own table: the ``document`` and its ``anchor`` are the evidence."""
+    fields = {name: value for name, value in record.items() if name not in ("document", "anchor")}
+    given = {"reference_context_ids": record.get("document"), "reference_contexts": record.get("anchor")}
+    filled = {name: as_items(decoded(value)) for name, value in given.items() if is_filled(value)}
+    return FlatRecord(fields | filled)
+
+
 def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten a golden of DeepEval; a context that is a single text, as in a table, is split at vertical bars."""
     context = decoded(record.get("context"))
@@ -211,7 +219,7 @@ LAYOUTS = {
     "squad_rows": Layout((("question",), ("answers",), ("context",)), _of_squad),
     "keywords": Layout((("question", "query"), ("expected_keywords",))),
     "chunks": Layout((("query", "question"), ("relevant_chunks",))),
-    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable"))),
+    "csv": Layout((("id",), ("question",), ("document", "reference", "answerable")), _of_own_columns),
     "faq": Layout((("question", "query"), (*SAID, *RIGHT))),
     "topics": Layout((("question",), ("description",), ("narrative",))),
     "counts": Layout((("question", "query"), ("count", "frequency")), names={"count": "weight", "frequency": "weight"}),
