@@ -98,6 +98,14 @@ def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any
     assert back == given
 
 
+@pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio"])
+def test_evidence_in_a_document_of_json_can_be_imported_again(name: str, tmp_path: Path) -> None:
+    corpus = Corpus(["limits"], [""], ['{"limits": [10, 20]}'])
+    entry = {"id": "q1", "question": "How many?", "evidence": [{"document": "limits"}]}
+    path = write(tmp_path, export_records(name, [entry], corpus, lines=False), "set.json")
+    assert [one["evidence"] for one in import_file(path, "auto", corpus).entries] == [entry["evidence"]]
+
+
 def test_formulas_of_a_table_are_texts_with_an_apostrophe() -> None:
     entry = {"id": "+1", "question": "=1+1", "labels": {"@team": "'=2"}, "weight": -2}
     assert export_table([entry]).files[""].splitlines() == ["id,question,weight,'@team", "+1,'=1+1,-2,''=2"]

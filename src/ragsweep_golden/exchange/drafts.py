@@ -91,6 +91,8 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     others: list[str] = []  # right answers besides the reference; two fields may contribute some
     for name, value in chosen.items():
         place = place_of(name)
+        if "evidence" in flat.carried and place in (PASSAGES, "documents"):
+            continue  # the texts around the evidence, as an export shows them
         try:
             if name in RAGAS_LABELS:
                 labels[name] = decoded(value)
