@@ -77,6 +77,10 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
             {"_target_": f"{METRICS}.TokenF1", "language": "german"},
             r"\.language: must be 'label' or 'english' or 'fren",
         ),
+        (
+            {"_target_": "ragsweep.parts.systems.Python", "function": "a.b", "refusals": "unknown"},
+            r"""^retriever\.refusals: must be a list, got 'unknown'; write 'retriever\.refusals=\["unknown"\]'""",
+        ),
         ({"_target_": HYBRID, "legs": None}, r"retriever\.legs: must be a mapping, got None"),
         (
             {"_target_": f"{METRICS}.TaskSuccess", "criteria": {"a": 3}},

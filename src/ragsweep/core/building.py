@@ -181,6 +181,8 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
         if key in hints and not _matches(value, hints[key]):
             quoted = isinstance(value, int | float) and _matches(str(value), hints[key])
             way = as_number(value) if _matches(1, hints[key]) else ""
+            if isinstance(value, str) and _matches([], hints[key]):
+                way = f"; write '{where}.{key}=[\"{value}\"]'"
             if quoted:
                 way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'"
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
@@ -194,7 +196,7 @@ def as_number(value: object) -> str:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value in a config matches a type hint: a plain type, Literal, mapping, part, or union of these.
+    """Return whether a value matches a type hint: a plain type, Literal, mapping, Sequence, part, or union of these.
 
     Returns True for any other kind of hint.
     """
@@ -207,6 +209,8 @@ def _matches(value: Any, hint: Any) -> bool:
         inside = typing.get_args(hint)[1]
         nested = typing.get_origin(inside) is Mapping
         return isinstance(value, Mapping) and not (nested and not all(_matches(one, inside) for one in value.values()))
+    if origin is Sequence:
+        return isinstance(value, list | tuple)
     if hint is type(None):
         return value is None
     if hint in (int, float):
@@ -230,6 +234,8 @@ def _describe(hint: Any) -> str:
         return " or ".join(repr(option) for option in typing.get_args(hint))
     if origin in (dict, Mapping):
         return "a mapping" if typing.get_origin(typing.get_args(hint)[1]) is not Mapping else "a mapping of mappings"
+    if origin is Sequence:
+        return "a list"
     if _is_part(hint):
         return "a part (a mapping with _target_)"
     return {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}.get(
