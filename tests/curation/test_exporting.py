@@ -309,6 +309,15 @@ def test_a_quote_with_several_answers_is_cut_once() -> None:
     assert export_squad([entry], CORPUS).notes["quotes are cut to the answer in them"] == 1
 
 
+def test_an_answer_of_squad_does_not_begin_within_a_word() -> None:
+    corpus = Corpus(["a"], [""], ["In 2010 it measured 10 metres."])
+    entry = {"id": "q1", "question": "x", "reference": "10", "references": ["metre"], "evidence": [{"document": "a"}]}
+    exported = export_squad([entry], corpus)
+    (question,) = json.loads(exported.files[""])["data"][0]["paragraphs"][0]["qas"]
+    assert question["answers"] == [{"text": "10", "answer_start": 20}]
+    assert exported.notes["right answers that the evidence does not contain are omitted"] == 1
+
+
 def test_squad_counts_documents_whose_names_change(tmp_path: Path) -> None:
     bodies = {"T/1": "alpha one", "T/2": " ", "T/3": "gamma one", "T/4": "alpha one", "T/5": "epsilon"}
     corpus = Corpus(list(bodies), [""] * 5, list(bodies.values()))

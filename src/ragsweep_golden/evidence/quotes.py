@@ -174,7 +174,7 @@ def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[
     text = corpus.texts[place.document]
     start, end = place.start, place.end
     passage = text[start:end]
-    if len(found := _whole_words(passage, reference.strip())) == 1:
+    if len(found := whole_words(passage, reference.strip())) == 1:
         start, end = start + found[0][0], start + found[0][1]
     elif word_count(passage) > _LONG:
         code = detect_language(question) or detect_language(passage)
@@ -182,7 +182,7 @@ def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[
     return shortest_anchor(text, start, end)
 
 
-def _whole_words(text: str, answer: str) -> list[tuple[int, int]]:
+def whole_words(text: str, answer: str) -> list[tuple[int, int]]:
     """Return the spans of an answer in a text, except within words: "no" is not in "another"; [] for a blank answer."""
     letter = pattern("letter")
     begin = rf"(?<!{letter.pattern})" if letter.match(answer) else ""

@@ -12,6 +12,7 @@ from ragsweep.evaluation.trec_texts import encode_id, write_qrels
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
 from ragsweep_golden.evidence.passages import locate_label
+from ragsweep_golden.evidence.quotes import whole_words
 from ragsweep_golden.exchange.exporting import Exported, count_lost, labels_as_texts, whole_grade
 from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
 from ragsweep_golden.sets.files import json_lines
@@ -143,8 +144,11 @@ def _answers(
         for (start, end), label in spans.items():
             text = corpus.texts[corpus.position[label["document"]]]
             is_sure = word_count(reference) >= SURE_WORDS and text.count(reference.strip()) == 1
-            at = text.find(reference.strip(), *(() if is_sure else (start, end)))
-            if at >= 0:
+            found = [
+                one for one in whole_words(text, reference.strip()) if is_sure or (start <= one[0] and one[1] <= end)
+            ]
+            if found:
+                at = found[0][0]
                 answers[reference.strip(), at] = None
                 if label.get("anchor") is not None and (at, at + len(reference.strip())) != (start, end):
                     cut.add((start, end))
