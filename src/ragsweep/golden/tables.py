@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,6 +18,7 @@ from ragsweep.golden.text_files import LONGEST_LINE, read_raw_lines
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _ENDINGS = {".csv", ".tsv", ".tab"}
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_SEPARATOR = re.compile("sep=.?")  # first line of a table for Excel
 
 
 class Columns:
@@ -54,20 +56,24 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     apostrophe that an export puts before a formula is removed. In JSON lines, each object is a row, and a list of texts
     becomes a cell in which semicolons separate the texts or, for a field in ``columns.lists``, a JSON list.
 
-    The delimiter is the most frequent of comma, semicolon and tab in the header. A cell that contains a delimiter, a
+    The delimiter is the most frequent of comma, semicolon and tab in the header, which may follow blank lines and a
+    line ``sep=;``, as Excel reads it. A cell that contains a delimiter, a
     quote or a line break must be quoted, and its quotes doubled (RFC 4180). Errors are added to the faults, with the
     first line of the row; if the header has a fault, no rows are yielded.
     """
     if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
         return
-    lines = _lines(path, faults)
-    first = next(lines, None)
-    if first is None:
+    lines, before = _lines(path, faults), list[str]()
+    for first in lines:
+        if first.strip() and not _SEPARATOR.fullmatch(first.strip()):
+            break
+        before.append("\n")
+    else:
         return
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     delimiter = max(_DELIMITERS, key=first.count)
-    rows = _rows(csv.reader(chain([first], lines), delimiter=delimiter, strict=True), path, faults)
+    rows = _rows(csv.reader(chain(before, [first], lines), delimiter=delimiter, strict=True), path, faults)
     where, header = next(rows, (f"{path}:1", []))
     header = [original_cell(name.strip()) for name in header]
     if not _check_header(header, where, columns, faults):

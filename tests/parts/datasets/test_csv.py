@@ -59,6 +59,13 @@ def test_header_shows_the_delimiter(tmp_path: Path, delimiter: str) -> None:
     assert question.text == ("what, why; how\tcome" if delimiter == "," else "what")
 
 
+@pytest.mark.parametrize("start", ["\n", " \r\n\n", "sep=;\n", "sep=;\r\n\n"])
+def test_header_may_follow_blank_lines_and_the_separator_for_excel(tmp_path: Path, start: str) -> None:
+    (question,) = csv(tmp_path, f"{start}id;question;document\nq1;what?;b\n").load().golden.questions
+    assert (question.text, question.evidence) == ("what?", (Evidence("b"),))
+    assert question.where == f"{tmp_path}/questions.csv:{start.count(chr(10)) + 2}"
+
+
 def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path) -> None:
     columns = {"id": "Query", "question": "Query", "document": "URL"}
     corpus = "URL,Body\nx/1,some text\n"
