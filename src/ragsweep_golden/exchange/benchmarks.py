@@ -144,11 +144,9 @@ def _answers(
         for (start, end), label in spans.items():
             text = corpus.texts[corpus.position[label["document"]]]
             is_sure = word_count(reference) >= SURE_WORDS and text.count(reference.strip()) == 1
-            found = [
-                one for one in whole_words(text, reference.strip()) if is_sure or (start <= one[0] and one[1] <= end)
-            ]
-            if found:
-                at = found[0][0]
+            whole = whole_words(text, reference.strip())
+            if places := [span for span in whole if is_sure or (start <= span[0] and span[1] <= end)]:
+                at = places[0][0]
                 answers[reference.strip(), at] = None
                 if label.get("anchor") is not None and (at, at + len(reference.strip())) != (start, end):
                     cut.add((start, end))
