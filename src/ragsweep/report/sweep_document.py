@@ -91,8 +91,8 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
 def description_document(report: SweepReport) -> Document:
     """Build the document for MLflow and for comments: conclusions first, then the table."""
     shown, found, blocks = report.shown, report.conclusion, list[Block]([conclusion_statements(report)])
-    if rows := [*shown, *report.baselines]:
-        table = sweep_table(rows, headline(shown), found.comparison, found.chosen, width=10_000)
+    if shown:
+        table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
         note = part_shown(len(table.rows), len(table.rows) + table.hidden).strip()
         blocks.append(Table(table.header, table.rows, note))
     return Document(report.title, [Section(blocks)])
