@@ -169,6 +169,24 @@ def test_a_baseline_that_cannot_be_compared_is_named_among_those_left_out(tmp_pa
     assert baseline == f"#1 k=0, which is not compared: {why}"
 
 
+def test_no_command_is_suggested_that_refuses_a_partial_config(tmp_path: Path) -> None:
+    """Its scores of the deciding metric are complete, so it can be chosen, but `ragsweep compare` refuses it."""
+    found = []
+    for state in ("COMPLETE", "PARTIAL"):
+        ledger = sweep(tmp_path / state, "a" * 32, 0.2, 0.6, baseline=1)
+        identifier = ledger.sweeps()[0].id
+        last = ledger.records(identifier)[-1]
+        assert isinstance(last.outcome, Result)
+        known = last.outcome.summaries.metrics
+        metrics = {**known, "faithfulness": replace(known["ndcg"], name="faithfulness", coverage=0.5)}
+        config = {**last.outcome.run.config, "headline": ["ndcg", "faithfulness"]}
+        ledger.write(identifier, last.job, changed(last.outcome, state=state, metrics=metrics, config=config))
+        content = sweep_content(summarise_sweep(ledger, ledger.records(identifier)), reference="aaaa")
+        assert content.conclusion.chosen == "#2 k=1"
+        found.append("ragsweep compare aaaa#1 aaaa#2" in [one.label for one in content.commands])
+    assert found == [True, False]
+
+
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.41)
     results = [scored({"ndcg": drawn(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": drawn(0.6)}, name="#2 k=9")]

@@ -10,6 +10,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragsweep.core.results import PARTIAL
 from ragsweep.report.conclusion_facts import from_reference
 from ragsweep.report.document import Statement
 from ragsweep.report.front import front_lines
@@ -87,7 +88,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """Yield commands for the next steps, with descriptions.
 
     If the sweep is not in the default store, the first command sets the store for the others. A comparison of two
-    configs is suggested only if some question has different scores in a metric other than a cost.
+    configs is suggested only if neither is PARTIAL, and some question has different scores in a metric other than a
+    cost.
     """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
@@ -95,8 +97,10 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     found = (summary.conclusion.deciding, summary.conclusion.compared)
     if reference and (verdict := next((one for one in found if isinstance(one, SweepComparison)), None)):
         others = [found for name, (_, found) in verdict.others.items() if name not in verdict.costs.values]
-        if any(found.apart.any() for found in (verdict.differences, *others)):
-            names = [one.partition(" ")[0] for one in compared_first(verdict)]
+        pair = compared_first(verdict)
+        partial = any(one.run.state == PARTIAL for one in (*verdict.results, *summary.results) if one.name in pair)
+        if not partial and any(found.apart.any() for found in (verdict.differences, *others)):
+            names = [one.partition(" ")[0] for one in pair]
             names = [reference + one if one.startswith("#") else one for one in names]
             yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
