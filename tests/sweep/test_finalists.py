@@ -20,7 +20,7 @@ from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
-from support.results import METRIC, changed, noisy, one_metric, parent_run
+from support.results import METRIC, changed, changed_table, noisy, one_metric, parent_run
 
 pytestmark = pytest.mark.slow
 
@@ -152,6 +152,29 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
     commands = [one.label for one in sweep_content(summary, reference="ffea9bd0").commands]
     assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
+
+
+def test_slices_of_a_leg_are_those_of_the_choice_on_the_holdout(tmp_path: Path) -> None:
+    """On the tune questions, no leg is better than the fusion."""
+
+    def with_leg(result: Result, gain: float) -> Result:
+        own, category = result.questions[METRIC], ["fact", "how_to"] * 105
+        traces = [
+            {"held": [1], "legs": {"a": [1]}, "ranked": [1],
+             "scores": {"": {METRIC: one}, "a": {METRIC: one + (gain if kind == "how_to" else 0)}}}
+            for one, kind in zip(own, category, strict=True)
+        ]  # fmt: skip
+        columns = {"category": category, "evidence_trace": list(map(json.dumps, traces))}
+        groups = {"category": {"fact": {}, "how_to": {}}}
+        return changed(result, questions=changed_table(result, columns), groups=groups)
+
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD[:2]):
+        ledger.write("search", job, with_leg(one, 0.0))
+        ledger.write("search", job, with_leg(held(one, 0.3 + 0.2 * job, job), 0.2), kind=FINALIST)
+    found = summarise_sweep(ledger, ledger.records("search")).conclusion.audits.slices
+    assert found
+    assert (found.config, [one.value for one in found.slices]) == ("#2 dear", ["how_to"])
 
 
 def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> None:

@@ -21,23 +21,20 @@ def conclude(
     comparison: SweepComparison | NoComparison | None,
     results: Sequence[Result] = (),
     finals: SweepComparison | NoComparison | None = None,
-    finalists: Sequence[Result] = (),
     where: str = "",
 ) -> SweepConclusion:
     """Draw the conclusion of a sweep from the ``comparison`` of its configs.
 
-    ``results`` are the results of these configs. ``finals`` is the comparison of a search's ``finalists`` on the
-    holdout; if given, ``finals`` decides. ``where`` is described in :class:`SweepConclusion`.
+    ``results`` are the results of these configs. ``finals`` is the comparison of a search's finalists on the holdout;
+    if given, ``finals`` decides. ``where`` is described in :class:`SweepConclusion`.
     """
-    everything = (*finalists, *results)
     found = SweepConclusion(comparison, finals, where)
     own, deciding, evidence, audits = found.compared, found.deciding, SweepEvidence(), Audits()
     if isinstance(deciding, SweepComparison):
         evidence, audits = _evidence(deciding), _audits(deciding)
     if own is not None:
-        name = found.chosen or own.matrix.configs[own.selection_bias.winner]
-        shown = next((result for result in everything if result.name == name), None)
-        audits = audits._replace(slices=degraded_slices(shown) if shown else None)
+        chosen = deciding.chosen if isinstance(deciding, SweepComparison) else None
+        audits = audits._replace(slices=degraded_slices(chosen or own.results[own.selection_bias.winner]))
     audits = audits._replace(distractors=_shown_distractors(results))
     return replace(found, evidence=evidence, audits=audits)
 

@@ -128,7 +128,7 @@ def _conclude(
     if finalists.verdict:
         where = f"on {finalists.questions:,} questions that the search did not use"
     return replace(
-        conclude(verdict, results, finalists.verdict, finalists.results, where),
+        conclude(verdict, results, finalists.verdict, where),
         holdout_views=ledger.holdout_views(results[0].run.dataset.undivided) if results else 0,
         holdout_configs=sum(one.run.dataset.partition == HOLDOUT for one in (*results, *finalists.results)),
         missing=missing,
