@@ -30,6 +30,15 @@ def test_by_hand() -> None:
     assert distractor_loss([{"question_id": ["q0"], "success_rate": [1.0]}], "success_rate") is None
 
 
+def test_weights_count_in_the_loss() -> None:
+    """Five questions of weight 3 lose .8, five of weight 1 lose nothing."""
+    weight = {"weight": [3.0] * 5 + [1.0] * 5}
+    clean, mixed = table([0.0] * 10, [1.0] * 10) | weight, table([0.4] * 10, [0.2] * 5 + [1.0] * 5) | weight
+    found = distractor_loss([clean, mixed], "success_rate")
+    assert found.change == pytest.approx(-0.6)
+    assert found.low <= -0.6 <= found.high
+
+
 def test_the_interval_holds_the_planted_loss() -> None:
     held = 0
     for seed in range(100):
