@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.results import Failure, Result
+from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
 from ragsweep.records.claims import FINALIST
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
+from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
+from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching.study_summary import StudySummary, read_summary, study_folder
 from support.results import METRIC, changed, changed_table, noisy, one_metric, parent_run
 
@@ -152,6 +154,19 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
     commands = [one.label for one in sweep_content(summary, reference="ffea9bd0").commands]
     assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
+
+
+def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> None:
+    ledger, statuses = Ledger(tmp_path), []
+    opened = ledger.open_sweep("key", Sweep("", "s", "", (("x=first",), ("x=dear",)), ("first", "dear")))
+    for job, one in enumerate(FIELD[:2]):
+        ledger.write(opened.id, job, one)
+    contents = RecordedContents(ledger, Session().page_texts)
+    for state in (COMPLETE, PARTIAL):
+        for job, one in enumerate(FIELD[:2]):
+            ledger.write(opened.id, job, changed(held(one, 0.3 + 0.2 * job), state=state), kind=FINALIST)
+        statuses.append(contents.of_sweep(opened, ledger.records(opened.id))[1])
+    assert statuses == [FINISHED, FAILED]
 
 
 def test_slices_of_a_leg_are_those_of_the_choice_on_the_holdout(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from optuna_sweeper.race_loop import exception_of
 from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import PARTIAL, Evaluation, Result
+from ragsweep.core.results import Evaluation, Result
 from ragsweep.parts.targets import misses_target
 from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, Record, Sweep
@@ -290,9 +290,7 @@ def _summarise(
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
     weighed = weighed and status != KILLED
     summary = summarise_sweep(multirun.ledger, records, missed, weighed, multirun.context.labels)
-    partly = any(result.run.state == PARTIAL for result in (*summary.results, *summary.finalists.results))
-    failed = summary.failures or summary.finalists.failures or partly
-    return summary, FAILED if status == FINISHED and failed else status
+    return summary, FAILED if status == FINISHED and summary.failed else status
 
 
 def _show_summary(context: RunContext, sweep: Sweep, summary: SweepSummary, values: Mapping[str, Any]) -> None:

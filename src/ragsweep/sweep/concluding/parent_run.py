@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ragsweep.core.results import COMPLETE, PARTIAL, Result, Summary
+from ragsweep.core.results import COMPLETE, Result, Summary
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import ALL, CHOSEN, DESCRIPTION
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Record, Sweep
@@ -46,12 +46,12 @@ class RecordedContents:
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.
 
-        The status is FAILED if an expected job has no result or a PARTIAL one, or if a finalist failed; else FINISHED.
+        The status is FAILED if an expected job has no result, or if a config or a finalist failed or is PARTIAL; else
+        FINISHED.
         """
         summary = summarise_sweep(self.ledger, trials)
-        whole = [result for result in summary.results if result.run.state != PARTIAL]
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
-        status = FINISHED if len(whole) == expected and not summary.finalists.failures else FAILED
+        status = FINISHED if len(summary.results) == expected and not summary.failed else FAILED
         tables = self.tables or _recorded_tables(summary.results)
         return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), tables), status
 

@@ -166,6 +166,12 @@ class SweepSummary:
         ]
 
     @property
+    def failed(self) -> bool:
+        """Whether a config or a finalist failed, or is PARTIAL."""
+        partly = any(result.run.state == PARTIAL for result in (*self.results, *self.finalists.results))
+        return partly or bool(self.failures or self.finalists.failures)
+
+    @property
     def allowed(self) -> list[Result]:
         """The results of the configs that are not excluded."""
         return without_excluded(self.results, self.excluded)
