@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
-from ragsweep.core.missing import NO_REFERENCE
+from ragsweep.core.missing import NO_REFERENCE, TOO_LONG
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 from ragsweep.evaluation.answering import (
     KEPT_TOGETHER,
@@ -25,6 +26,7 @@ from ragsweep.evaluation.answering import (
     request_key,
     unpacked,
 )
+from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
 
@@ -139,6 +141,26 @@ def test_what_failed_is_returned_and_asked_again_by_the_next_process_only(tmp_pa
     assert texts(there.get(node(ask), ["a", "b", "c"])) == ["A", "B", "C"]
     assert asked == ["A", "B", "C", "B"]
     assert Executor(Store(tmp_path, pytest.fail)).known(node(ask), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("kind", [Answer, Judgement, Response, Route])
+def test_call_that_fails_within_a_part_fails_its_request_alone(kind: Any) -> None:
+    results = {Answer: Answer("x"), Judgement: Judgement(0.5), Response: Response(Answer("x")), Route: Route(False)}
+
+    def ask(requests: list[str], done: Callable[[int, Any], None]) -> None:
+        for n in range(len(requests)):
+            if "B" in requests[n:]:  # as with texts that are embedded together
+                raise CallFailed("no vectors", TOO_LONG)
+            done(n, results[kind])
+
+    def compute(work: StageContext, rows: Rows) -> Any:
+        return ask_all(work, rows, {key: key.upper() for key in rows}, ask, kind)
+
+    made = replace(node(ask), compute=compute, cacheable=cacheable(kind))
+    found = unpacked(Executor().get(made, ["a", "b", "c"]), kind)
+    assert [found[0], found[2]] == [results[kind]] * 2
+    assert cacheable(kind)(packed(found)).tolist() == [True, False, True]
+    assert TOO_LONG in str(found[1])
 
 
 class Died(BaseException):

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from ragsweep.core.escaping import well_formed
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
+from ragsweep.services.errors import CallFailed
 
 if TYPE_CHECKING:
     from ragsweep.services.usage import Pricing
@@ -189,13 +191,15 @@ def ask_all(
     rows: Rows,
     contents: Mapping[str, Any],
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
+    kind: type[Any] = Answer,
 ) -> Packed:
     """Request the results of all rows, and return them packed, in the order of the rows.
 
     A result that took a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
-    are the requests, and a function to which it passes each result with the index of the request. Raises AssertionError
-    unless ``ask`` reports exactly one result for each request.
+    are the requests, and a function to which it passes each result with the index of the request. If it raises
+    CallFailed, as with an embedding service, missing results are requested in ever smaller parts, and those that fail
+    alone are failed results of ``kind``. Raises AssertionError unless ``ask`` reports exactly one result per request.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -218,13 +222,35 @@ def ask_all(
         work.progress(len(results), len(rows))
         work.arrived(requests[number], item)
 
+    def take(part: Sequence[int], place: int, item: Any) -> None:
+        done(part[place], item)
+
+    def ask_parts(numbers: list[int]) -> None:
+        """Request missing results in two parts; divide a part in which a call fails, down to single requests."""
+        for part in filter(None, (numbers[::2], numbers[1::2])):
+            try:
+                ask([requests[n] for n in part], partial(take, part))
+            except CallFailed as failure:
+                if len(part) == 1:
+                    done(part[0], _failed(kind, failure.reason))
+                else:
+                    ask_parts([n for n in part if n not in results])
+
     try:
         ask(requests, done)
+    except CallFailed:
+        ask_parts([n for n in range(len(rows)) if n not in results])
     finally:
         keep()
     missing = len(rows) - len(results)
     assert not missing, f"{missing} of {len(rows)} requests were left without a result"
     return packed([results[n] for n in range(len(rows))])
+
+
+def _failed(kind: type[Any], reason: str) -> Any:
+    if kind is Response:
+        return Response(Answer(failed=reason))
+    return Judgement(reason=reason) if kind is Judgement else kind(failed=reason)
 
 
 def packed_node(
@@ -249,6 +275,6 @@ def wording_node(
 
     def compute(work: StageContext, rows: Rows) -> Packed:
         contents: dict[str, Request] = {key: Request(key.text, (), key.history) for key in question_keys(rows)}
-        return ask_all(work, rows, contents, ask)
+        return ask_all(work, rows, contents, ask, kind)
 
     return packed_node(stage, spec, (), compute, kind, check=key_check(part))

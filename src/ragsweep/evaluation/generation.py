@@ -202,7 +202,7 @@ class Answering:
         def judge(work: StageContext, rows: Rows) -> Packed:
             is_caching = isinstance(part, CachingMetric)
             ask = partial(part.judge_cached, cache=work.notes(replies)) if is_caching else part.judge
-            return ask_all(work, rows, self.contents, catch_judge_errors(part, ask))
+            return ask_all(work, rows, self.contents, catch_judge_errors(part, ask), Judgement)
 
         judge_node = packed_node("judge", metric.spec, (), judge, Judgement, label=label, check=key_check(part))
 
