@@ -234,6 +234,8 @@ def run(*typed: str) -> int:
         nightly(["query=rewrite", "llm.key_env=OTHER_KEY"], "llm: the environment variable OTHER_KEY"),
         (["retriever=vector", "embedder=api", "embedder.base_url=http://127.0.0.1:9/v1", "embedder.model=m",
           "embedder.key_env=OTHER_KEY"], "embedder: .* OTHER_KEY"),
+        (["router=similarity", "embedder=api", "embedder.base_url=http://127.0.0.1:9/v1", "embedder.model=m",
+          "embedder.key_env=OTHER_KEY"], "embedder: .* OTHER_KEY"),
         nightly(["reranker=api", "reranker.base_url=http://127.0.0.1:9/v1", "reranker.model=m", "reranker.candidates=4",
           "reranker.key_env=OTHER_KEY"], "reranker: .* OTHER_KEY"),
     ],

@@ -86,12 +86,13 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the method ``check_key`` of a part; None if the part has no such method.
+    """Return the method ``check_key`` of a part, else that of a part that it holds; None if there is no such method.
 
     The method raises ConfigError if the API key of the service that the part calls is not set.
     """
-    check: Callable[[], None] | None = getattr(part, "check_key", None)
-    return check
+    held = (one for one in getattr(part, "__dict__", {}).values() if hasattr(one, "TRAITS"))
+    checks = (getattr(one, "check_key", None) for one in (part, *held))
+    return next(filter(None, checks), None)
 
 
 Rows = Sequence[str]
