@@ -10,6 +10,8 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep_golden.exchange.importing import Imported, import_file
+from ragsweep_golden.sets.entries import read_set
+from ragsweep_golden.sets.files import write_rows
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 YEW = "The yew is evergreen and very slow. Its seeds are poisonous to most animals."
@@ -262,6 +264,24 @@ def test_a_label_beside_a_group_without_that_field_stays_a_label(tmp_path: Path)
     record = {"query": HOW_TALL, "answer": "10 metres", "labels": {"bloom": "apply"}, "classification": {"priority": 1}}
     (entry,) = imported(tmp_path, [record]).entries
     assert entry["labels"] == {"bloom": "apply"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "noted"),
+    [
+        ("content", "A page.", True), ("provenance", ["wiki", "web"], True), ("validation", {"by": "me"}, False),
+        ("audit", "me", True), ("labels", ["tall", "old"], True), ("content", {"passage": 3}, False),
+        ("content", "['a' 'b']", False),
+    ],
+)  # fmt: skip
+def test_a_field_with_the_name_of_a_group_and_another_content_is_no_group(
+    name: str, value: Any, noted: bool, tmp_path: Path
+) -> None:
+    found = imported(tmp_path, [{"query": HOW_TALL, "answer": "10 metres", name: value}])
+    write_rows(tmp_path / "golden.jsonl", found.entries)
+    ((entry, _),) = read_set(tmp_path / "golden.jsonl")
+    assert (name in found.in_notes, name in found.left) == (noted, not noted)
+    assert entry.get("notes", "").startswith(f"{name}: ") == noted
 
 
 def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) -> None:

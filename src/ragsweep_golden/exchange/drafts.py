@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.structured_cells import FLAGS, decoded, plain_number, plain_text, plain_texts
 from ragsweep_golden.exchange.records import FIELD_NAMES, as_documents, as_mapping, as_passages, as_texts
-from ragsweep_golden.sets.entries import GROUPS, is_filled
+from ragsweep_golden.sets.entries import GROUPS, is_filled, is_group
 
 PASSAGES = "passages"  # the field of a draft with the texts that contain the answer
 CARRIED = "ragsweep"  # the metadata field in which an export to another tool stores the whole entry
@@ -21,7 +21,8 @@ RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "refer
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
 LISTS = ("keywords", "references", "distractors", "documents")
-_OBJECTS = ("history", "evidence", "labels", *GROUPS)
+_NESTED = ("labels", *GROUPS)
+_OBJECTS = ("history", "evidence", *_NESTED)
 _OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
 _NO_ANSWER = ["No Answer Present."]  # the answers of an unanswerable question in MS MARCO
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
@@ -79,7 +80,8 @@ def fields_of_system(names: Collection[str]) -> list[str]:
 def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
     """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
 
-    An unknown field is added to the notes if its value is plain (see ``as_note``), and dropped otherwise. Raises
+    An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain
+    (see ``as_note``), and dropped otherwise. Raises
     ValueError, with the name of the field, for a value that cannot be read, and for two fields with different values
     that are mapped to the same field of the entry with equal precedence.
     """
@@ -90,7 +92,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     documents: list[str | None] = []
     others: list[str] = []  # right answers besides the reference; two fields may contribute some
     for name, value in chosen.items():
-        place = place_of(name)
+        place = "" if name in in_notes else place_of(name)
         if "evidence" in flat.carried and place in (PASSAGES, "documents"):
             continue  # the texts around the evidence, as an export shows them
         try:
@@ -137,6 +139,8 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
     winners: dict[str, str] = {}
     for name in ranked:
         value, place = flat.fields[name], place_of(name)
+        if name in _NESTED and not _is_nested(name, value):
+            place = ""  # another field of this name
         if not is_filled(value) or (name == "id" and "id" in flat.carried):
             continue
         first = winners.setdefault(place, name) if place in RANKED else name
@@ -156,6 +160,14 @@ def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any
         else:
             left.append(name)
     return {name: chosen[name] for name in flat.fields if name in chosen}, in_notes, left
+
+
+def _is_nested(name: str, value: Any) -> bool:
+    try:
+        found = decoded(value)
+    except ValueError:
+        return False
+    return isinstance(found, dict) if name == "labels" else is_group(name, found)
 
 
 def _listed(value: Any) -> list[Any]:

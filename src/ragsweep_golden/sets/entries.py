@@ -185,6 +185,14 @@ def _check_group(row: Row, fields: Sequence[Field]) -> None:
             row.fault(f'"{field.group}.{field.name}" is {given[:40]}, not {expected}')
 
 
+def is_group(group: str, given: Any) -> bool:
+    """Return whether a value is an object with fields of a group, and with values of the types of these fields."""
+    faults = Faults()
+    if isinstance(given, dict):
+        _check_group(Row("", given, faults), [field for field in FIELDS if field.group == group])
+    return isinstance(given, dict) and not faults.found
+
+
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield (constraint, reason) for each violation of a constraint by an entry; the constraints are "C1" to "C8"."""
     is_unanswerable = not entry.get("answerable", True)
