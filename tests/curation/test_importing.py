@@ -347,8 +347,9 @@ def test_hotpotqa_evidence_is_the_supporting_sentences_and_no_distractor(tmp_pat
     for given in (record, framed):
         (entry,) = imported(tmp_path, [given]).entries
         assert [one["document"] for one in entry["evidence"]] == ["alder"]
-    with pytest.raises(InputError, match=r'\$\[0\]: "context" has no sentence 7 of "Yew"'):
-        imported(tmp_path, [{**record, "supporting_facts": [["Yew", 7]]}])
+    for number, shown in ((7, "7"), ([0, 1], r"\[0, 1\]")):
+        with pytest.raises(InputError, match=rf'\$\[0\]: "context" has no sentence {shown} of "Yew"'):
+            imported(tmp_path, [{**record, "supporting_facts": [["Yew", number]]}])
     with pytest.raises(InputError, match=r'\$\[0\]: "context" has \["Trees'):
         imported(tmp_path, [{"question": HOW_TALL, "answer": "10 metres", "context": context}])
 

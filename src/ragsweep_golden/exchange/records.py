@@ -94,7 +94,8 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
     """
     items = as_items(decoded(value))
     if is_filled(supporting):
-        facts = [(plain_text(title), number) for title, number in map(_pair, as_items(decoded(supporting)))]
+        pairs = map(_pair, as_items(decoded(supporting)))
+        facts = [(plain_text(title), number if isinstance(number, int) else str(number)) for title, number in pairs]
         titled = [(plain_text(title), sentences) for title, sentences in map(_pair, items)]
         return [(sentence, None) for sentence in _sentences(titled, facts)]
     passages = [item if isinstance(item, dict) else {"text": item} for item in items]
