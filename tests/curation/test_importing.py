@@ -251,13 +251,14 @@ def test_passages_of_an_unanswerable_question_are_no_evidence(tmp_path: Path) ->
         assert [(one["answerable"], one.get("evidence")) for one in found.entries] == [(False, None)]
 
 
-def test_a_label_that_the_status_of_the_import_would_hide_goes_to_the_notes(tmp_path: Path) -> None:
-    row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", "status": "open", "team": "docs", "notes": "n"}
-    found = table(tmp_path, [row, {**row, "id": "q2", "status": ""}])
+@pytest.mark.parametrize("name", ["status", "source"])
+def test_a_label_that_an_evaluation_hides_or_refuses_goes_to_the_notes(name: str, tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "reference": "10 metres", name: "open", "team": "docs", "notes": "n"}
+    found = table(tmp_path, [row, {**row, "id": "q2", name: ""}])
     assert [(entry["labels"], entry["notes"]) for entry in found.entries] == [
-        ({"team": "docs"}, "n; status: open"), ({"team": "docs"}, "n"),
+        ({"team": "docs"}, f"n; {name}: open"), ({"team": "docs"}, "n"),
     ]  # fmt: skip
-    assert found.in_notes == {"status": 1}
+    assert found.in_notes == {name: 1}
 
 
 def test_a_label_beside_a_group_without_that_field_stays_a_label(tmp_path: Path) -> None:

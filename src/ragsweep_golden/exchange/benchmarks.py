@@ -17,7 +17,7 @@ from ragsweep_golden.exchange.exporting import Exported, count_lost, labels_as_t
 from ragsweep_golden.sets.entries import Entry, references, relevant_evidence, value
 from ragsweep_golden.sets.files import json_lines
 
-_RESERVED = ("unanswerable", "category", "weight")  # metadata keys of a query that have a fixed meaning
+_RESERVED = ("unanswerable", "answer", "category", "weight")  # metadata keys of a query that have a fixed meaning
 
 
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:

@@ -11,6 +11,7 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import word_count
+from ragsweep.evaluation.question_table import COLUMNS
 from ragsweep.golden.golden_format import GROUPS, read_question
 from ragsweep.golden.qrels import Grades
 from ragsweep.golden.reading import Row, UniqueIds, normal_id
@@ -101,7 +102,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that a group's field of the same name (such as ``status``) would hide in an evaluation moves to the notes.
+    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or refuses because a
+    column of its results has this name (such as ``source``), moves to the notes.
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
@@ -110,7 +112,7 @@ def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
         whole = {"schema_version": SCHEMA_VERSION, **entry, "audit": audit}
         labels = dict(whole.get("labels") or {})
         fields = [name for group in GROUPS for name in GROUPS[group] if is_filled(value(whole, group, name))]
-        hidden = [name for name in fields if is_filled(labels.get(name))]
+        hidden = [name for name in (*fields, *COLUMNS) if is_filled(labels.get(name))]
         if hidden:
             notes = [f"{name}: {as_note(labels.pop(name))}" for name in hidden]
             whole |= {"labels": labels, "notes": "; ".join(filter(None, [whole.get("notes"), *notes]))}
