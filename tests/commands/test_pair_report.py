@@ -15,7 +15,7 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.pair_page import confusion, pair_document
 from ragsweep.commands.pair_report import PairReport, stage_means
 from ragsweep.core.results import TargetResult
-from ragsweep.report.document import Charts
+from ragsweep.report.document import Charts, Table
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
@@ -204,6 +204,22 @@ def test_charts_of_quality_show_no_cost(tmp_path: Path) -> None:
     shown = {block.title: block.options for block in section.blocks if isinstance(block, Charts)}
     for title in ("By label", "Response time against quality"):
         assert [one["figure"]["layout"]["yaxis"]["title"]["text"] for one in shown[title]] == ["solved"]
+
+
+def test_ratios_on_the_page_have_their_intervals(tmp_path: Path) -> None:
+    times = drawn(100, 40, 10), drawn(200, 40, 20, 1)
+    results = [
+        scored({"latency_ms": row}, {"category": CATEGORY}, name=name) for row, name in zip(times, "ab", strict=True)
+    ]
+    record(tmp_path, *results)
+    pair = results[0], results[1]
+    report = PairReport(conclude_pair(pair, ["latency_ms"], Family(pair), RunLabels((), ("", ""))), str(tmp_path))
+    shown = {section.key: section.blocks for section in pair_document(report).sections}
+    for rows, column, key in ((report.rows, 7, "result"), (report.slices, 4, "slices")):
+        (table,) = shown[key]
+        assert isinstance(table, Table)
+        expected = [f"x {row['ratio']:.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]" for row in rows]
+        assert [cells[column] for cells in table.rows] == expected
 
 
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:

@@ -17,14 +17,14 @@ from ragsweep.commands.command_line import (
     print_document,
     usual_metrics,
 )
-from ragsweep.commands.comparison import PairRows, find_family, pair_rows, pair_warnings
+from ragsweep.commands.comparison import PairRows, find_family, pair_rows, pair_warnings, ratio_text
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
-from ragsweep.report.numbers import amount, chance, ratio_with_interval, signed, with_interval
+from ragsweep.report.numbers import amount, chance, signed, with_interval
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, check_whole, shared_metrics
 from ragsweep.stats.conclusion import Family, PairConclusion, conclude_pair
@@ -124,7 +124,7 @@ def _cells(row: Row) -> list[str]:
 
 def _difference(row: Row) -> str:
     if row["ratio"] is not None:
-        return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
+        return ratio_text(row)
     judged = with_interval(row["difference"], row["low"], row["high"], row["unit"])
     if not np.isfinite(row.get("corrected", math.nan)):
         return judged

@@ -8,7 +8,7 @@ import numpy as np
 
 from ragsweep.core.results import Result
 from ragsweep.report.naming import number_configs
-from ragsweep.report.numbers import change_with_interval
+from ragsweep.report.numbers import change_with_interval, ratio_with_interval
 from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
 from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
@@ -140,6 +140,11 @@ def ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     shown = (math.nan, math.nan) if ratios else (low, high)
     ratio = map(ratio_of, (estimate, low, high)) if ratios else [None] * 3
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
+
+
+def ratio_text(row: Row) -> str:
+    """Format the ratio in a row (see `ends`) with its interval."""
+    return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragsweep.commands.comparison import ratio_text
 from ragsweep.commands.pair_report import FORMAT, GENERATE, PairReport, stage_means
 from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
@@ -79,7 +80,7 @@ def _found(report: PairReport) -> Iterator[Block]:
     for row in report.rows:
         unit = row["unit"]
         ends = [_range(row, kind, unit) for kind in ("student_", "bootstrap_")]
-        ours = NOT_MEASURED if row["ratio"] is not None else _range(row, "", unit)
+        ours = _range(row, "", unit) if row["ratio"] is None else ratio_text(row)
         means = [amount(row[name], unit) for name in ("baseline", "candidate", "difference")]
         rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, row["verdict"]])
     names = (">baseline", ">candidate", ">difference")
@@ -162,9 +163,8 @@ def _slices(report: PairReport) -> Iterator[Block]:
     rows = []
     for part in report.slices:
         first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
-        difference = with_interval(part["difference"], part["low"], part["high"], part["unit"])
-        if part["ratio"] is not None:
-            difference = f"x {part['ratio']:.2f}"
+        plain = part["difference"], part["low"], part["high"], part["unit"]
+        difference = with_interval(*plain) if part["ratio"] is None else ratio_text(part)
         rows.append([*first, str(part["questions"]), difference, *last])
     if rows:
         header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
