@@ -222,6 +222,19 @@ def test_ratios_on_the_page_have_their_intervals(tmp_path: Path) -> None:
         assert [cells[column] for cells in table.rows] == expected
 
 
+def test_two_configs_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in two sweeps that differ in a setting that neither of them varies."""
+    results = scored({"solved": BEFORE}, name="k=1"), scored({"solved": AFTER}, name="k=1")
+    record(tmp_path, *results)
+    monkeypatch.setattr(
+        PairReport, "_pairs", lambda _, result: [("tls", "acl")] * int(100 * result.questions["solved"][0])
+    )
+    report = PairReport(conclude_pair(results, ["solved"], Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    counts = [int(100 * column[0]) for column in (BEFORE, AFTER)]
+    assert [one["tls", "acl"] for one in report.confusions.values()] == counts
+    assert pair_document(report).title == "k=1 (candidate) against k=1 (baseline)"
+
+
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:
     counts = Counter({("tls", "tls"): 3, ("tls", ""): 1, ("", "acl"): 2})
     [trace] = confusion(counts)["data"]

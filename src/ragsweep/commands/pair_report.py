@@ -50,10 +50,13 @@ class PairReport:
     conclusion: PairConclusion
     path: str
 
-    @property
+    @cached_property
     def results(self) -> tuple[Result, Result]:
-        """The baseline and the candidate."""
-        return self.conclusion.results
+        """The baseline and the candidate; two results of one name have names that say which is which."""
+        before, after = self.conclusion.results
+        if before.name != after.name:
+            return before, after
+        return before.renamed(f"{before.name} (baseline)"), after.renamed(f"{after.name} (candidate)")
 
     @cached_property
     def _rows(self) -> PairRows:
