@@ -77,7 +77,7 @@ def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:
     refuse(effects, {
         'no sweep "x"; list the sweeps: ragsweep list --path ': ["x"],
         "it is the run of one config": ["1" * 8],
-        "rebaseline": [PARENT],
+        "rebaseline: .*; sweep over one golden set": [PARENT],
         "two are required": ["beef"],
         "expected one argument": ["beef", "--metric"],
     }, "--path", str(tmp_path))  # fmt: skip

@@ -55,7 +55,7 @@ def effects(arguments: Sequence[str]) -> int:
             f" sweep: ragsweep list --path {shlex.quote(options.path)}"
         )
     for result in results[1:]:
-        check_same_questions(results[0], result)
+        check_same_questions(results[0], result, swept=True)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
     print_document(effects_document(results, metric), options)
     return 0

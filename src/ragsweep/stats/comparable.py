@@ -151,8 +151,8 @@ def _factor_value(run: Run, part: str) -> str:
     return (_kind(run.config, part) or "").rpartition(".")[2]
 
 
-def check_same_questions(one: Result, other: Result) -> None:
-    """Raise InputError if two results differ in their golden set, their corpus, or a parameter in ``HOW_MEASURED``."""
+def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:
+    """Raise InputError if two results (``swept``: of one sweep) differ in golden set, corpus or ``HOW_MEASURED``."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -160,9 +160,9 @@ def check_same_questions(one: Result, other: Result) -> None:
                 f'"{result.run.dataset.name}" ({digest[:8]}, {counted(result.run.dataset.questions, "question")})'
                 for result, digest in zip((one, other), digests, strict=True)
             )
+            way = f"sweep over one {what}" if swept else f"run the first config again on the {what} of the second"
             raise InputError(
-                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; run the first"
-                f" config again on the {what} of the second"
+                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; {way}"
             )
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
