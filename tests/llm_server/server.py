@@ -40,6 +40,7 @@ class LlmServer:
     faults: Mapping[str, float] | None = None  # names of FAULTS -> shares of the requests
     seed: int = 0
     usage: bool = True  # whether answers state their tokens
+    window: int = 1_000_000  # the tokens of a prompt that are read; the rest is dropped without an error
     key: str | None = None  # a request without it is refused with 401
     hang: float = 30.0  # seconds of the faults "hang" and "slow_drip"
     retry_after: float = 1.0  # Retry-After of "rate_limited_seconds" and "rate_limited_date"
@@ -148,7 +149,7 @@ class LlmServer:
     def _usage(self, prompt: str, text: str) -> dict[str, Any]:
         if not self.usage:
             return {}
-        tokens_in, tokens_out = count(prompt), count(text)
+        tokens_in, tokens_out = min(count(prompt), self.window), count(text)
         counted = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
         return {"usage": counted}
 

@@ -198,6 +198,18 @@ def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_p
     assert any("several models (another-model, gpt-4o-mini)" in said for said in result.run.warnings)
 
 
+def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmServer, tmp_path: Path) -> None:
+    corpus = [{"id": str(n), "text": f"{name} " * (1100 + 10 * n)} for n, name in enumerate(("oak", "elm", "yew"))]
+    golden = [{"id": one["id"], "question": f"where is the {one['text'][:3]}", "reference": "here"} for one in corpus]
+    data = [*write_dataset(tmp_path, golden, corpus), "llm=openai", *server.overrides("llm"), "chunker=none", "top_k=1"]
+    typed = [*data, "depth=3", "metrics=answers", "headline=[answer_tokens_in]"]
+    whole = evaluate(session(tmp_path / "whole"), *typed)
+    server.window = 1024
+    cut = evaluate(session(tmp_path / "cut"), *typed)
+    (warning,) = {*cut.run.warnings} - {*whole.run.warnings}
+    assert "llm: the service read exactly 1,024 tokens of each of the 3 longest prompts" in warning
+
+
 def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:
     plain = evaluate(session(tmp_path / "plain"), *overrides(server, tmp_path))
     server.answer = lambda asked: "<think>\nThe stars, or the ship?\n</think>\n\nIt rests on the warm mat."

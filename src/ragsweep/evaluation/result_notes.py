@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted, percentage
-from ragsweep.core.types import Answer, Embeddings, EvaluationView
+from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.stages.executor import Executor
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 CUT_WARNING = 0.01
 """Minimum share of tokens beyond the embedder's window for which a warning is given."""
+
+SMALLEST_WINDOW = 1024
+"""Minimum length, in tokens, of prompts that count as cut by a service; shorter prompts often have equal lengths."""
+FEWEST_EQUAL = 3
+"""Minimum number of prompts with the highest length for which a warning is given."""
 
 
 def result_warnings(
@@ -59,6 +65,8 @@ def result_warnings(
             " read them; the column output_fault of outcomes.parquet names each fault"
         )
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
+    if not experiment.graph.located:
+        yield from _cut_warnings(views[0])
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
@@ -81,6 +89,24 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
             f"the answers come from several models ({', '.join(models)}): the service changed its model; set a fixed"
             " version of the model (for an llm: llm.model)"
         )
+
+
+def _cut_warnings(view: EvaluationView) -> Iterator[str]:
+    """Yield a warning for the llm, and for each judged metric, whose longest prompts all have the same length.
+
+    Ollama, for example, cuts a prompt to its context length without an error, and reports the tokens that remain.
+    """
+    asked: dict[str, Sequence[Answer | Judgement]] = {"llm": view.answers.answers if view.answers else ()}
+    for name, replies in {**asked, **view.judgements}.items():
+        usages = [reply.usage for reply in replies if reply.usage.calls == 1 and not reply.usage.estimated]
+        sizes = Counter(usage.tokens_in for usage in usages)
+        longest = max(sizes, default=0)
+        if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
+            yield (
+                f"{name}: the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts;"
+                " it probably cuts prompts to its context length without an error; enlarge this length (Ollama:"
+                " OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
+            )
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
