@@ -29,14 +29,14 @@ pytestmark = pytest.mark.slow
 LEFT_OUT = {"in partition=holdout": 100}
 
 
-def tuned(name: str, mean: float, tokens: float, seed: int = 0, **facts: object) -> Result:
-    result = one_metric(name, noisy(mean, 210, seed), context_tokens=tokens)
+def tuned(name: str, mean: float, tokens: float, seed: int = 0, count: int = 210, **facts: object) -> Result:
+    result = one_metric(name, noisy(mean, count, seed), context_tokens=tokens)
     known = {"partition": "tune", "whole_digest": "w", "left_out": LEFT_OUT, **facts}
     return changed(result, dataset=replace(result.run.dataset, **known), parameters={"x": name, "partition": "null"})
 
 
-def held(result: Result, mean: float, seed: int = 0) -> Result:
-    other = tuned(result.name + SUFFIX, mean, 1.0, seed, partition="holdout", left_out={})
+def held(result: Result, mean: float, seed: int = 0, count: int = 210) -> Result:
+    other = tuned(result.name + SUFFIX, mean, 1.0, seed, count, partition="holdout", left_out={})
     return changed(other, parameters={**result.run.parameters, "partition": "holdout"})
 
 
@@ -154,6 +154,12 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
     commands = [one.label for one in sweep_content(summary, reference="ffea9bd0").commands]
     assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
+
+
+def test_the_detectable_difference_is_that_of_the_deciding_questions(tmp_path: Path) -> None:
+    text = said(ended(tmp_path, held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100)))
+    assert "With 100 questions a true difference" in text
+    assert "With 210 questions" not in text
 
 
 def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def limit_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         text = f"{what}; repeat its command to run {them}."
         yield Statement("", text, {"missing": conclusion.missing})
     if conclusion.compared:
-        yield from limits(conclusion.compared)
+        finals = conclusion.finals
+        yield from limits(conclusion.compared, finals if isinstance(finals, SweepComparison) else None)
     yield from degraded_statements(conclusion.audits.slices)
     yield from distractor_statements(conclusion.audits.distractors)
     yield from holdout_use(conclusion.holdout_views, conclusion.holdout_configs)

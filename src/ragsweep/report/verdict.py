@@ -23,10 +23,13 @@ LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 """Reasons for a missing score: the question lacks a field other than evidence."""
 
 
-def limits(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield sentences on corrections by human labels, and on the limits of the comparison."""
+def limits(verdict: SweepComparison, finals: SweepComparison | None = None) -> Iterator[Statement]:
+    """Yield sentences on corrections by human labels, and on the limits of the comparison.
+
+    The detectable difference is that of the comparison that decides, which is ``finals`` if given.
+    """
     yield from labelled(verdict)
-    yield from detectable(verdict)
+    yield from detectable(finals or verdict)
     yield from luck(verdict)
     yield from variance(verdict)
     yield from slices(verdict)
