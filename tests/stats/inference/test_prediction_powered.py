@@ -11,7 +11,7 @@ from scipy import stats
 
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, prediction_powered
 from support import nightly
-from support.matrices import matrix
+from support.matrices import matrix, weighted
 
 
 def drawn(seed: int, *, labels: int = 50, questions: int = 500) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +93,16 @@ def test_too_few_labels_give_no_interval() -> None:
     assert np.isnan([found.value, found.low, found.high, found.weight]).all()
     assert found.judged == pytest.approx(judged[1].mean() - judged[0].mean())
     assert found.labels == FEWEST_LABELS - 1
+
+
+@pytest.mark.parametrize("lowest", [0.0, 1.0])
+def test_weighted_labels_without_differences_leave_the_same_doubt_on_every_scale(lowest: float) -> None:
+    """At most 1 - .025 ** (1 / 40) of the questions differ, at worst by 4 in each config, with a weight of 5 / 3."""
+    scores = np.random.default_rng(0).integers(0, 5, (2, 240)) + lowest
+    labels = np.where(np.arange(240) < 40, np.resize([1.0, 2.0], 240) + lowest, np.nan) * np.ones((2, 1))
+    found = prediction_powered(weighted(matrix(scores), np.resize([1.0, 5.0, 3.0], 240)), labels, (-1, 1))
+    assert (found.value, found.high) == pytest.approx((0, 2 * 4 * 5 / 3 * (1 - 0.025 ** (1 / 40))))
+    assert found.low == -found.high
 
 
 @pytest.mark.parametrize(

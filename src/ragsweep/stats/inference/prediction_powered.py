@@ -54,7 +54,7 @@ def prediction_powered(
 
     For other labels the interval is Student's, with one degree of freedom fewer than there are labelled clusters. If
     these labels do not vary at all, the rule of three bounds the share of questions that might differ, and each of them
-    is assumed to differ by the whole range of scores.
+    is assumed to differ by the whole range of scores and to have the largest weight.
 
     Args:
         matrix: The judge's scores.
@@ -78,9 +78,9 @@ def prediction_powered(
         return Corrected(found.value, low, high, everything, found.weight, fewest)
     half = student_quantile(0.5 + level / 2, case.labelled - 1) * found.error
     if found.is_constant:
-        spread = float(np.ptp(np.concatenate([matrix.values[case.open], labels[case.known]])))
+        spread = float(np.ptp(np.concatenate([matrix.scores[case.open], labels[case.known]])))
         reach = float((np.abs(case.signs) * case.part).sum())  # the contrast's change if open questions change by 1
-        half += reach * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
+        half += reach * float(matrix.weights_or_ones.max()) * spread * (1 - ((1 - level) / 2) ** (1 / case.labelled))
     return Corrected(found.value, found.value - half, found.value + half, everything, found.weight, fewest)
 
 
