@@ -60,7 +60,7 @@ def test_sizes_of_an_amount_have_their_unit(tmp_path: Path, capsys: pytest.Captu
         assert power([*runs, "--effect", "0.5", "--path", str(tmp_path), *more]) == 0
         printed = capsys.readouterr().out
         assert re.search(r"to (detect|show) 0\.50 ms: ", printed)
-    assert re.search(r"shows differences of [0-9.]+ ms or more", printed)
+    assert re.search(r"shows differences of [0-9.]+ % or more", printed)
 
 
 @pytest.mark.parametrize("declared", [None, "2", "record 1"])
@@ -173,6 +173,19 @@ def test_a_pilot_plans_by_its_own_variance(tmp_path: Path, capsys: pytest.Captur
     found, (alone,) = told(capsys, runs[0], "--questions", "40", "--path", str(tmp_path))
     assert alone["spread"] == pytest.approx(np.std(before, ddof=1) * math.sqrt(2 * (1 - CORRELATION)))
     assert found["assumed_correlation"] == CORRELATION
+
+
+def test_a_plan_compares_amounts_as_their_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = 100 * np.exp(np.random.default_rng(0).normal(0, 1.5, 200))
+    other = slow * np.exp(np.random.default_rng(1).normal(0, 0.2, 200))
+    columns = enumerate((slow.tolist(), other.tolist()))
+    runs = record(tmp_path, *(scored({"latency_ms": one}, parameters={"k": f"{n}"}) for n, one in columns))
+    (seen,) = told(capsys, *runs, "--path", str(tmp_path))[1]
+    (row,) = told(capsys, *runs, "--questions", "200", "--path", str(tmp_path))[1]
+    assert row["spread"] == pytest.approx(seen["spread"])
+    assert row["detectable"] == pytest.approx(seen["detectable"], rel=0.02)
+    assert row["questions_needed"] == pytest.approx(seen["questions_needed"], rel=0.02)
+    assert row["ratios"]
 
 
 def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ragsweep.stats.calibration import Noise, noise
 from ragsweep.stats.comparable import check_same_questions, check_whole, factors, is_scored, shared_metrics
 from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
-from ragsweep.stats.inference.matrix import WEIGHT, score_matrix
+from ragsweep.stats.inference.matrix import WEIGHT, has_ratios, score_matrix, transform_amounts
 from ragsweep.stats.inference.planning import (
     MEASURED,
     Design,
@@ -170,5 +170,7 @@ def _from_pilot(runs: Sequence[RecordedRun], options: argparse.Namespace) -> lis
             )
         kind = "another config" if len(runs) == 1 else "such a change"
         effect = options.effect or worth_finding(matrix, unit)
-        planned.append(Planned(metric, pilot_variation(paired(matrix), kind), effect, unit))
+        variation = pilot_variation(paired(transform_amounts(matrix, unit)), kind)
+        mean = float(matrix.values[0].mean()) if has_ratios(matrix, unit) else None
+        planned.append(Planned(metric, variation, effect, unit, mean))
     return planned

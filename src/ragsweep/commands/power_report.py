@@ -10,7 +10,7 @@ from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.calibration import Noise
 from ragsweep.stats.inference.estimates import LEVEL, POWER
-from ragsweep.stats.inference.planning import CORRELATION, Design, Planned, detectable, independent_questions
+from ragsweep.stats.inference.planning import CORRELATION, Design, Planned, independent_questions
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 
 FORMAT = "ragsweep.power/1"
@@ -96,10 +96,7 @@ def _cells(row: Row, compared: str) -> list[str]:
     unit = row["unit"]
     if math.isnan(row["detectable"]):
         return [row["metric"], row["note"], "", ""]
-    alone, least = (
-        (f"{amount(100 * row[key], '%')} %" if row["ratios"] else _size(row[key], unit))
-        for key in ("detectable_alone", "detectable")
-    )
+    alone, least = (_least(row[key], unit, row["ratios"]) for key in ("detectable_alone", "detectable"))
     alone = f"; between only two configs, {alone} or more"
     needed = f"{row['questions_needed']:,}" if row["questions_needed"] else "unknown how many"
     clusters = f" in {row['clusters']:,} clusters" if row["clusters"] != row["questions"] else ""
@@ -114,6 +111,11 @@ def _cells(row: Row, compared: str) -> list[str]:
 def _size(value: float, unit: str) -> str:
     """Format the size of a difference with its unit."""
     return f"{amount(value, unit)}{f' {unit}' if unit else ''}"
+
+
+def _least(value: float, unit: str, ratios: bool) -> str:
+    """Format a detectable difference with its unit or, if ``ratios``, in percent."""
+    return f"{amount(100 * value, '%')} %" if ratios else _size(value, unit)
 
 
 def _noise_text(noise: Noise, unit: str) -> str:
@@ -162,7 +164,7 @@ def _plan_cells(row: Row) -> list[str]:
     cost = "" if row["cost_needed"] is None else f", {row['cost_needed']:,.0f} euros"
     sources = f" from {row['clusters_needed']:,} documents" if needed != row["clusters_needed"] else ""
     count = f"{needed:,}" if needed else "unknown how many"
-    least = f"shows differences of {_size(row['detectable'], unit)} or more"
+    least = f"shows differences of {_least(row['detectable'], unit, row['ratios'])} or more"
     wanted = f"to show {_size(row['effect'], unit)}: {count} questions{sources}{cost}"
     return [row["metric"], row["change"], least, wanted]
 
@@ -173,8 +175,9 @@ def _clusters_text(one: Planned, design: Design) -> str:
     if design.clusters == design.questions:
         return f"{one.metric}: one question per source document (two would correlate at {amount(correlation)})"
     count = independent_questions(correlation, design)
+    single = design._replace(clusters=design.questions)
     alone = ", ".join(
-        f"{_size(detectable(spread, correlation, design._replace(clusters=design.questions)), one.unit)} ({kind})"
+        f"{_least(one.detectable(spread, single), one.unit, one.mean is not None)} ({kind})"
         for kind, spread in one.variation.spreads.items()
     )
     return (

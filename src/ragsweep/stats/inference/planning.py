@@ -152,12 +152,21 @@ Row = Mapping[str, Any]
 
 
 class Planned(NamedTuple):
-    """A metric to plan for: the variation of its differences, and the difference to detect (``effect``)."""
+    """A metric to plan for: the variation of its differences, and the difference to detect (``effect``).
+
+    If amounts are compared by ratios, ``variation`` is that of their logarithms, and ``mean`` is that of the pilot.
+    """
 
     metric: str
     variation: Variation
     effect: float
     unit: str = ""
+    mean: float | None = None
+
+    def detectable(self, spread: float, design: Design) -> float:
+        """Return the smallest difference that a golden set shows (see `detectable`), for ratios as a share."""
+        least = detectable(spread, self.variation.correlation, design)
+        return least if self.mean is None else math.expm1(least)
 
 
 def comparison_level(siblings: Sequence[Result], metric: str, configs: int, baseline: str = "") -> float:
@@ -219,11 +228,13 @@ def plan_rows(one: Planned, design: Design, price: float | None) -> Iterator[Row
     """
     for kind, spread in one.variation.spreads.items():
         correlation = one.variation.correlation
-        needed = questions_for(one.effect, spread, correlation, design)
+        effect = one.effect if one.mean is None else math.log1p(one.effect / one.mean)
+        needed = questions_for(effect, spread, correlation, design)
         yield {
             "metric": one.metric,
             "change": kind,
-            "detectable": detectable(spread, correlation, design),
+            "detectable": one.detectable(spread, design),
+            "ratios": one.mean is not None,
             "effect": one.effect,
             "questions": design.questions,
             "clusters": design.clusters,
