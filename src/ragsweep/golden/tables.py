@@ -57,9 +57,9 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     becomes a cell in which semicolons separate the texts or, for a field in ``columns.lists``, a JSON list.
 
     The delimiter is the most frequent of comma, semicolon and tab in the header, which may follow blank lines and a
-    line ``sep=;``, as Excel reads it. A cell that contains a delimiter, a
-    quote or a line break must be quoted, and its quotes doubled (RFC 4180). Errors are added to the faults, with the
-    first line of the row; if the header has a fault, no rows are yielded.
+    line ``sep=;``, as Excel reads it. A cell that contains a delimiter, a quote or a line break must be quoted, and its
+    quotes doubled (RFC 4180). Errors are added to the faults, with the first line of the row; if the header has a
+    fault, no rows are yielded.
     """
     if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)

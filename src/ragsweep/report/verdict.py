@@ -1,7 +1,6 @@
 """The limits of a sweep's comparison in sentences, and the formats of its scores and differences."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -145,8 +144,12 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
     parts += _inapplicable(verdict)
     if questions < scored:
         parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
-    for why, count in Counter(config.why for config in verdict.left_out).items():
-        named = [short(config.name) for config in verdict.left_out if config.why == why][:MOST_NAMED]
+    whys: dict[str, list[str]] = {}
+    for config in verdict.left_out:
+        mark = ", the baseline" if config.name == verdict.declared else ""
+        whys.setdefault(config.why + mark, []).append(short(config.name))
+    for why, names in whys.items():
+        count, named = len(names), names[:MOST_NAMED]
         parts.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
     if parts:
         data = {"questions": questions, "scored": scored, "left_out": len(verdict.left_out)}

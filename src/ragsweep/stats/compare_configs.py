@@ -8,7 +8,7 @@ import numpy as np
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.stats.choice import Choice, ConfigCosts, choose, find_loss, find_margin
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
-from ragsweep.stats.comparison import THE_BASELINE, ExcludedConfig, NoComparison, SweepComparison, count_reasons
+from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.stats.context_length import length_keys, rises_with
 from ragsweep.stats.inference.best import amounts_bias
@@ -67,7 +67,6 @@ def compare_configs(
     unscored = [result for result in results if not is_scored(result, metric)]
     left_out[:0] = [ExcludedConfig(result.name, PARTIAL) for result in unscored if not is_complete(result, metric)]
     left_out += [ExcludedConfig(result.name, "not measured") for result in unscored if is_complete(result, metric)]
-    left_out = [one._replace(why=one.why + THE_BASELINE) if one.name == baseline else one for one in left_out]
     partial = [name for name in usable if not all(is_scored(result, name) for result in scored)]
     skipped |= dict.fromkeys(partial, "too few of its questions could be scored in some configs")
     kept = [name for name in usable if name not in partial]
@@ -139,6 +138,7 @@ def _compare(
         others={name: (other, _beside(other, reference, units[name], baseline)) for name, other in others.items()},
         skipped=skipped,
         left_out=left_out,
+        declared=against[0],
         concentration=compare_parts(matrix, reference, unit, baseline is not None),
         variance=_variances(results, matrix, reference),
     )

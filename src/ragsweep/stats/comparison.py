@@ -29,10 +29,6 @@ FIELD_OF_CASE = "ragsweep.parts.generators.Baseline"
 """The class path, as in configs, of the generator that returns fields of a case as its answer."""
 
 
-THE_BASELINE = ", the baseline"
-"""The end of the reason why the declared baseline is excluded."""
-
-
 class ExcludedConfig(NamedTuple):
     """A config that is excluded from the comparison, and the reason."""
 
@@ -102,6 +98,7 @@ class SweepComparison:
     others: Mapping[str, tuple[Matrix, Differences]] = field(default_factory=dict)  # by metric, except the deciding one
     skipped: Mapping[str, str] = field(default_factory=dict)  # metric -> why it is not compared
     left_out: tuple[ExcludedConfig, ...] = ()
+    declared: str | None = None  # the name of the declared baseline, even if it is left out
     adaptive: bool = False  # a search chose configs by the scores of others: the selection bias is a lower bound
     concentration: Concentration | None = None  # if few documents or questions dominate
     variance: Mapping[int, VarianceShares] = field(default_factory=dict)  # by row; if anything is repeated

@@ -33,7 +33,6 @@ from ragsweep.report.sweep_document import conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import counts_range, evidence_note, moment
-from ragsweep.stats.comparison import THE_BASELINE
 
 FORMAT = "ragsweep.report/1"
 MOST_SLICED = 20
@@ -77,8 +76,8 @@ def _asked(view: PageView) -> Iterator[Block]:
     facts += [("Decided by", ", then ".join(names))] if names else []
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
-        out = (one for one in view.compared.left_out if one.why.endswith(THE_BASELINE))
-        unused = (f"{name}, which is not compared: {why.removesuffix(THE_BASELINE)}" for name, why in out)
+        out = (one for one in view.compared.left_out if one.name == view.compared.declared)
+        unused = (f"{name}, which is not compared: {why}" for name, why in out)
         none = next(unused, "none is declared (baseline=)")
         facts.append(("Baseline", none if declared is None else names[declared]))
     given = first.run.config.get("constraints") or {}
