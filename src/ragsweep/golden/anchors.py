@@ -70,15 +70,18 @@ def in_order(text: str, wanted: Sequence[str]) -> bool:
     """
     if not all(word in text for word in wanted):
         return False
-    reach = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP
+    reach, longest = 4 * sum(map(len, wanted)) + _LONGEST_MARKUP, max(wanted, key=len, default="")
+    text = text[max(0, text.find(longest) - reach) : text.rfind(longest) + reach]
     hiding = [one.start() for one in _HIDING.finditer(text)]
     reached: list[Span] = []  # (a possible end of the words so far, their latest start for this end)
     for n, word in enumerate(wanted):
         places = [(place, place + len(word)) for place in _places(text, word)]
         if n:
             places = [(start, end) for start, end in _continued(text, reached, places, hiding) if end <= start + reach]
+        if not places:
+            return False
         reached = [(end, start) for start, end in places]
-    return bool(reached) or not wanted
+    return True
 
 
 def _places(text: str, word: str) -> Iterator[int]:
