@@ -155,6 +155,7 @@ def test_configs_of_one_golden_set_share_the_columns_of_its_questions(measured: 
 
 def test_fields_of_a_record_keep_their_names(measured: list[Result]) -> None:
     run = "signature name overrides config parameters dataset stages indexes warnings started ended addresses race"
+    run += " metric_versions"
     summaries = "summaries groups first_stage reranking targets latency usage"
     found = {*json.loads(encode(measured[0]).text)}
     assert found == {"format", *run.split(), "state", *summaries.split(), "columns"}

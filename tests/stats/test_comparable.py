@@ -108,6 +108,15 @@ def test_a_metric_that_is_defined_otherwise_is_named() -> None:
     assert redefined_metrics(judged(model="a", labels=None), judged(model="a", labels="l.csv"), ["m"]) == []
 
 
+def test_a_metric_that_another_version_measured_is_named() -> None:
+    old, new, unknown = (
+        changed(scored({"m": [0.0], "other": [0.0]}), metric_versions=versions)
+        for versions in ({"m": "1", "other": "1"}, {"m": "2", "other": "1"}, {})
+    )
+    assert redefined_metrics(old, new, ["m", "other"]) == ["m"]
+    assert redefined_metrics(unknown, new, ["m", "other"]) == []
+
+
 def test_metrics_are_those_wanted_or_the_usual_ones_that_can_be_compared() -> None:
     columns = {"m": [0.0, 1.0], "latency_p95_ms": [1.0, 9.0], "results": [1.0, 2.0], "latency_mean_ms": [1.0, 2.0]}
     both = [scored(columns), scored(columns)]

@@ -122,6 +122,7 @@ class Run:
     ended: float = 0.0
     addresses: Mapping[str, str] = field(default_factory=dict)  # name of a node, such as "answer" -> address
     state: str = COMPLETE  # PARTIAL: excluded from comparisons, because too many questions could not be scored
+    metric_versions: Mapping[str, str] = field(default_factory=dict)  # metric -> the version of its part
     race: Mapping[str, Any] = field(default_factory=dict)
     """This mapping is empty outside a race; otherwise, "asked" is the number of evaluated questions and "of" is the
     number of all questions. If the race dropped the config, "rule" and "guarantee" describe the rule that dropped it,

@@ -154,6 +154,7 @@ class Evaluator:
             dataset=facts(experiment.dataset),
             indexes=self._indexes(experiment.graph),
             addresses=experiment.graph.addresses,
+            metric_versions=experiment.metric_versions,
             ended=time.time(),
             state=PARTIAL if is_partial else COMPLETE,
             **measured,

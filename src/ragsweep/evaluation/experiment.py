@@ -32,6 +32,7 @@ class Experiment:
     price: Pricing = no_prices
     currency: str = ""
     output: OutputReader | None = None
+    metric_versions: Mapping[str, str] = field(default_factory=dict)  # metric -> the version of its part
 
     @property
     def table(self) -> QuestionTable:

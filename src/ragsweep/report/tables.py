@@ -183,7 +183,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
 
 def _config(result: Result) -> dict[str, Any]:
     """Return one result in JSON types, without the table of questions, which is a separate file."""
-    run = {name: value for name, value in vars(result.run).items() if name != "addresses"}
+    run = {name: value for name, value in vars(result.run).items() if name not in ("addresses", "metric_versions")}
     groups = {
         label: {value: _summaries(part) for value, part in of.items()} for label, of in result.summaries.groups.items()
     }

@@ -189,9 +189,14 @@ def check_whole(result: Result) -> None:
 
 
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
-    """List the ``metrics`` that ``one`` defines, and that ``other`` defines differently or not at all."""
+    """List the ``metrics`` that ``one`` defines and ``other`` lacks, defines differently or computes differently."""
     before, after = (_meaning(result.run.config.get("metrics") or {}) for result in (one, other))
-    return [name for name in metrics if before.get(name) and before[name] != after.get(name)]
+    versions = [(one.run.metric_versions.get(name), other.run.metric_versions.get(name)) for name in metrics]
+    return [
+        name
+        for name, pair in zip(metrics, versions, strict=True)
+        if (before.get(name) and before[name] != after.get(name)) or (all(pair) and pair[0] != pair[1])
+    ]
 
 
 def _meaning(node: Any) -> Any:

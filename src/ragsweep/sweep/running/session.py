@@ -133,6 +133,7 @@ class Session:
             prices.money,
             prices.currency,
             output.value if read else None,
+            {part.value.name: part.spec.version for part in built},
         )
 
     def tracker(self, values: Mapping[str, Any]) -> Tracker:
