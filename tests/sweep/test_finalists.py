@@ -156,10 +156,20 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
 
 
-def test_the_detectable_difference_is_that_of_the_deciding_questions(tmp_path: Path) -> None:
-    text = said(ended(tmp_path, held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100)))
+def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:
+    ledger, scores = Ledger(tmp_path), noisy(0.602, 210, 1)
+    scores[7] = np.nan
+    facts = FIELD[1].run.dataset
+    dear = changed(one_metric("dear", scores), dataset=facts, parameters=FIELD[1].run.parameters)
+    for job, one in enumerate([FIELD[0], dear, Failure("lost", (), {}, "broke")]):
+        ledger.write("search", job, one)
+    for place, other in enumerate([held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100)]):
+        ledger.write("search", place, other, kind=FINALIST)
+    text = said(summarise_sweep(ledger, ledger.records("search"), declared=1))
     assert "With 100 questions a true difference" in text
     assert "With 210 questions" not in text
+    assert "of 210 scored questions" not in text
+    assert "Compared: without 1 failed (#3 lost)." in text
 
 
 def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def limit_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
         what = f"{counted(conclusion.missing, 'config')} of the sweep {have} no result yet"
         text = f"{what}; repeat its command to run {them}."
         yield Statement("", text, {"missing": conclusion.missing})
-    if conclusion.compared:
-        finals = conclusion.finals
-        yield from limits(conclusion.compared, finals if isinstance(finals, SweepComparison) else None)
+    own, deciding = conclusion.compared, conclusion.deciding
+    if found := deciding if isinstance(deciding, SweepComparison) else own:
+        yield from limits(found, None if found is own else own)
     yield from degraded_statements(conclusion.audits.slices)
     yield from distractor_statements(conclusion.audits.distractors)
     yield from holdout_use(conclusion.holdout_views, conclusion.holdout_configs)

@@ -11,7 +11,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
-from ragsweep.stats.comparison import SweepComparison, best_first, plain_lead, plain_size
+from ragsweep.stats.comparison import ExcludedConfig, SweepComparison, best_first, plain_lead, plain_size
 from ragsweep.stats.inference.estimates import TOO_SHORT, Differences, Slice
 from ragsweep.stats.verdict import EQUAL, PairVerdict
 
@@ -22,17 +22,17 @@ LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 """Reasons for a missing score: the question lacks a field other than evidence."""
 
 
-def limits(verdict: SweepComparison, finals: SweepComparison | None = None) -> Iterator[Statement]:
-    """Yield sentences on corrections by human labels, and on the limits of the comparison.
+def limits(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
+    """Yield sentences on corrections by human labels, and on the limits of the comparison that decides.
 
-    The detectable difference is that of the comparison that decides, which is ``finals`` if given.
+    If that is the comparison of a search's finalists, ``searched`` is the comparison of the configs of the search.
     """
     yield from labelled(verdict)
-    yield from detectable(finals or verdict)
+    yield from detectable(verdict)
     yield from luck(verdict)
     yield from variance(verdict)
-    yield from slices(verdict)
-    yield from rest(verdict)
+    yield from slices(verdict, "" if searched else " in verdict/slices.csv")
+    yield from rest(verdict, searched)
 
 
 # --- sentences ---------------------------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
         yield Statement("", f"{pair}: {shares}.", vars(shares))
 
 
-def slices(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
+def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
+    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first; ``file`` says where the others are.
 
     A reversal is a slice in which a config that is better than the reference on average is, or may be, worse.
     """
@@ -124,7 +124,7 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
         few = ", a small slice" if one.small else ""
         doubt = f" ({TOO_SHORT}, so this is not shown)" if one.exposed else ""
         worse = "perhaps worse" if doubt else "worse"
-        more = f"; {len(found) - n - 1} more in verdict/slices.csv" if n == MOST_SLICES - 1 < len(found) - 1 else ""
+        more = f"; {len(found) - n - 1} more{file}" if n == MOST_SLICES - 1 < len(found) - 1 else ""
         where = f"{name(verdict, one.config)} is better on average, {worse} on {what}"
         ends = {key: float(getattr(part, key)[place]) for key in ("estimate", "low", "high")}
         yield Statement(
@@ -134,9 +134,15 @@ def slices(verdict: SweepComparison) -> Iterator[Statement]:
         )
 
 
-def rest(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the weights of questions, and on questions and configs that were not compared, if any."""
+def rest(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
+    """Yield a sentence on the weights of questions, and on questions and configs that were not compared, if any.
+
+    The configs include those that ``searched`` leaves out, and a declared baseline that is no finalist.
+    """
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
+    left_out = [*verdict.left_out, *(searched.left_out if searched else ())]
+    if searched and searched.baseline is not None and verdict.baseline is None:
+        left_out.append(ExcludedConfig(searched.matrix.configs[searched.baseline], "that is no finalist"))
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
     if note := verdict.matrix.declined_note:
@@ -145,14 +151,14 @@ def rest(verdict: SweepComparison) -> Iterator[Statement]:
     if questions < scored:
         parts.append(f"{questions:,} of {scored:,} scored questions, those that every config was scored on")
     whys: dict[str, list[str]] = {}
-    for config in verdict.left_out:
+    for config in left_out:
         mark = ", the baseline" if config.name == verdict.declared else ""
         whys.setdefault(config.why + mark, []).append(short(config.name))
     for why, names in whys.items():
         count, named = len(names), names[:MOST_NAMED]
         parts.append(f"without {count} {why} ({', '.join(named)}{', ...' if count > len(named) else ''})")
     if parts:
-        data = {"questions": questions, "scored": scored, "left_out": len(verdict.left_out)}
+        data = {"questions": questions, "scored": scored, "left_out": len(left_out)}
         yield Statement("", f"Compared: {'; '.join(parts)}.", data)
 
 
