@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.results import COMPLETE, PARTIAL, Failure, Result
+from ragsweep.core.results import COMPLETE, PARTIAL, Failure, HumanLabel, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
@@ -170,6 +170,34 @@ def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:
     assert "With 210 questions" not in text
     assert "of 210 scored questions" not in text
     assert "Compared: without 1 failed (#3 lost)." in text
+
+
+def test_a_search_shown_against_a_trial_that_is_no_finalist_is_decided_among_the_finalists(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD):
+        ledger.write("search", job, one)
+    for place, other in enumerate([held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)]):
+        ledger.write("search", place, other, kind=FINALIST)
+    summary = summarise_sweep(ledger, ledger.records("search"), declared=5)
+    assert summary.conclusion.chosen == "#2 dear"
+    assert "without 1 that is no finalist, the baseline (#5 poor)" in said(summary)
+
+
+def test_labels_of_some_trials_do_not_change_who_was_a_finalist(tmp_path: Path) -> None:
+    """The reference, "first", has no labels."""
+
+    def answered(result: Result) -> Result:
+        columns = {"answer": [result.name] * 210, "context": [["c"]] * 210}
+        return changed(result, questions=changed_table(result, columns))
+
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD):
+        ledger.write("search", job, answered(one))
+    for place, (row, mean) in enumerate(((0, 0.3), (1, 0.6))):
+        ledger.write("search", place, held(FIELD[row], mean, row), kind=FINALIST)
+    labels = [HumanLabel(f"q{n}", METRIC, 0.5, f"#{job}") for job in (3, 4) for n in range(60)]
+    summary = summarise_sweep(ledger, ledger.records("search"), labels=labels)
+    assert summary.conclusion.chosen == "#2 dear"
 
 
 def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def summarise_sweep(
     they are None, the labels in the file that the sweep's config names are read. ``declared`` is the declared baseline;
     if it is None, the baseline in the sweep's config is used.
     """
-    labels = _recorded_labels(records) if labels is None else labels
+    given, labels = records, _recorded_labels(records) if labels is None else labels
     sweep = records[0].sweep if records else None
     stored = {record.job: record.outcome.name for record in records}
     names = number_configs(stored)
@@ -70,17 +70,11 @@ def summarise_sweep(
     if adaptive and isinstance(verdict, SweepComparison):
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
-    by_stored = {stored[job]: names[job] for job in stored}
-    plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
-    numbered = [by_stored.get(name, name) for name in plain]
-    finalists = collect_finalists(
-        [record.outcome.renamed(name + SUFFIX) for name, record in zip(numbered, evaluated, strict=True)],
-        choose(allowed, verdict),
-        verdict.metric if isinstance(verdict, SweepComparison) else "",
-    )
-    if finalists.verdict is None and len(finalists.results) + len(finalists.failures) > 1:
-        runs = {name: record.run or "" for name, record in zip(numbered, evaluated, strict=True)}
-        finalists = replace(finalists, verdict=_compare(*finalists.named(), (), SweepLabels(labels, runs), today))
+    chosen, metric = choose(allowed, verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
+    if evaluated and (labels or declared is not None):  # neither affects who was a finalist: see `choose_finalists`
+        own = summarise_sweep(ledger, given, missed, weighed, labels=())
+        chosen, metric = choose(own.allowed, own.verdict), own.finalists.metric
+    finalists = _finalists(evaluated, {stored[job]: names[job] for job in stored}, chosen, metric, (labels, today))
     return SweepSummary(
         results,
         failures,
@@ -94,6 +88,25 @@ def summarise_sweep(
         beside,
         ledger.path,
     )
+
+
+def _finalists(
+    evaluated: Sequence[Record], names: Mapping[str, str], chosen: Sequence[Result], metric: str,
+    compared: tuple[Sequence[HumanLabel], str | None],
+) -> Finalists:  # fmt: skip
+    """Collect the holdout results of the ``chosen`` configs, and compare them.
+
+    ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
+    ``compared`` has human labels, and the name of the declared baseline.
+    """
+    plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
+    numbered = [names.get(name, name) for name in plain]
+    renamed = [record.outcome.renamed(name + SUFFIX) for name, record in zip(numbered, evaluated, strict=True)]
+    found, (labels, baseline) = collect_finalists(renamed, chosen, metric), compared
+    if found.verdict is not None or len(found.results) + len(found.failures) < 2:
+        return found
+    people = SweepLabels(labels, {name: record.run or "" for name, record in zip(numbered, evaluated, strict=True)})
+    return replace(found, verdict=_compare(*found.named(), (), people, baseline))
 
 
 def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], missed: Sequence[Failure]) -> int:
