@@ -236,6 +236,17 @@ def test_trials_race_with_each_other_and_with_those_before(together: int, server
     assert len(CALLED) < 4 * QUESTIONS
 
 
+@pytest.mark.parametrize("free", [True, False])
+def test_a_search_says_once_that_its_race_saves_nothing(
+    free: bool, server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = search(server, tmp_path, "top_k=1,2,3", "llm.model=good", "hydra.sweeper.race.margin=0.5")
+    free_lines = [line for line in lines if not line.startswith(("llm", "~metrics", "objective"))]
+    assert run(*(free_lines if free else lines)) == 0
+    said = "a race would save nothing" if free else "no config was dropped"
+    assert capsys.readouterr().out.count(said) == 1
+
+
 SYSTEM = ["system=python", "system.function=animals.ask", "~metrics.semantic_similarity"]
 
 

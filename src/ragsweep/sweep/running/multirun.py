@@ -185,11 +185,13 @@ class Multirun:
         """
         self.context.sweep = sweep
         if self.race:
-            self.race.context = self.context
+            self.race.open(self.context)
         why = ""
         try:
             try:
                 why = self._launch()
+                if self.race:
+                    self.race.close()
             except Exception as fault:  # the launcher's exception: why a job without a record did not run
                 logging.getLogger(__name__).debug("a job of the sweep failed", exc_info=fault)
                 why = self.secrets.mask_text(describe_fault(fault))

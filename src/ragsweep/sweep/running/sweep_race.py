@@ -39,13 +39,24 @@ class SweepRace:
 
     key = RUNG
 
+    def open(self, context: RunContext) -> None:
+        """Set the context of the command; print a line if the race would save nothing."""
+        self.context = context
+        if not self.has_cost:
+            context.terminal.line("race", FREE)
+
+    def close(self) -> None:
+        """Print a line if the race could save calls but has dropped no config of the sweep."""
+        if self.has_cost and all(result.run.state != DROPPED for result in self._results().values()):
+            text = f"no config was dropped, so the race saved no questions; {self.rule.guarantee}"
+            self.context.terminal.line("race", text)
+
     def begin(self, jobs: Sequence[int]) -> Rung:
         """Return the first rung or, after an interruption, the last rung that all remaining configs have completed.
 
         Return a rung with all questions if a race would save nothing, or if fewer than two configs can be compared.
         """
         if not self.has_cost:
-            self.context.terminal.line("race", FREE)
             return Rung(None)
         known = self._results()
         dropped = tuple(job for job in jobs if job in known and known[job].run.state == DROPPED)
@@ -81,11 +92,8 @@ class SweepRace:
         return Rung(self._next(count) if len(rivals) > 1 else None, tuple(dropped))
 
     def end(self, returned: Mapping[int, Any]) -> None:
-        """Delete the stored data of earlier rungs; if the race could save calls but dropped no config, print a line."""
+        """Delete the stored data of earlier rungs."""
         self.context.ledger.drop_unused()
-        if self.has_cost and all(result.run.state != DROPPED for result in self._results().values()):
-            text = f"no config was dropped, so the race saved no questions; {self.rule.guarantee}"
-            self.context.terminal.line("race", text)
 
     def _results(self) -> dict[int, Result]:
         """Read job number -> the latest result, for each config that has one."""
