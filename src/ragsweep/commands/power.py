@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
+from ragsweep.commands.comparison import find_family
 from ragsweep.commands.power_report import plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
 from ragsweep.stats.calibration import Noise, noise
-from ragsweep.stats.comparable import check_same_questions, check_whole, factors, is_scored, shared_metrics
+from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
+from ragsweep.stats.conclusion import Family
 from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
 from ragsweep.stats.inference.matrix import WEIGHT, has_ratios, score_matrix, transform_amounts
@@ -28,8 +30,7 @@ from ragsweep.stats.inference.planning import (
     plan_rows,
     worth_finding,
 )
-from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, find_run, open_ledger
-from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 REPEATED = (".replicate", ".seed")
 
@@ -55,8 +56,8 @@ def power(arguments: Sequence[str]) -> int:
         check_same_questions(results[0], result)
         check_whole(result)
     metrics = shared_metrics(results, options.metric, usual_metrics(results))
-    siblings, baseline = ([], "") if options.configs else _siblings(options.path, runs)
-    compared = {metric: [one for one in siblings if is_scored(one, metric)] for metric in metrics}
+    family = (None if options.configs else find_family(options.path, runs[0], runs[-1])) or Family([])
+    compared = {metric: family.members(metric) for metric in metrics}
     counts = {metric: len(configs) for metric, configs in compared.items()}
     configs = options.configs or max(*counts.values(), 2) - 1
     repeated = [runs[0].result, *(run.result for run in repeats)]
@@ -64,7 +65,7 @@ def power(arguments: Sequence[str]) -> int:
     for metric in metrics:
         scores = pairwise(result.questions[metric] for result in repeated)
         floors[metric] = [noise(first, second, results[0].questions.get(WEIGHT)) for first, second in scores]
-        level = comparison_level(compared[metric], metric, options.configs or 1, baseline)
+        level = comparison_level(compared[metric], metric, options.configs or 1, family.baseline or "")
         row = detectable_row([run.result for run in runs], metric, options.effect, level)
         rows.append({**row, "noise_floor": max((floor.of_the_mean for floor in floors[metric]), default=math.nan)})
     print_document(power_document(runs, repeats, rows, floors, configs, counts), options)
@@ -113,23 +114,6 @@ def _is_repeat(first: Result, second: Result) -> bool:
     """Return whether two results are repetitions of one config: they differ, but only in replicates or seeds."""
     differing = factors(first, second)
     return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
-
-
-def _siblings(path: str, runs: Sequence[RecordedRun]) -> tuple[list[Result], str]:
-    """Return the configs that the runs' common sweep compares, and its declared baseline's name ("" for none).
-
-    Configs with other questions are left out. Without such a sweep, the list is empty.
-    """
-    sweep, *others = {run.sweep for run in runs}
-    if others or sweep is None:
-        return [], ""
-    ledger = open_ledger(path)
-    summary = summarise_sweep(ledger, ledger.records(sweep), weighed=False, labels=())
-    names = {job: result.name for job, result in summary.jobs.items()}
-    declared = find_baseline(None, names, summary.results, ledger)
-    asked, compared = runs[0].result.run.dataset.golden_digest, (*summary.allowed, *summary.baselines)
-    alike = [one for one in compared if one.run.dataset.golden_digest == asked]
-    return alike, declared.name if declared else ""
 
 
 # --- plans -------------------------------------------------------------------------------------------------------

@@ -195,7 +195,7 @@ class Family:
 
     def compare(self, first: Result, second: Result, metric: str) -> PairComparison:
         """Compare the second config with the first by one metric; intervals allow for all comparisons in the family."""
-        members = [one for one in self.results if one is first or one is second or self._is_member(one, metric)]
+        members = self.members(metric, (first, second))
         matrix, unit = score_matrix(members, metric), first.summaries.metrics[metric].unit
         compared, rows = transform_amounts(matrix, unit), (members.index(first), members.index(second))
         largest: float | None = None
@@ -206,9 +206,15 @@ class Family:
         found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.run.config, matrix, unit)
         return PairComparison(matrix, rows, found, posterior(compared), margin)
 
-    def _is_member(self, result: Result, metric: str) -> bool:
+    def members(self, metric: str, given: Sequence[Result] = ()) -> list[Result]:
+        """Return the configs that are compared by a metric, including the ``given`` ones."""
         references = {one.name for one in list_references(self.results)}
-        return result.name not in references and is_scored(result, metric) and is_mean(result, metric)
+        return [
+            one
+            for one in self.results
+            if any(one is run for run in given)
+            or (one.name not in references and is_scored(one, metric) and is_mean(one, metric))
+        ]
 
 
 def conclude_pair(
