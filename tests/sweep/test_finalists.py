@@ -261,12 +261,27 @@ def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(
     assert "the reference, #1 first, was not measured on the holdout" in said(summary)
 
 
-def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
-    folder = study_folder(tmp_path / "ledger.db", "search")
-    folder.mkdir(parents=True)
+def write_study(folder: Path, **facts: object) -> None:
     study = {"study": "s", "sampler": {}, "states": {"COMPLETE": 2}, "n_trials": 2, "stopped": "", "stop": None}
-    study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": []}
+    study |= {"format": "optuna-sweeper.study/1", "constraints": [], "trials": [], **facts}
+    folder = study_folder(folder / "ledger.db", "search")
+    folder.mkdir(parents=True)
     (folder / "study.json").write_text(json.dumps(study))
+
+
+def test_a_finalist_that_violates_a_constraint_on_the_holdout_cannot_be_chosen(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD[:3]):
+        ledger.write("search", job, one)
+        ledger.write("search", job, held(one, 0.3 + 0.1 * job, job), kind=FINALIST)
+    write_study(tmp_path, constraints=[f"{METRIC} <= 0.45"])
+    summary = summarise_sweep(ledger, ledger.records("search"))
+    assert summary.conclusion.chosen == "#2 dear"
+    assert f"Compared: without 1 excluded by {METRIC} <= 0.45 (#3 cheap)." in said(summary)
+
+
+def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tmp_path: Path) -> None:
+    write_study(tmp_path)
     assert "Decided on the questions that the search used." in said(ended(tmp_path))
 
 

@@ -31,7 +31,7 @@ from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.recorded_runs import baseline_name, find_baseline, sweep_results
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
-from ragsweep.sweep.searching.study_summary import broken_trials, read_summary
+from ragsweep.sweep.searching.study_summary import StudySummary, broken_trials, read_summary
 
 ADAPTIVE = frozenset({"tpe", "gp", "cmaes", "nsgaii", "nsgaiii"})
 """Samplers that choose configs on the basis of earlier scores."""
@@ -74,7 +74,9 @@ def summarise_sweep(
     if evaluated and (labels or declared is not None):  # neither affects who was a finalist: see `choose_finalists`
         own = summarise_sweep(ledger, given, missed, weighed, labels=())
         chosen, metric = choose(own.allowed, own.verdict), own.finalists.metric
-    finalists = _finalists(evaluated, {stored[job]: names[job] for job in stored}, chosen, metric, (labels, today))
+    finalists = _finalists(
+        evaluated, {stored[job]: names[job] for job in stored}, chosen, metric, (labels, today), study
+    )
     return SweepSummary(
         results,
         failures,
@@ -92,9 +94,9 @@ def summarise_sweep(
 
 def _finalists(
     evaluated: Sequence[Record], names: Mapping[str, str], chosen: Sequence[Result], metric: str,
-    compared: tuple[Sequence[HumanLabel], str | None],
+    compared: tuple[Sequence[HumanLabel], str | None], study: StudySummary | None,
 ) -> Finalists:  # fmt: skip
-    """Collect the holdout results of the ``chosen`` configs, and compare them.
+    """Collect the holdout results of the ``chosen`` configs, and compare those that meet the search's constraints.
 
     ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
     ``compared`` has human labels, and the name of the declared baseline.
@@ -106,7 +108,10 @@ def _finalists(
     if found.verdict is not None or len(found.results) + len(found.failures) < 2:
         return found
     people = SweepLabels(labels, {name: record.run or "" for name, record in zip(numbered, evaluated, strict=True)})
-    return replace(found, verdict=_compare(*found.named(), (), people, baseline))
+    results, failures = found.named()
+    broken = {one.name: study.broken_on_holdout(one) if study else "" for one in results}
+    excluded = [ExcludedConfig(name, f"excluded by {which}") for name, which in broken.items() if which]
+    return replace(found, verdict=_compare(without_excluded(results, excluded), failures, excluded, people, baseline))
 
 
 def _missing(ledger: Ledger, identifier: str | None, records: Sequence[Record], missed: Sequence[Failure]) -> int:

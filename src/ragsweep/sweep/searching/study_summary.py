@@ -1,12 +1,15 @@
 """Read the summary of an Optuna study, which the sweeper writes to a folder next to the ledger."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from optuna_sweeper.summary import FILE, FORMAT
+from optuna_sweeper.trials import read_constraints
+from ragsweep.core.results import Result
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class StudySummary:
     n_trials: int = 0
     stopped: str = ""  # why the search ended early; "" if it did not end early
     stop: Any = None  # the configured stop rule
+    constraints: Sequence[str] = ()  # of the search, such as "latency <= 800"
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # job number -> trial, as JSON
     pictures: Mapping[str, bytes] = field(default_factory=dict)  # path, ``plots/NAME`` -> plot
 
@@ -30,6 +34,12 @@ class StudySummary:
     def broken(self) -> dict[int, str]:
         """Return job number -> the constraints that an infeasible trial violates, as text separated by commas."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
+
+    def broken_on_holdout(self, result: Result) -> str:
+        """Return the constraints that a finalist does not meet, as text separated by commas; "" if it meets all."""
+        known = {name: summary.value for name, summary in result.summaries.metrics.items()}
+        limits = read_constraints([*self.constraints])
+        return ", ".join(str(one) for one in limits if not one.violation(known.get(one.name, math.nan)) <= 0)
 
     def tags(self) -> dict[str, str]:
         """Return the study's tags for the sweep's parent run; tags without a value are omitted."""
@@ -66,6 +76,7 @@ def read_summary(ledger: Path, sweep: str) -> StudySummary | None:
         return StudySummary(
             **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
             sampler=str(plain["sampler"].get("name", "")),
+            constraints=plain["constraints"],
             trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
             pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
         )
