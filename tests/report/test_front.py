@@ -8,6 +8,7 @@ from ragsweep.report.front import MOST, front_csv, front_lines
 from ragsweep.stats.comparison import ExcludedConfig
 from ragsweep.sweep.concluding.sweep_content import sweep_content
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.searching.study_summary import StudySummary
 from support.results import changed, scored
 
 METRICS = ("ndcg", "latency_mean_ms")  # of the second less is better
@@ -54,3 +55,15 @@ def test_a_config_with_too_few_scores_is_not_on_the_front_and_beats_no_other() -
     summary = SweepSummary(results, ())
     assert [one.name for one in summary.front] == ["whole"]
     assert sweep_content(summary).notes[0].text.startswith("of 1 config (without 1 PARTIAL), 1 is beaten by no other")
+
+
+def test_a_search_minimizes_an_objective_without_a_direction_as_it_was_told() -> None:
+    def sized(name: str, quality: float, length: float) -> Result:
+        one = scored({"ndcg": [quality], "answer_length": [length]})
+        metrics = one.summaries.metrics
+        metrics = {**metrics, "answer_length": replace(metrics["answer_length"], higher_is_better=None)}
+        return changed(one, name=name, metrics=metrics, config={"objective": ["ndcg", "answer_length"]})
+
+    results = [sized("brief", 0.5, 10), sized("good", 0.8, 50), sized("long", 0.8, 90)]
+    study = StudySummary(directions=["maximize", "minimize"])
+    assert [one.name for one in SweepSummary(results, (), study=study).front] == ["brief", "good"]

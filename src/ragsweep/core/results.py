@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -279,16 +279,17 @@ def below_coverage(result: Result) -> list[Summary]:
     return below or [one for one in result.summaries.metrics.values() if one.coverage < least]
 
 
-def pareto_front(results: Sequence[Result], metrics: Sequence[str]) -> list[Result]:
+def pareto_front(results: Sequence[Result], metrics: Sequence[str], lower: Collection[str] = ()) -> list[Result]:
     """Return the Pareto front: the results that no other result dominates, in the order given.
 
     A result without a value for every metric is not on the front and dominates no other result. Results with equal
-    values do not dominate each other. For a metric without a direction, higher values count as better.
+    values do not dominate each other. A metric without a direction is better if higher, unless it is in ``lower``.
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:
         summaries = [result.summaries.metrics[name] for name in metrics if name in result.summaries.metrics]
-        point = tuple(-summary.value if summary.higher_is_better is False else summary.value for summary in summaries)
+        signs = (-1 if one.higher_is_better is False or one.name in lower else 1 for one in summaries)
+        point = tuple(sign * one.value for sign, one in zip(signs, summaries, strict=True))
         if len(point) == len(metrics) and not any(map(math.isnan, point)):
             points.append((result, point))
 

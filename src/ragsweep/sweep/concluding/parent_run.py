@@ -134,6 +134,8 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     first = summary.objectives[0] if summary.objectives else ""
     pairs = [(one, one.summaries.metrics[first]) for one in ranked if first in one.summaries.metrics]
     known = [(one, found) for one, found in pairs if not math.isnan(found.value)]
+    if first in summary.minimized:
+        return min(known, key=lambda pair: pair[1].value, default=None)
     return max(known, key=lambda pair: goodness(pair[1]), default=None)
 
 

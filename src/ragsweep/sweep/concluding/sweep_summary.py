@@ -147,6 +147,12 @@ class SweepSummary:
         return objectives(self.results[0].run.config) if self.results else ()
 
     @property
+    def minimized(self) -> set[str]:
+        """The objectives that a search minimizes; empty for other sweeps."""
+        directions = self.study.directions if self.study else ()
+        return {name for name, direction in zip(self.objectives, directions, strict=False) if direction == "minimize"}
+
+    @property
     def front(self) -> list[Result]:
         """The Pareto front of the configs that are not excluded; empty unless there are several objectives.
 
@@ -154,7 +160,7 @@ class SweepSummary:
         """
         if len(self.objectives) < 2:
             return []
-        return pareto_front(without_excluded(self.allowed, self.unscored), self.objectives)
+        return pareto_front(without_excluded(self.allowed, self.unscored), self.objectives, self.minimized)
 
     @property
     def unscored(self) -> list[ExcludedConfig]:

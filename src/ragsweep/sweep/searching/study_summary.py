@@ -22,6 +22,7 @@ class StudySummary:
     n_trials: int = 0
     stopped: str = ""  # why the search ended early; "" if it did not end early
     stop: Any = None  # the configured stop rule
+    directions: Sequence[str] = ()  # "maximize" or "minimize", one per objective
     constraints: Sequence[str] = ()  # of the search, such as "latency <= 800"
     trials: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # job number -> trial, as JSON
     pictures: Mapping[str, bytes] = field(default_factory=dict)  # path, ``plots/NAME`` -> plot
@@ -76,7 +77,8 @@ def read_summary(ledger: Path, sweep: str) -> StudySummary | None:
         return StudySummary(
             **{key: plain[key] for key in ("study", "states", "n_trials", "stopped", "stop")},
             sampler=str(plain["sampler"].get("name", "")),
-            constraints=plain["constraints"],
+            directions=plain.get("directions", ()),
+            constraints=plain.get("constraints", ()),
             trials={int(trial["job"]): trial for trial in plain["trials"] if "job" in trial},
             pictures={f"plots/{path.name}": path.read_bytes() for path in sorted((folder / "plots").glob("*.*"))},
         )
