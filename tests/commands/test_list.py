@@ -241,6 +241,8 @@ def test_the_choice_of_a_sweep_is_called_so_where_a_config_is_shown_and_no_other
         printed = " ".join(capsys.readouterr().out.split())
         assert re.findall(r"against #2 \S+, ([a-z ]+)\.", printed) == [role]
         assert re.findall(r"ndcg: ([a-z ]+) of its sweep", printed) == [role]
+        on_holdout = ["shown worse", "the choice of its sweep"] if "on tune" in role else []
+        assert re.findall(r"ndcg on the holdout: (shown worse|the choice of its sweep)", printed)[::-1] == on_holdout
 
 
 def test_a_config_that_is_named_by_its_run_is_shown_with_the_verdict_of_its_sweep(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import starmap
+from itertools import islice, starmap
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError, nearest
@@ -73,32 +73,36 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield a sentence with the sweep's verdict on a config; nothing for a single run or without a verdict."""
+    """Yield a sentence with the sweep's verdict on a config and, for a search's finalist, one on the holdout.
+
+    Yield nothing for a single run or without a verdict.
+    """
     if run.sweep is None:
         return
     ledger = open_ledger(path)
     summary = summarise_sweep(ledger, ledger.records(run.sweep))
-    found, what = summary.verdict, (run.result.run.signature, run.result.run.overrides)
-    if not isinstance(found, SweepComparison):
-        return
+    what = run.result.run.signature, run.result.run.overrides
     # A config that is named by its MLflow run has no number.
-    same = (one.name for one in summary.results if (one.run.signature, one.run.overrides) == what)
-    name = next((one for one in (run.result.name, *same) if one in found.matrix.configs), None)
-    if name is None:
-        return
-    row = found.matrix.configs.index(name)
+    same = [one.name for one in summary.results if (one.run.signature, one.run.overrides) == what]
+    for found, where in ((summary.verdict, ""), (summary.conclusion.finals, " on the holdout")):
+        if isinstance(found, SweepComparison):
+            known = (one for one in (run.result.name, *same) if one in found.matrix.configs)
+            yield from (_stated(found, name, summary.conclusion.chosen, where) for name in islice(known, 1))
+
+
+def _stated(found: SweepComparison, config: str, chosen: str | None, where: str) -> Statement:
+    row, metric = found.matrix.configs.index(config), f"{found.metric}{where}"
     if found.baseline is not None:
         role = "the baseline"
-    elif found.matrix.configs[found.reference] == summary.conclusion.chosen:
+    elif found.matrix.configs[found.reference] == chosen:
         role = "the choice"
     else:  # no config is within the limits, or the finalists led to a different choice
         role = "the best" if found.choice.row is None else "the choice on tune"
     if row == found.reference:
-        yield Statement("", f"{found.metric}: {role} of its sweep.", {"metric": found.metric})
-    else:
-        against = f"{words.name(found, found.reference)}, {role}"
-        text = f"{found.metric}: {words.verdict_word(found, row)}, {words.change(found, row)} against {against}."
-        yield Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
+        return Statement("", f"{metric}: {role} of its sweep.", {"metric": found.metric})
+    against = f"{words.name(found, found.reference)}, {role}"
+    text = f"{metric}: {words.verdict_word(found, row)}, {words.change(found, row)} against {against}."
+    return Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
 
 
 def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[str]]:
