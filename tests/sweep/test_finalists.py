@@ -256,9 +256,11 @@ def test_leads_are_over_the_choice_on_the_holdout_if_no_baseline_is_declared(tmp
 
 
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:
-    summary = ended(tmp_path, Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
+    summary = ended(tmp_path / "one", Failure(f"first{SUFFIX}", (), {}, "broke"), held(FIELD[1], 0.5, 1))
     assert told(summary)["result"]["kind"] == "none"
     assert "the reference, #1 first, was not measured on the holdout" in said(summary)
+    failures = [Failure(f"{name}{SUFFIX}", (), {}, "broke") for name in ("first", "dear")]
+    assert "was not measured on the holdout. " in said(ended(tmp_path / "both", *failures))
 
 
 def write_study(folder: Path, **facts: object) -> None:

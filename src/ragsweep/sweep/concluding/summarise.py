@@ -144,7 +144,7 @@ def _conclude(
     """Return a sweep's conclusion, which is based on the holdout if a search evaluated its finalists there."""
     where = "on the questions that the search used" if is_search else ""
     if finalists.verdict:
-        where = f"on {finalists.questions:,} questions that the search did not use"
+        where = f"on {finalists.questions:,} questions that the search did not use" if finalists.questions else ""
     return replace(
         conclude(verdict, results, finalists.verdict, where),
         holdout_views=ledger.holdout_views(results[0].run.dataset.undivided) if results else 0,
