@@ -135,6 +135,9 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
     )
     assert [parent_run(one).tags["ragsweep.result"] for one in (tune, lost, kept)] == ["better", "keep", "better"]
     assert "Decided on 210 questions that the search did not use." in said(lost)
+    legend = "The table is of the questions that the search used; the conclusion rests on others."
+    assert [legend in said(one) for one in (tune, lost, kept)] == [False, True, True]
+    assert legend in parent_run(kept).files["verdict/verdict.md"].decode()
     assert told(lost)["result"]["where"] == "on 210 questions that the search did not use"
     found = told(kept)
     assert (found["result"]["choice"], found["result"]["baseline"]) == ("#2 dear", "#1 first")
@@ -152,8 +155,9 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     summary = summarise_sweep(ledger, ledger.records("search"))
     assert isinstance(summary.verdict, SweepComparison)
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
-    commands = [one.label for one in sweep_content(summary, reference="ffea9bd0").commands]
-    assert "ragsweep compare ffea9bd0#3 ffea9bd0#2" in commands
+    commands = {one.label: one.text for one in sweep_content(summary, reference="ffea9bd0").commands}
+    what = "which of the questions that the search used changed"
+    assert commands["ragsweep compare ffea9bd0#3 ffea9bd0#2"] == what
 
 
 def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ragsweep.report.conclusion_facts import result_facts, verdict_facts
 from ragsweep.report.document import Block, Document, Section, Statement, Table, paragraphs
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.numbers import NOT_MEASURED, chance
-from ragsweep.report.sweep_document import limit_statements
+from ragsweep.report.sweep_document import TUNED, limit_statements
 from ragsweep.report.tables import csv_table
 from ragsweep.report.verdict import change, verdict_word
 from ragsweep.report.writers.markdown import as_markdown
@@ -167,7 +167,7 @@ def verdict_document(verdict: SweepComparison, conclusion: SweepConclusion) -> D
         f"{'Ratios to' if ratios else 'Differences from'} {reference}, with simultaneous 95 % intervals. P(better):"
         f" posterior probability that the mean is better than that of {reference}. p: paired randomisation test,"
         " corrected by Holm. May be best: no config is shown to be better."
-        f"{part_shown(len(rows), len(verdict.results), which='The best')}"
+        f"{part_shown(len(rows), len(verdict.results), which='The best')}{f' {TUNED}.' if conclusion.finals else ''}"
     )
     blocks: list[Block] = [
         paragraphs("CHOICE", choice_statements(conclusion)),

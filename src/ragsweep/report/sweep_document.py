@@ -30,6 +30,10 @@ SHRUNK = "Expected gains below are shrunk towards 0"
 """The addition to the legend if the choice is stated with an expected gain that is not from labels."""
 
 
+TUNED = "The table is of the questions that the search used; the conclusion rests on others"
+"""The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
+
+
 def conclusion_statements(report: SweepReport) -> Statements:
     """Return paragraphs on the choice, the evidence, the limits of the comparison, and remedies."""
     found = report.conclusion
@@ -80,7 +84,8 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     probabilities = [one.data.get("probability", math.nan) for one in choice_statements(found)]
     by_labels = isinstance(found.deciding, SweepComparison) and found.deciding.differences.by_labels
     is_shrunk = not (by_labels or all(map(math.isnan, probabilities)))
-    yield Table(table.header, table.rows, f"{INTERVALS}. {SHRUNK}" if is_shrunk else INTERVALS, fitted=True)
+    legend = [INTERVALS, *([TUNED] if found.finals else []), *([SHRUNK] if is_shrunk else [])]
+    yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
     if by and names:

@@ -29,7 +29,7 @@ from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.losses import funnel_items, fusion_items
 from ragsweep.report.page.questions import browse
 from ragsweep.report.page.view import PageView
-from ragsweep.report.sweep_document import conclusion_statements, define
+from ragsweep.report.sweep_document import TUNED, conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
 from ragsweep.report.tables import counts_range, evidence_note, moment
@@ -121,6 +121,7 @@ def _configs(view: PageView) -> Iterator[Block]:
     note = "Values in brackets are 95 % intervals."
     if view.compared:
         note = f"Values in brackets are 95 % intervals; those of {header[-2]} hold for all configs together."
+    note += f" {TUNED}." if view.report.conclusion.finals else ""
     yield Table(
         table.header,
         table.rows,

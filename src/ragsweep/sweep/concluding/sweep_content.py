@@ -102,7 +102,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
         if not partial and any(found.apart.any() for found in (verdict.differences, *others)):
             names = [one.partition(" ")[0] for one in pair]
             names = [reference + one if one.startswith("#") else one for one in names]
-            yield Statement(f"ragsweep compare {' '.join(names)}", "which questions changed")
+            what = "which of the questions that the search used" if summary.conclusion.finals else "which questions"
+            yield Statement(f"ragsweep compare {' '.join(names)}", f"{what} changed")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the completed configs, the best first")
 
