@@ -223,6 +223,12 @@ def test_section_is_hit_by_a_chunk_of_the_context_that_stands_in_it(
     assert ranked_score(metrics.SectionHit(), question, *ranked) == hit
 
 
+def test_section_of_a_document_that_is_judged_not_relevant_is_not_expected() -> None:
+    judged = replace(expecting("Run it", "guide"), evidence=(Evidence("guide"), Evidence("notes", grade=0)))
+    assert ranked_score(metrics.SectionHit(), judged, 4) == 0
+    assert ranked_score(metrics.SectionHit(), judged, 2) == 1
+
+
 @pytest.mark.parametrize(
     ("metric", "question", "reason"),
     [

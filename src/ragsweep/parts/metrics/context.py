@@ -228,12 +228,13 @@ class DistractorRate(Proportion):
 class SectionHit(Proportion):
     """Whether a chunk of the context belongs to the expected section: 1 or 0.
 
-    The section is located by its heading in the documents of the question's evidence. If a document's title equals the
-    heading, the whole document is the section. A chunk belongs to the section if their overlap is at least half as long
-    as the shorter of the two. A question is not scored if no section is expected or found, or if it is conversational.
+    The section is located by its heading in the documents of the question's relevant evidence. If a document's title
+    equals the heading, the whole document is the section. A chunk belongs to the section if their overlap is at least
+    half as long as the shorter of the two. A question is not scored if no section is expected or found, or if it is
+    conversational.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "section_hit"
     needs = ("section",)
 
@@ -265,11 +266,13 @@ def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts
 
 @memoize_by_identity
 def _sections(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate each question's expected section in each document of its evidence."""
+    """Locate each question's expected section in each document of its relevant evidence."""
     rows = [
         (n, document, *span)
         for n, question in enumerate(questions)
-        for document in dict.fromkeys(corpus.position.get(evidence.document, -1) for evidence in question.evidence)
+        for document in dict.fromkeys(
+            corpus.position.get(one.document, -1) for one in question.evidence if one.grade > 0
+        )
         if question.section and document >= 0 and (span := _section_span(corpus, document, question.section))
     ]
     lacking = [SECTION_UNKNOWN if question.section else NO_SECTION for question in questions]
