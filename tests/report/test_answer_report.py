@@ -5,10 +5,11 @@ import io
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import QuestionResults, Repetitions
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries
 from ragsweep.parts.retrievers import NoRetriever
 from ragsweep.report.answers import answer_lines
@@ -123,6 +124,14 @@ def test_confusion_counts_every_question_once_by_type() -> None:
     assert confusion({"question_id": ["a"]}) == []
     (line,) = [one for one in answer_lines([BM25]) if one.label == "answers"]
     assert line.data == {**rows[0].counts, "unknown": 1}
+
+
+def test_confusion_of_repeated_answers_counts_the_first_which_is_the_displayed_one() -> None:
+    first, second = outcomes("cwrrf"), outcomes("wwcwr")
+    scores = {name: np.array([first[name], second[name]]).T for name in FATES}
+    means = {name: [np.nanmean(row) if (row == row).any() else NAN for row in scores[name]] for name in FATES}
+    repeated = dataclasses.replace(first, repetitions=Repetitions(np.zeros((5, 2), np.int64), scores))
+    assert confusion(repeated.with_columns(means)) == confusion(first)
 
 
 def test_abstention_curve_of_a_config_and_its_best_threshold() -> None:

@@ -1,8 +1,10 @@
 """Analyse the outcomes of answers by kind of question, by the effect of the context, and by the answers' support."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Run
 from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.context_effect import SERVED, ContextEffect, Success
@@ -64,15 +66,18 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
     The outcome of a question is unknown if its answer failed, or if it is answerable but its correct answer is not
-    known. Without answers, the list is empty.
+    known. If answers are repeated, the first one counts. Without answers, the list is empty.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []
+    repeated = outcomes.repetitions.scores if isinstance(outcomes, QuestionResults) and outcomes.repetitions else {}
+    first = {fate: repeated[fate][:, 0].tolist() if fate in repeated else outcomes[fate] for fate in FATES}
     types = outcomes.get("unanswerable_type") or [""] * len(outcomes["answerable"])
     rows: dict[str, list[str]] = {}
     for n, answerable in enumerate(outcomes["answerable"]):
         kind = ANSWERABLE if answerable else f"unanswerable: {types[n]}" if types[n] else "unanswerable"
-        rows.setdefault(kind, []).append(next((fate for fate in FATES if outcomes[fate][n] == 1.0), ""))
+        known = (fate for fate in FATES if not math.isnan(outcomes[fate][n]) and first[fate][n] == 1.0)
+        rows.setdefault(kind, []).append(next(known, ""))
     ordered = sorted(rows, key=lambda kind: (kind != ANSWERABLE, kind))
     return [Cells(kind, {fate: rows[kind].count(fate) for fate in FATES}, rows[kind].count("")) for kind in ordered]
 
