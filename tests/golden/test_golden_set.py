@@ -96,6 +96,15 @@ def test_labels_that_contradict_their_question_or_repeat_are_refused_even_when_d
     ]
 
 
+def test_relevant_evidence_of_a_question_that_is_never_searched_is_refused() -> None:
+    chat = question("chat", Evidence("d1"), needs_retrieval=False)
+    judged = question("judged", Evidence("d1", grade=0.0), needs_retrieval=False)
+    assert refused(chat, judged) == [
+        'golden:chat: question "chat" needs no retrieval, but has relevant evidence; remove the evidence, or make the '
+        "question need retrieval",
+    ]
+
+
 def test_relevant_evidence_without_text_is_a_fault_of_its_line_but_does_not_stop_an_evaluation() -> None:
     blank = Corpus(["d1", "empty", "spaces", "title"], ["", "", "", "A title"], ["text", "", " \n", ""])
     labels = [Evidence(name) for name in blank.ids]

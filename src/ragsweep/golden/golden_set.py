@@ -67,10 +67,10 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
     their labels. ``repeated_passages`` is stored in the result.
 
     Raises:
-        InputError: An unanswerable question has relevant evidence; a question has the same label twice; only some
-        questions have a weight; no questions remain; or, if ``selection.unknown`` is "error", a label is unusable: it
-        names an unknown question or document, or its anchor does not occur in the document, does not begin at the
-        label's ``start``, or occurs several times while the label has no ``start``.
+        InputError: A question that is unanswerable or needs no retrieval has relevant evidence; a question has the same
+        label twice; only some questions have a weight; no questions remain; or, if ``selection.unknown`` is "error", a
+        label is unusable: it names an unknown question or document, or its anchor does not occur in the document, does
+        not begin at the label's ``start``, or occurs several times while the label has no ``start``.
     """
     for check in (_check_labels, _check_weights):
         faults = Faults()
@@ -126,12 +126,14 @@ def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -
 
 def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
     for question in questions:
-        if not question.answerable and any(label.grade > 0 for label in question.evidence):
-            faults.add(
-                question.where,
-                f'question "{question.id}" is unanswerable, but has relevant evidence; remove the evidence, or make'
-                " the question answerable",
-            )
+        is_relevant = any(label.grade > 0 for label in question.evidence)
+        for is_given, fact, change in (
+            (question.answerable, "is unanswerable", "answerable"),
+            (question.needs_retrieval, "needs no retrieval", "need retrieval"),
+        ):
+            if is_relevant and not is_given:
+                fact = f'question "{question.id}" {fact}, but has relevant evidence'
+                faults.add(question.where, f"{fact}; remove the evidence, or make the question {change}")
         first: dict[tuple[str, str | None, int | None], Evidence] = {}
         for label in question.evidence:
             earlier = first.setdefault((label.document, label.anchor, label.start), label)
