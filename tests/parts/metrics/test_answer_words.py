@@ -63,6 +63,10 @@ def test_short_right_answer_in_a_sentence_is_a_success() -> None:
         ("\uff11\uff0e\uff15 mg", "1.5 mg", True),
         ("15 mg", "\uff11\uff0e\uff15 mg", False),
         ("on 12/05/2024", "12.05.2024", True),
+        ("am 12.05.2024.", "2024", True),
+        ("am 12.05.2024", "12. 05.", True),
+        ("am 12.05.2024", "24", False),
+        ("version 12.05.20241", "2024", False),
         ("at \u22125 degrees", "-5 degrees", True),
         ("\u00bd cup", "1/2 cup", True),
         ("a red, old mat", "the red mat", False),
@@ -161,6 +165,8 @@ def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -
         ("Rs 12,34,567.50", "1234567.50", "hi", True),
         ("a dose of .5 mg", "5 mg", "en", False),
         ("a dose of .5 mg", "0.5 mg", "en", True),
+        ("weighs 1,234.567 kg", "1234.567 kg", "en", True),
+        ("weighs 1234.567 kg", "1,234,567 kg", "en", False),
     ],
 )
 def test_number_is_the_same_in_the_notation_of_every_language(

@@ -29,6 +29,8 @@ def coverage(match: Any, keyword: str, said: str, language: str) -> float | str:
         ("2", "levels 1,2,3", 1),
         ("3.8", "Python 3.8.1", 1),
         ("2024", "am 12.05.2024", 1),
+        ("1234.567", "1,234.567 kg", 1),
+        ("1234567", "1234.567 kg", 0),
     ],
 )
 def test_keyword_is_not_found_within_a_number_that_contains_its_digits(

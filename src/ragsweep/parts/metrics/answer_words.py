@@ -36,7 +36,7 @@ from ragsweep.parts.metrics.bases import (
     reason_incomparable,
     reason_unreferenced,
 )
-from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals
+from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals, split_dates
 
 Language = Literal["label", "english", "french"]
 
@@ -127,7 +127,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -147,7 +147,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -178,8 +178,9 @@ def _length(text: str, language: str) -> float:
 def contains(text: str, right: str, language: str) -> bool:
     """Return whether a text contains all words of a right answer in sequence.
 
-    Joined words such as ``1994-1998`` are first compared as one word, then as two. If nothing is left of the right
-    answer after normalisation, the texts are compared as ``literal`` returns them.
+    Joined words such as ``1994-1998``, and dates such as ``12.05.2024``, are first compared as one word, then as
+    several. If nothing is left of the right answer after normalisation, the texts are compared as ``literal`` returns
+    them.
     """
     for links in ({}, LINKS):
         said, wanted = (_with_decimals(one, right, language, links) for one in (text, right))
@@ -218,7 +219,8 @@ def _with_decimals(text: str, right: str, language: str, links: Mapping[int, str
     Thousands are joined before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
     If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
     """
-    joined = join_thousands(text, language).translate(links)
+    joined = join_thousands(text, language)
+    joined = split_dates(joined.translate(links)) if links else joined
     articles = LETTERED if language == "english" and _LAST_LETTER.search(right) else language
     return normalise(mark_decimals(_fold(joined)), articles)
 

@@ -6,12 +6,13 @@ POINT = "\ue000"
 """The decimal mark of a number after ``mark_decimals``: a private-use character, which no comparison removes."""
 
 _DECIMAL = re.compile(
-    r"(?<![\d.,])(\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)(?![.,]?\d)"
+    r"(?<![\d.,])(\d{4,}|\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)"
+    r"(?![.,]?\d)"
 )
 """Matches a number with a decimal mark, with or without separators of thousands: ``1.5``, ``1,5`` and ``1,234.50``.
 
-Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark before exactly three digits may separate
-thousands and is not matched.
+Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark after at most three digits and before exactly
+three may separate thousands and is not matched.
 """
 
 _LEADING_POINT = re.compile(r"(?<![\w.,])\.(?=\d+(?![.,]?\d))")
@@ -26,6 +27,14 @@ _SPACED = {
 
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")
 """Matches a number whose thousands are separated by full stops or commas, up to its decimal mark."""
+
+
+_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(?=\d{4}(?!\d|\.\d))")
+
+
+def split_dates(text: str) -> str:
+    """Return a text in which the day, month and year of dates such as ``12.05.2024`` are separate words."""
+    return _DATE.sub(r"\1 \2 ", text)
 
 
 def join_thousands(text: str, language: str) -> str:

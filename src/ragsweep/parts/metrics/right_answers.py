@@ -131,7 +131,7 @@ class KeywordCoverage(AnswerMetric):
     scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
