@@ -11,9 +11,9 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TRUNCATED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
-from ragsweep.parts.metrics import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
+from ragsweep.parts.metrics import Latency, Recall, Results, TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
-from ragsweep.testing.metrics import MetricContract, answered
+from ragsweep.testing.metrics import MetricContract, answered, example
 from support.metrics import rows
 
 
@@ -73,6 +73,18 @@ def test_a_case_is_solved_where_every_criterion_holds(seen: EvaluationView) -> N
     assert rows(TaskSuccess(criteria), seen) == [1, 0, UNREADABLE, "timed out", "not there"]
     narrow = {"a": {"metric": Value("a"), "at_least": 5}, "b": {"metric": Value("b"), "at_most": 2}}
     assert rows(TaskSuccess(narrow), seen)[4] == 0  # not solved, for any value of the missing criterion
+
+
+def test_a_case_to_which_a_criterion_does_not_apply_counts_neither_as_solved_nor_as_not() -> None:
+    """Otherwise, only those of these cases that miss another criterion would count."""
+    view = example()
+    slow, fast = (replace(view, latency={"retrieve": np.where(np.arange(10) % 2, np.nan, one)}) for one in (9.0, 0.001))
+    latency = {"metric": Latency(), "at_most": 500}
+    for few in (0, 100):
+        criteria = {"few": {"metric": Results(), "at_most": few}, "latency": latency}
+        for one in (slow, fast):
+            assert rows(TaskSuccess(criteria), one)[1:8:2] == ["not probed"] * 4
+    assert rows(TaskSuccess({"few": {"metric": Results(), "at_most": 0}, "latency": latency}), slow)[:8:2] == [0] * 4
 
 
 def test_metric_is_computed_once_for_all_that_read_it(seen: EvaluationView) -> None:
@@ -136,3 +148,7 @@ class TestOwnMetric(MetricContract):
     @pytest.fixture(autouse=True)
     def _whole_texts_hold_no_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Value, "score_output", lambda self, question, output: float(len(output)))
+
+
+class TestSuccess(MetricContract):
+    metric = TaskSuccess({"found": {"metric": Recall(2), "at_least": 0.5}, "few": {"metric": Results(), "at_most": 2}})

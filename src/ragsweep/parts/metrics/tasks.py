@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.missing import NO_ANSWERS, UNREADABLE, score_where
+from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, UNREADABLE, score_where
 from ragsweep.core.types import EvaluationView, Metric, PartTraits, Question, Scores
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.parts.metrics.bases import Proportion, to_scores
@@ -136,7 +136,7 @@ class TaskSuccess(Proportion):
     Raises ConfigError if a criterion is invalid, or if there is none.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
@@ -161,15 +161,17 @@ class TaskSuccess(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
-        NaN means that no criterion is missed, but a metric has no score. A score may miss its limit by up to 1e-9, to
-        allow for rounding.
+        NaN means that a metric has no score and no other criterion is missed, or that a metric does not apply to the
+        case (its reason is in ``INAPPLICABLE``). A score may miss its limit by up to 1e-9, to allow for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
+        applies = ~missed
         for metric, least, most in self.criteria.values():
             scores = metric.score(view)
             missed |= (scores.values < least - 1e-9) | (scores.values > most + 1e-9)
+            applies &= ~np.isin(scores.reasons, list(INAPPLICABLE))
             reasons = np.where(reasons == "", scores.reasons, reasons)
-        reasons = np.where(missed, "", reasons)
+        reasons = np.where(missed & applies, "", reasons)
         return score_where(reasons == "", np.where(missed, 0.0, 1.0), reasons)
 
 
