@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -35,6 +36,16 @@ def measured(value: float, low: float = math.nan, high: float = math.nan, better
 def test_threshold_passes_and_bands_are_named(value: float, verdict: str, band: str) -> None:
     found = Target(0.8, good=0.85, fair=0.6, action="act").evaluate(measured(value))
     assert (found.verdict, found.band, found.action) == (verdict, band, "" if band == "good" else "act")
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_mean_that_misses_a_limit_only_by_rounding_reaches_it(better: bool) -> None:
+    sign = 1 if better else -1
+    mean = float(np.mean(np.full(20, sign * 0.7)))
+    assert sign * mean < 0.7
+    found = Target(sign * 0.7).evaluate(measured(mean, mean, mean, better))
+    assert (found.verdict, found.band, found.sure) == ("pass", "good", True)
+    assert Target(sign * 0.7001).evaluate(measured(mean, better=better)).verdict == "fail"
 
 
 @given(SHARES, SHARES, SHARES)

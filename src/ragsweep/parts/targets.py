@@ -24,7 +24,8 @@ class TargetRule(Protocol):
 class Target:
     """Evaluate a metric against a threshold and bands.
 
-    A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit.
+    A value reaches a limit if it is at least the limit or, for a metric where lower is better, at most the limit;
+    rounding errors are allowed for.
 
     Args:
         threshold: The limit that a value must reach to pass; bands have no influence on this.
@@ -69,7 +70,7 @@ class Target:
         sign = -1.0 if summary.higher_is_better is False else 1.0
 
         def reaches(limit: float, value: float = summary.value) -> bool:
-            return sign * value >= sign * limit
+            return sign * value >= sign * limit - 1e-9 * max(1, abs(limit))
 
         good, fair = (self.threshold if limit is None else limit for limit in (self.good, self.fair))
         bands = {"good": good, "fair": fair} if self.bands is None else self.bands
