@@ -57,12 +57,14 @@ def result_warnings(
                 f"the embedder never read {percentage(share)} of the tokens: {cut} of {len(embeddings.tokens)} chunks"
                 f" are longer than its window; {_smaller_chunks(embeddings, node.inputs[1])}"
             )
-    read = any("output" in metric.needs for metric in experiment.metrics)
-    outputs = [read_outputs(view.answers, view.output) for view in views if read and view.answers and view.output]
+    reading = [metric for metric in experiment.metrics if "output" in metric.needs]
+    outputs = [read_outputs(view.answers, view.output) for view in views if reading and view.answers and view.output]
     if unread := sum(bool(one.unreadable) for some in outputs for one in some):
+        is_lost = any(isinstance(getattr(metric, "unread", None), str) for metric in reading)
         yield (
-            f"{unread} of {sum(map(len, outputs))} replies could not be read, and have no score in the metrics that"
-            " read them; the column output_fault of outcomes.parquet names each fault"
+            f"{unread} of {sum(map(len, outputs))} replies could not be read"
+            f"{', and have no score in the metrics that read them' if is_lost else ''}; the column output_fault of"
+            " outcomes.parquet names each fault"
         )
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
     if not experiment.graph.located:

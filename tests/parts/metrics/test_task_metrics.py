@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import TRUNCATED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
+from ragsweep.evaluation.result_notes import result_warnings
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
 from ragsweep.parts.metrics import Latency, Recall, Results, TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum
 from ragsweep.parts.outputs import JsonObject
+from ragsweep.stages.executor import Executor
 from ragsweep.testing.metrics import MetricContract, answered, example
 from support.metrics import rows
 
@@ -59,6 +62,20 @@ def test_a_reply_cut_at_the_limit_of_its_tokens_is_unreadable_where_outputs_are_
     view = replace(seen, questions=seen.questions[:3], answers=seen.answers._replace(answers=marked))
     assert rows(Value("a"), view) == [4, UNREADABLE, "timed out"]
     assert rows(UnreadableOutput(), view) == [0, 1, "timed out"]
+
+
+@pytest.mark.parametrize(("unread", "told"), [(UNREADABLE, True), (0.0, False)])
+def test_warning_says_that_unread_replies_have_no_score_only_where_they_have_none(
+    seen: EvaluationView, unread: float | str, told: bool
+) -> None:
+    made = Value("a")
+    made.unread = unread
+    config: Any = SimpleNamespace(
+        graph=SimpleNamespace(located=None, embeddings=()), metrics=[made, UnreadableOutput()]
+    )
+    (warning,) = result_warnings(Executor(), config, [seen], {})
+    assert warning.startswith("1 of 5 replies could not be read")
+    assert ("have no score" in warning) is told
 
 
 def test_weighted_sum_adds_up_and_lacks_what_a_term_lacks(seen: EvaluationView) -> None:
