@@ -31,6 +31,10 @@ def test_recursive_keeps_paragraphs_together_where_lines_would_fit_better() -> N
     assert cut(Recursive(10, min_characters=1), "aa\nbb\n\ncc\ndd") == ["aa\nbb\n\n", "cc\ndd"]
 
 
+def test_recursive_keeps_paragraphs_together_in_texts_with_crlf() -> None:
+    assert cut(Recursive(14, min_characters=1), "aa\r\nbb\r\n\r\ncc\r\ndd") == ["aa\r\nbb\r\n\r\n", "cc\r\ndd"]
+
+
 TEXTS = st.lists(st.text(st.sampled_from("ab. ?!\n\t\r é漢🙂\u2028\ud800"), max_size=80), max_size=4)
 
 

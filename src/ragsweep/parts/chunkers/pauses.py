@@ -25,7 +25,7 @@ class Recursive:
     fit into ``size`` together.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     size: int = 800
     min_characters: int = 24
@@ -44,7 +44,7 @@ class Recursive:
         from chonkie.types import RecursiveLevel, RecursiveRules
 
         levels = [
-            RecursiveLevel(delimiters=["\n\n"]),
+            RecursiveLevel(delimiters=["\n\n", "\n\r\n"]),
             RecursiveLevel(delimiters=["\n"]),
             RecursiveLevel(delimiters=[". ", "! ", "? "]),
             RecursiveLevel(whitespace=True),
