@@ -584,6 +584,7 @@ def test_weights_swapped_under_the_same_name_are_another_model(
     ("option", "library", "stage"),
     [
         ("chunker/recursive", "chonkie", "chunk"),
+        ("chunker/recursive", "chonkie-core", "chunk"),
         nightly("chunker/sentence_window", "sentencex", "chunk"),
         nightly("chunker/semantic", "sentencex", "chunk"),
         nightly("chunker/markdown", "markdown-it-py", "chunk"),

@@ -35,8 +35,8 @@ class Recursive:
         check_at_least("chunker", 1, size=self.size, min_characters=self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of chonkie, because the cuts may depend on it."""
-        return {"chonkie": importlib.metadata.version("chonkie")}
+        """Return the versions of chonkie and of its library that finds the cuts."""
+        return {name: importlib.metadata.version(name) for name in ("chonkie", "chonkie-core")}
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the spans of all chunks; blank chunks are omitted, but a blank document is one chunk."""
