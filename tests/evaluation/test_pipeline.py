@@ -51,6 +51,14 @@ def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages_and_with_the_stor
     assert found[0] == found[1]
 
 
+def test_counts_stored_by_the_first_definition_of_a_token_are_not_used(tmp_path: Path) -> None:
+    counts, store = lay(vector()).counts, Store(tmp_path, pytest.fail)
+    numbers = Executor().get(counts)["tokens"]
+    former = replace(counts, spec=replace(counts.spec, version="1"), compute=lambda work, rows: {"tokens": 0 * numbers})
+    Executor(store).get(former)
+    assert Executor(store).get(counts)["tokens"].tolist() == numbers.tolist()
+
+
 def test_context_is_the_head_of_the_ranking() -> None:
     laid, executor = lay(hybrid(), top_k=2), Executor()
     queries = ["cats on the mat"]

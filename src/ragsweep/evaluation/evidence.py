@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, Faults
+from ragsweep.core.identity import Spec
 from ragsweep.core.question_results import Numbers
 from ragsweep.core.types import (
     NO_CHUNK,
@@ -31,6 +32,9 @@ from ragsweep.parts import tokens
 
 BLOCK = 2**22
 """Number of ranking entries that are compared at once, which takes 20 MB of memory."""
+
+COUNTING = Spec("ragsweep.evidence.count_tokens", "2")
+"""The identity of :func:`count_tokens`; every change of the number of tokens of any text needs a new version."""
 
 
 class Overlaps(NamedTuple):

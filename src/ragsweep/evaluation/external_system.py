@@ -23,7 +23,7 @@ from ragsweep.evaluation.answering import (
     wording_node,
 )
 from ragsweep.evaluation.config_graph import ConfigGraph, PaidStage, corpus_node
-from ragsweep.evaluation.evidence import count_tokens
+from ragsweep.evaluation.evidence import COUNTING, count_tokens
 from ragsweep.evaluation.generation import Answering, Context
 from ragsweep.evaluation.ranking_nodes import exclude
 from ragsweep.golden.anchors import composed, resolve
@@ -211,7 +211,7 @@ def external_graph(parts: ExternalSystem) -> ConfigGraph:
     def count(work: StageContext, rows: Any) -> dict[str, Any]:
         return {"tokens": count_tokens(Chunks(work.get(searched), work.get(chunks)))}
 
-    counts = _whole("count", Spec("ragsweep.evidence.count_tokens", "1"), (searched, chunks), count)
+    counts = _whole("count", COUNTING, (searched, chunks), count)
     ranking = exclude(parts.excluded, _ranking_node(parts, aligned, chunks), searched, chunks)
 
     def answer(work: StageContext, rows: Rows) -> Packed:

@@ -29,7 +29,7 @@ from ragsweep.core.types import (
 )
 from ragsweep.evaluation.answering import wording_node
 from ragsweep.evaluation.config_graph import ApproximateLeg, ConfigGraph, PaidStage, Parts, corpus_node
-from ragsweep.evaluation.evidence import count_tokens
+from ragsweep.evaluation.evidence import COUNTING, count_tokens
 from ragsweep.evaluation.generation import Answering, Context, query_node
 from ragsweep.evaluation.ranking_nodes import (
     Pair,
@@ -97,8 +97,7 @@ class _Stages:
         self.legs: dict[str, Node] = {}  # of the outermost hybrid
         self.corpus = corpus_node(parts.corpus)
         self.context_chunks, self.chunks = self._chunk_nodes(parts.chunker)  # the same node except for nested chunkers
-        counting, inputs = Spec("ragsweep.evidence.count_tokens", "1"), (self.corpus, self.context_chunks)
-        self.counts = self._whole("count", counting, inputs, self._count_tokens, dict)
+        self.counts = self._whole("count", COUNTING, (self.corpus, self.context_chunks), self._count_tokens, dict)
 
     def _chunk_nodes(self, built: BuiltPart) -> tuple[Node, Node]:
         """Return the nodes of the context's chunks and of the searched chunks; they differ for a nested chunker."""
