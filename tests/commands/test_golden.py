@@ -85,6 +85,7 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
         (["gates"], "specify the golden file"),
         (["gates", "a.jsonl", "b.jsonl"], "only one of a.jsonl, b.jsonl can be given"),
         (["gates", "golden.jsonl", "gates.G5-8.threshold=many"], "gates.G5-8.threshold: must be a number"),
+        (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1: is missing; to omit a gate, list the others in a "),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
         (["gates", "golden.jsonl", "old=pages"], "old=pages: golden gates does not read it, only golden verify; "),
         (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: golden check does not read it, only golden "),
@@ -99,7 +100,7 @@ def test_bad_input_is_one_sentence(place: Path, words: list[str], message: str) 
 
 
 def test_report_is_always_written_and_other_layouts_name_a_key(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert golden(["gates", "golden.jsonl", "--path", "kept"]) == 1
+    assert golden(["gates", "golden.jsonl", "~gates.G0-1", "--path", "kept"]) == 1  # the profile lacks this gate
     assert "REPORT    kept/gates.json" in capsys.readouterr().out
     assert len(json.loads((place / "kept" / "gates.json").read_text())["gates"]) == 12
     (place / "other.jsonl").write_text('{"id": "q1", "question": "How tall?", "reference_answer": "10 metres"}\n')

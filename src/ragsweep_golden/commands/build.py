@@ -47,8 +47,7 @@ def build(arguments: Sequence[str]) -> int:
     check_outputs([golden], values["corpus"])
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
-    of_gate, settings = read_rules(values["gates"]), read_settings(values)
-    rules = {gate: of_gate[gate] for gate in profile.gates}
+    rules, settings = read_rules(values["gates"], profile), read_settings(values)
     services, corpus, embed = ServiceSession(), inputs.corpus, inputs.embed
     if settings.clusters and embed is None:
         raise ConfigError(f"strata.by=clusters: needs an embedder, such as {_EMBEDDER}")

@@ -40,18 +40,18 @@ def gates(arguments: Sequence[str]) -> int:
     parser.add_argument("--report", metavar="FILE", help=report)
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)
-    values, rules = inputs.values, read_rules(inputs.values["gates"])
-    given = inputs.read_set()
+    values, given = inputs.values, inputs.read_set()
     entries, corpus = given.entries, inputs.given_corpus or given.own_corpus
     if inputs.file is None:  # sets in other formats may also have labels of irrelevant documents
         entries = [one | {"evidence": relevant_evidence(one)} for one in entries]
     subject = Subject(entries)
+    profile = judging.choose_profile(str(values["profile"]), values["profiles"], subject.kept)
+    rules = read_rules(values["gates"], profile)
     if corpus is not None:
         subject = Subject(entries, corpus, inputs.split(corpus), strata=folders(corpus))
     if inputs.embed:
         subject = subject.with_vectors(inputs.embed)
-    profile = judging.choose_profile(str(values["profile"]), values["profiles"], subject.kept)
-    results = judging.judge_gates(subject, {gate: rules[gate] for gate in profile.gates})
+    results = judging.judge_gates(subject, rules)
     terminal = Terminal.current(plain=options.json)
     with ServiceSession() as services:
         listener = Listener() if options.json else Lines(terminal)
@@ -83,8 +83,12 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
     return ask
 
 
-def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
-    """Return the rule of each gate in the config. Raises ConfigError for unknown, missing and invalid gates."""
+def read_rules(node: Mapping[str, Any], profile: Profile) -> dict[str, GateRule]:
+    """Return the rule of each gate of a profile.
+
+    ``node`` is the config of all gates. Raises ConfigError for unknown and invalid gates, and for those of the profile
+    that are missing.
+    """
     rules = {}
     for gate, rule in node.items():
         if gate not in GATES:
@@ -103,10 +107,10 @@ def read_rules(node: dict[str, Any]) -> dict[str, GateRule]:
                 f"gates.{gate}: only gates with a range ({ranges}) take (and require) highest; got {rule}"
             )
         rules[gate] = GateRule(float(rule["threshold"]), rule["blocking"], rule.get("highest"))
-    if missing := GATES.keys() - rules.keys():
-        way = "to omit a gate, list the others in a profile: profiles.generated=[...]"
+    if missing := set(profile.gates) - rules.keys():
+        way = "to omit a gate, list the others in a profile: +profiles.mine=[...] profile=mine"
         raise ConfigError(f"gates.{min(missing)}: is missing; {way}")
-    return rules
+    return {gate: rules[gate] for gate in profile.gates}
 
 
 MOST_FAULTS, MOST_WARNED = 20, 5  # maximum numbers of questions printed for gates that fail, and for gates that warn

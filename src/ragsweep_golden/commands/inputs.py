@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,10 +75,10 @@ def read_inputs(parser: Parser, arguments: Sequence[str]) -> tuple[argparse.Name
     Raises ConfigError for several files, and as ``Inputs`` does.
     """
     options, command = parser.parse_intermixed_args(arguments), parser.prog.rpartition(" ")[2]
-    files = [word for word in options.words if "=" not in word]
+    settings = [word for word in options.words if "=" in word or re.match("~[^/]", word)]
+    files = [word for word in options.words if word not in settings]
     if len(files) > 1:
         raise ConfigError(f"golden {command}: only one of {', '.join(files)} can be given; settings are KEY=VALUE")
-    settings = [word for word in options.words if "=" in word]
     return options, Inputs(command, settings, files[0] if files else None)
 
 
