@@ -159,7 +159,7 @@ def test_an_experiment_needs_a_plus() -> None:
 
 SHOWN = [
     ["--cfg", "job", "--resolve"], ["top_k=7", "-i"], ["-c=job"], ["-i", "defaults"], ["--version"],
-    ["-sc", "install=bash"],
+    ["-sc", "install=bash"], ["-m", "top_k=3,5", "--help"],
     *map(nightly, (
         ["--cfg", "job"], ["-c", "job"], ["--cfg=hydra"], ["-c", "all"], ["--cfg", "job", "-p", "retriever"],
         ["--cfg", "job", "--package=retriever"], ["--info", "searchpath"], ["--hydra-help"],
@@ -190,6 +190,21 @@ def test_an_option_without_a_meaning_here_is_refused_by_its_name_with_the_way_ou
 def test_two_ways_to_use_one_command_are_refused() -> None:
     with pytest.raises(RagsweepError, match="-m runs a sweep, whereas --cfg and --info show a config"):
         run.run(["-m", "--cfg", "job"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resolve"], "--resolve and --package change what --cfg shows: add --cfg job"),
+        (["-p", "retriever"], "--resolve and --package change what --cfg shows: add --cfg job"),
+        (["--cfg", "jobs"], "run: --cfg/-c: invalid choice: 'jobs' (choose from"),
+        (["--config-dir"], "run: --config-dir/-cd: expected one argument; see --help"),
+    ],
+)
+def test_a_wrong_option_of_hydra_is_one_sentence(words: list[str], message: str) -> None:
+    with pytest.raises(RagsweepError) as fault:
+        run.run(["plan=true", *words])
+    assert str(fault.value).startswith(message)
 
 
 def test_the_parser_reads_every_form_that_is_tried() -> None:

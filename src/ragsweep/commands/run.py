@@ -1,15 +1,15 @@
 """``ragsweep run``: evaluate one config, or sweep over several."""
 
-import argparse
 import os
 import shlex
 from collections.abc import Sequence
 
-from ragsweep.commands.command_line import ignore_closed_pipe
+from ragsweep.commands.command_line import Parser, ignore_closed_pipe
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import refuse_secrets
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
+from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.running.hydra_launch import call_hydra
 
 _REFUSED = {
@@ -23,10 +23,10 @@ _REFUSED = {
 
 def run(arguments: Sequence[str]) -> int:
     """Run ``ragsweep run``; return the exit status. Raises RagsweepError for bad input or a bad config."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = Parser("ragsweep run", add_help=False)
     parser.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("--config-dir", "-cd")
-    parser.add_argument("--cfg", "-c")
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--package", "-p")
     parser.add_argument("--run", "-r", action="store_true")  # the default
@@ -35,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--hydra-help", action="store_true")
     parser.add_argument("--version", action="store_true")
     parser.add_argument("--shell-completion", "-sc", action="store_true")
-    parser.add_argument("--info", "-i", nargs="?", const="all")
+    topics = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+    parser.add_argument("--info", "-i", nargs="?", const="all", choices=topics)
     for option in _REFUSED:
         parser.add_argument(*option.split(), dest=option, nargs="?", const="")
     flags, rest = parser.parse_known_args(arguments)
@@ -44,6 +45,8 @@ def run(arguments: Sequence[str]) -> int:
             raise RagsweepError(f"{option.replace(' ', ', ')}: {instead}")
     if flags.multirun and (flags.cfg or flags.info):
         raise RagsweepError("-m runs a sweep, whereas --cfg and --info show a config: use only one of them")
+    if (flags.resolve or flags.package) and not (flags.cfg or flags.help):
+        raise RagsweepError("--resolve and --package change what --cfg shows: add --cfg job")
     # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one word.
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
@@ -55,7 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     command = read_command(overrides, flags.multirun, flags.config_dir)
     if flags.cfg or flags.help or flags.hydra_help or flags.info:
         options = [word for word in arguments if word not in rest]
+        lines = [line for line in command.overrides if not (flags.hydra_help or parse(line).is_sweep_override())]
         with command.secrets.masking(), ignore_closed_pipe():
-            call_hydra([*command.overrides, *options])  # --info would take an override that follows it as its value
+            call_hydra([*lines, *options])  # --info would take an override that follows it as its value
         return 0
     return sweeping.run(command).status
