@@ -58,6 +58,12 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
+        (["sweeps=top_k,demo"], 'sweeps: cannot differ within a sweep, got "sweeps=top_k,demo"; give it one value'),
+        (
+            ["reranker=[none,late_interaction]"],
+            "reranker takes one option; to sweep over several, write rerank",
+        ),
+        (["retriever=vector", "retriever.index=hnsw"], "retriever.index is a group; write retriever/index=hnsw"),
         nightly(["hydra.sweep.dri=x"], 'no key "hydra.sweep.dri"; did you mean "hydra.sweep.dir"?'),
         nightly(["hydra/launcher=jobllib"], 'did you mean "joblib"'),
     ],
@@ -193,6 +199,17 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
     assert {**first, "baseline": None} == {**defaults, "baseline": None}
     assert all(other != first for other in others)
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
+
+
+def test_a_sweep_of_a_file_needs_no_option_and_its_options_are_not_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweeps").mkdir()
+    for name, params in (("mine", "top_k: '3,5'"), ("listed", "reranker: [none, late_interaction]")):
+        (tmp_path / "sweeps" / f"{name}.yaml").write_text(f"hydra: {{sweeper: {{params: {{{params}}}}}}}\n")
+    assert len(read(["sweeps=mine"], multirun=False).jobs) == 2
+    assert "reranker takes one option" in refusal(["sweeps=listed"], multirun=False)
 
 
 def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(

@@ -24,7 +24,7 @@ from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder
-from ragsweep.sweep.composing.composition_errors import compose, one_sentence, wants_option
+from ragsweep.sweep.composing.composition_errors import compose, one_sentence, options_with, wants_option
 from ragsweep.sweep.composing.config_files import DEPTH, is_deep
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
@@ -119,23 +119,25 @@ def read_command(
     _check_readable(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"; create it, or correct the path')
-    _refuse_no_option(overrides, composer)
+    _refuse_misused_groups(overrides, composer)
     overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
     _check_readable(overrides)
     swept = [line for line in overrides if parse(line).is_sweep_override()]
     base = compose(composer, [line for line in overrides if line not in swept])
     config = base.template.changed(base.changes)
     mode = OmegaConf.select(config, "hydra.mode")
-    multirun = multirun or getattr(mode, "name", mode) == "MULTIRUN"
     with one_sentence():
         sweeper: Any = OmegaConf.to_container(config.hydra.sweeper, resolve=True)
+    named = any(line.startswith("sweeps=") for line in overrides) and (sweeper.get("params") or sweeper.get("cases"))
+    multirun = multirun or bool(named) or getattr(mode, "name", mode) == "MULTIRUN"
     launcher = str(config.hydra.runtime.choices["hydra/launcher"])
     for line, override in zip(swept, map(parse, swept), strict=True):
-        if not multirun and not override.is_hydra_override():
+        is_shared = override.is_hydra_override() or override.key_or_group == "sweeps"
+        if not multirun and not is_shared:
             is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
             added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
             raise ConfigError(f'"{line}" names several values: add {added} over them')
-        if override.is_hydra_override():
+        if is_shared:
             key, searched = override.key_or_group, line.partition("hydra.sweeper.params.")[2]
             instead = f"write {searched}" if searched else "give it one value"
             raise ConfigError(f'{key}: cannot differ within a sweep, got "{line}"; {instead}')
@@ -190,11 +192,12 @@ def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[
     return opened
 
 
-def _refuse_no_option(lines: Sequence[str], composer: Composer) -> None:
+def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raise ConfigError for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, unless an
-    override adds a package to the search path.
+    Also raise ConfigError for several options of a group of parts, which Hydra would merge into one part, for an option
+    that is set as a value (``retriever.index=hnsw``), and for ``+experiment=NAME`` if no folder of configs has a
+    subfolder ``experiment``, unless an override adds a package to the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:
@@ -202,6 +205,13 @@ def _refuse_no_option(lines: Sequence[str], composer: Composer) -> None:
         without = override.is_delete() or override.value() is None
         if without and group != "hydra" and (config_folder() / group).is_dir():
             raise ConfigError(wants_option(line, group, composer))
+        value = override.value()
+        several = isinstance(value, list) and len(value) > 1 and composer.is_group(group, lines)
+        if several and options_with(f"{group}._target_", [config_folder()]):
+            way = f"to sweep over several, write {group}={','.join(map(str, value))}"
+            raise ConfigError(f"{line}: {group} takes one option; {way}")
+        if group == "retriever.index" and isinstance(value, str) and "$" not in value:
+            raise ConfigError(f"{line}: retriever.index is a group; write retriever/index={value}")
         if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
                 f"{line}: there is no folder conf/experiment here; create it, or name another folder of"
@@ -310,6 +320,7 @@ def compose_jobs(command: Command) -> list[Job]:
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):
         try:
+            _refuse_misused_groups(overrides, command.composer)
             config = compose(command.composer, [*fixed, *overrides], command.jobs, command.searching)
         except ConfigError as fault:
             case = command.cases[number] if number < len(command.cases) else None

@@ -107,7 +107,7 @@ def _explain_key(
     siblings = [key for key in keys if key.rpartition(".")[0] == parent]
     if name.startswith("hydra/"):
         siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
-    holders = _options_with(outermost, composer.folders(overrides))
+    holders = options_with(outermost, composer.folders(overrides))
     added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
     if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
         lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
@@ -132,7 +132,7 @@ def wants_option(line: str, group: str, composer: Composer) -> str:
     return f"{line}: {group} must be set to one of its options{without}; known: {', '.join(known)}"
 
 
-def _options_with(key: str, folders: Iterable[Path]) -> list[str]:
+def options_with(key: str, folders: Iterable[Path]) -> list[str]:
     """List the options whose file has a key at its top level, as ``GROUP=NAME``; ``key`` is ``GROUP.KEY``."""
     group, _, name = key.rpartition(".")
     files = [file for folder in folders for file in sorted((folder / group).glob("*.yaml"))] if group else []

@@ -46,7 +46,11 @@ def check_form(values: Mapping[str, Any], main: Mapping[str, Any]) -> None:
     Files may add top-level keys, but none that resembles a key of ``main``, because a misspelt key would have no
     effect.
     """
+    if isinstance(values.get("experiment"), Mapping):
+        raise ConfigError('experiment: its keys have no effect; begin the file with the line "# @package _global_"')
     for key in values.keys() - main.keys():
+        if "." in key:
+            raise ConfigError(f"{key}: a key in a file must not contain dots; nest it under {key.partition('.')[0]}")
         if similar := get_close_matches(key, main, 1, 0.8):
             raise ConfigError(f'{key}: no such key; did you mean "{similar[0]}"? If it is your own key, rename it')
     for key, shipped in main.items():
