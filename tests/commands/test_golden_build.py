@@ -148,6 +148,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
         (["corpus=pages", "out=set", "mixes=4"], "mixes: must be a mapping, got 4"),
         (["corpus=pages", "out=set", "mixes.general.factual=x"], "mixes.general: must map question types to shares"),
         (["corpus=pages", "out=set", "profiles.generated=4"], "profiles.generated: must be a list of gates"),
+        (["corpus=pages", "out=set", "embedder=hashing", "llm=openai", "llm.key_env=NO_KEY"], "set llm.key_env to an"),
         (["corpus=pages", "out=set", "gates=x"], "gates: must be a mapping, got 'x'"),
     ],
 )  # fmt: skip

@@ -39,14 +39,16 @@ def generate_once(executor: Executor, stage: str, part: BuiltPart, requests: Seq
     """Return a model's answers in the order of the requests; equal requests share one call.
 
     Each answer is cached under ``stage`` as soon as it arrives. If a call fails, its answer has ``failed`` set and is
-    not cached.
+    not cached. Raises ConfigError if a call needs an API key that is not set.
     """
-    contents = {request_key(request): request for request in requests}
+    contents, check = {request_key(request): request for request in requests}, key_check(part.value)
 
     def compute(work: StageContext, rows: Rows) -> Packed:
+        if check:
+            check()
         return ask_all(work, rows, contents, part.value.generate)
 
-    node = packed_node(stage, part.spec, (), compute, Answer, check=key_check(part.value))
+    node = packed_node(stage, part.spec, (), compute, Answer)
     answers = unpacked(executor.get(node, list(contents)), Answer) if contents else []
     by_key = dict(zip(contents, answers, strict=True))
     return [by_key[request_key(request)] for request in requests]
