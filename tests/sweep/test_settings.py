@@ -58,6 +58,7 @@ def check(*overrides: str) -> None:
         ("progress=bars", "progress: must be questions, or null, got 'bars'"),
         ("plan=yes", "plan: must be true, false or json, got 'yes'"),
         ("rerun=1", "rerun: must be true or false, got 1"),
+        ("store.path='~/results'", "store.path: ~ is not expanded, got '~/results'; write /"),
         ("timeout=0", "timeout: must be a number above 0, or null, got 0"),
         ("max_failures=many", "max_failures: must be a number above 0, or null, got 'many'"),
         ("questions.until=8", "questions.until: is set by a race, rung by rung"),

@@ -84,6 +84,9 @@ def check_command(values: Mapping[str, Any]) -> None:
             "questions.until: is set by a race, rung by rung (hydra/sweeper/race=betting); omit it, or set"
             " dataset.limit to evaluate a sample"
         )
+    for key in ("path", "worker_path"):
+        if str(folder := values["store"][key]).startswith("~"):
+            raise ConfigError(f"store.{key}: ~ is not expanded, got {folder!r}; write {Path(folder).expanduser()}")
     for key in ("timeout", "max_failures"):
         value = values[key]
         if value is not None and not (is_number(value) and value > 0):
