@@ -86,13 +86,11 @@ def write_reference(
     texts = (*dataset.corpus.titles, *dataset.corpus.texts)
     known = frozenset(word for text in texts for word in words(fold(text)))
     (folder / WORDS).write_text("\n".join(sorted(known)), "utf-8")
-    spoken = {question.id for question in dataset.golden.questions if not question.needs_retrieval}
     columns = result.questions
     questions = [str(text) for text in columns["question"]]
-    routed = at[0].route is not None
     is_searched = [
-        found > 0 if routed else found == found and name not in spoken
-        for name, found in zip(columns["question_id"], columns["retrieved"], strict=True)
+        is_sent and found == found  # NaN: the search failed
+        for is_sent, found in zip(columns["searched"], columns["retrieved"], strict=True)
     ]
     lengths = [len(found) for found in columns["context"]]
     numbers: dict[str, Sequence[float]] = {

@@ -18,15 +18,15 @@ from ragsweep.sweep.running.session import Session
 from ragsweep_serving.bundle import write_bundle
 from ragsweep_serving.pipeline import ServedPipeline, as_turns
 from ragsweep_serving.reference import write_reference
-from support.commands import CORPUS, GOLDEN, evaluate, prepare, write_files
+from support.commands import CORPUS, GOLDEN, Rows, evaluate, prepare, write_files
 from support.servers.json_server import serving
 
 pytestmark = pytest.mark.slow
 
 
-def shipped(folder: Path, *overrides: str) -> tuple[Result, Path]:
+def shipped(folder: Path, *overrides: str, golden: Rows = GOLDEN) -> tuple[Result, Path]:
     """Evaluate a config on a small set, and bundle it with its reference."""
-    data = write_files(folder, CORPUS, GOLDEN, f"{folder}/")
+    data = write_files(folder, CORPUS, golden, f"{folder}/")
     session, lines = Session(), [*data, "embedder=hashing", "depth=4", "top_k=3", *overrides]
     result = evaluate(session, *lines)
     dataset, executor = prepare(session, *lines).dataset, session.evaluator.executor

@@ -11,6 +11,7 @@ from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep_serving.pipeline import ServedPipeline
 from ragsweep_serving.reference import Reference
 from ragsweep_serving.tracing import MOST_WAITING, RATIO, TraceQueue, describe, describe_failure
+from support.commands import GOLDEN
 from test_served_pipeline import shipped
 
 TRACE = ServedTrace("handbook", "b", "where is the cat", 1.0, 2.0)
@@ -91,3 +92,13 @@ def test_reference_has_what_the_served_pipeline_gives_for_the_same_questions(tmp
         assert reference.numbers["results"][n] == len(found.context)
     assert reference.trace_sample == 0.5
     assert {"ms/fuse", "ms/retrieve/bm25", "ms/total"} <= set(reference.numbers)
+
+
+def test_reference_counts_a_routed_search_that_found_nothing_as_the_trace_does(tmp_path: Path) -> None:
+    empty = {"id": "q5", "question": "zzz qqq", "evidence": [{"document": "cats"}]}
+    talk = {"id": "q6", "question": "hello", "needs_retrieval": False}
+    _, bundle = shipped(tmp_path, "retriever=bm25", "router=rule", golden=[*GOLDEN, empty, talk])
+    reference, pipeline = Reference.read(bundle), ServedPipeline(bundle)
+    for text, results in zip(("zzz qqq", "hello"), reference.numbers["results"][-2:], strict=True):
+        trace = describe("handbook", "b", (text, ()), 1.0, pipeline.answer(text))
+        assert results == pytest.approx(trace.results if trace.query else math.nan, nan_ok=True)
