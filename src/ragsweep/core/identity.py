@@ -86,13 +86,21 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return the method ``check_key`` of a part, else that of a part that it holds; None if there is no such method.
+    """Return a function that calls ``check_key`` of a part and of the parts that it holds; None if none has it.
 
-    The method raises ConfigError if the API key of the service that the part calls is not set.
+    The function raises ConfigError if the API key of a service that one of the parts calls is not set.
     """
-    held = (one for one in getattr(part, "__dict__", {}).values() if hasattr(one, "TRAITS"))
-    checks = (getattr(one, "check_key", None) for one in (part, *held))
-    return next(filter(None, checks), None)
+    parts = [part]
+    for one in parts:  # grows
+        held = (value for value in getattr(one, "__dict__", {}).values() if hasattr(value, "TRAITS"))
+        parts += [value for value in held if all(value is not known for known in parts)]
+    checks = [one.check_key for one in parts if hasattr(one, "check_key")]
+
+    def check_all() -> None:
+        for check in checks:
+            check()
+
+    return check_all if checks else None
 
 
 Rows = Sequence[str]

@@ -15,8 +15,10 @@ import pytest
 from llm_server import LlmServer, ModelRequest
 from llm_server.requests import example
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.identity import key_check
 from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NO_STATEMENTS, TRUNCATED
 from ragsweep.core.types import Case, JudgedMetric, Judgement, RequestSize
+from ragsweep.parts.embedders import ApiEmbedder
 from ragsweep.parts.judges import NoJudge, OpenAIJudge
 from ragsweep.parts.metrics import (
     RagasAnswerCorrectness,
@@ -370,6 +372,16 @@ def test_settings_of_its_embeddings_are_refused_by_their_own_keys(monkeypatch: p
     for address in (None, "http://there/v1"):
         with pytest.raises(ConfigError, match=r"set judge\.embeddings_key_env to another variable"):
             OpenAIJudge(**given, embeddings_base_url=address, embeddings_key_env="THIRD_KEY").check_key()
+
+
+def test_the_key_of_its_embedder_is_checked_as_well_as_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THIRD_KEY", raising=False)
+    embedder = ApiEmbedder("http://localhost:1/v1", "e", key_env="THIRD_KEY")
+    metric = RagasAnswerRelevancy(OpenAIJudge(base_url="http://localhost:1/v1", model="m", embeddings=embedder))
+    with pytest.raises(ConfigError, match="embedder: the environment variable THIRD_KEY"):
+        key_check(metric)()
+    monkeypatch.setenv("THIRD_KEY", "present")
+    key_check(metric)()
 
 
 def test_the_form_of_an_answer_is_closed(server: LlmServer) -> None:

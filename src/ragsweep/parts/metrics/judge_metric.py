@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ragsweep.core.identity import content_hash, key_check
+from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL
 from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, ReplyCache, Scores, Usage
 from ragsweep.parts.judging import Judge, JudgeReply, ResponseSchema, reasons_given
@@ -137,11 +137,6 @@ class JudgeMetric(Proportion):
     def check(self) -> None:
         """Raise ConfigError if the judge is unsuitable for this metric. No call is made."""
         self._judge.check_metric(self.name, self.embeddings)
-
-    def check_key(self) -> None:
-        """Raise ConfigError if an API key of the judge is not in the environment. No call is made."""
-        if check := key_check(self._judge):
-            check()
 
     def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
         """Judge all cases concurrently, within the judge's limits. Raises EndpointFailed if no call can succeed."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.identity import key_check
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Answer, CostEstimate, CostEstimator, PartTraits, Request, RequestSize
 from ragsweep.parts.prompts import fenced_messages
@@ -75,11 +74,6 @@ class Rewrite:
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
-
-    def check_key(self) -> None:
-        """Raise ConfigError if the model needs a key that is not in the environment."""
-        if check := key_check(self.llm):
-            check()
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Report the query of each request by calling ``done(index, answer)``.
