@@ -74,6 +74,12 @@ def response_schema(model: Any) -> ResponseSchema:
     )
 
 
+def without_code_block(text: str) -> str:
+    """Return the content of a text that is a single code block; return any other text unchanged."""
+    block = _CODE_BLOCK.fullmatch(text)
+    return block[1] if block else text
+
+
 def parse_reply(text: str, model: Any) -> Any:
     """Return a reply parsed by a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
@@ -82,9 +88,8 @@ def parse_reply(text: str, model: Any) -> Any:
     """
     from pydantic import ValidationError
 
-    block = _CODE_BLOCK.fullmatch(text)
     try:
-        value = model.model_validate_json(unfence(block[1] if block else text), strict=True)
+        value = model.model_validate_json(unfence(without_code_block(text)), strict=True)
     except ValidationError as fault:
         first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
         names = set(re.findall(r'"(\w+)":', json.dumps(model.model_json_schema())))

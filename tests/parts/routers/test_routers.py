@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_server import LlmServer
+from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Request, Turn
@@ -104,6 +104,14 @@ class TestLlm(RouterContract):
         self.server.answer = lambda request: '{"search": "no"}'
         route = collect(self.part().route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
+
+    def test_a_service_that_ignores_the_schema_is_asked_for_json_and_may_put_it_in_a_code_block(self) -> None:
+        def without_schema(request: ModelRequest) -> str:
+            return '```json\n{"search": false}\n```' if '{"search": true}' in request.prompt else "No search needed."
+
+        self.server.answer = without_schema
+        route = collect(self.part().route, [Request("hello")])[0]
+        assert (route.search, route.failed) == (False, "")
 
     def test_thoughts_before_the_decision_are_not_read(self) -> None:
         self.server.answer = lambda request: '<think>{"search": true}?</think>\n{"search": false}'

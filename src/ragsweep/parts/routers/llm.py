@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import CostEstimate, Request, RequestSize, Route
+from ragsweep.parts.judging import without_code_block
 from ragsweep.parts.prompts import fenced_messages
 from ragsweep.parts.service_settings import EndpointSettings
 from ragsweep.services.errors import CallFailed
@@ -20,18 +21,21 @@ SCHEMA = {
     "required": ["search"],
     "additionalProperties": False,
 }
+_FORM = 'Reply with a JSON object and nothing else: {"search": true} or {"search": false}.'
+"""The end of the instruction, because some services ignore the schema."""
 
 
 @dataclass(eq=False)
 class Llm(EndpointSettings):
     """Let a model, called through OpenAI's protocol, decide whether a question needs a search of the corpus.
 
-    The model must reply with a JSON object in which ``search`` is true or false; after any other reply, the decision
-    counts as failed. In the prompt, the conversation is enclosed in tags that contain its hash, so that the
-    conversation cannot imitate the tags, and the model is instructed not to follow instructions between the tags.
+    The model must reply with a JSON object, optionally in a code block, in which ``search`` is true or false; after any
+    other reply, the decision counts as failed. In the prompt, the conversation is enclosed in tags that contain its
+    hash, so that the conversation cannot imitate the tags, and the model is instructed not to follow instructions
+    between the tags.
     """
 
-    TRAITS = replace(EndpointSettings.TRAITS, version="1")
+    TRAITS = replace(EndpointSettings.TRAITS, version="2")
     KEY = "router"
 
     instruction: str
@@ -55,19 +59,21 @@ class Llm(EndpointSettings):
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return an estimate of the highest cost of one decision; output tokens are NaN if ``max_tokens`` is None."""
-        messages = fenced_messages(self.instruction, Request(""))
+        messages = self._messages(Request(""))
         prompt = estimate_tokens(sum(len(message["content"]) for message in messages) + len(json.dumps(SCHEMA)))
         return CostEstimate(1, prompt + size.rest, self.max_tokens or math.nan, self.service.model)
 
     async def _decide(self, request: Request) -> Route:
         sampling = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         try:
-            messages = fenced_messages(self.instruction, request)
-            reply = await self.service.chat(messages, schema=SCHEMA, schema_name="route", **sampling)
+            reply = await self.service.chat(self._messages(request), schema=SCHEMA, schema_name="route", **sampling)
         except CallFailed as failure:
             return Route(failed=failure.reason, usage=failure.usage)
         with suppress(ValueError):
-            match json.loads(reply.text):
+            match json.loads(without_code_block(reply.text)):
                 case {"search": bool(search)}:
                     return Route(search, float(not search), usage=reply.usage)
         return Route(failed=MALFORMED, usage=reply.usage)
+
+    def _messages(self, request: Request) -> list[dict[str, str]]:
+        return fenced_messages(f"{self.instruction.strip()}\n{_FORM}", request)
