@@ -150,6 +150,14 @@ def test_query_is_what_the_model_writes_behind_its_thoughts(server: LlmServer, t
     assert thinking.questions["answer"] == plain.questions["answer"]
 
 
+def test_a_form_of_answers_is_not_requested_of_queries(server: LlmServer, tmp_path: Path) -> None:
+    form = "++llm.extra={response_format: {type: json_object}, top_p: 0.9}"
+    evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", form))
+    sent = {("Rewrite" in one.request.prompt, "response_format" in one.request.body) for one in server.log}
+    assert sent == {(True, False), (False, True)}
+    assert all(one.request.body["top_p"] == 0.9 for one in server.log)
+
+
 def test_blank_query_is_a_failed_one(server: LlmServer, tmp_path: Path) -> None:
     server.answer = lambda request: " " if "Rewrite" in request.prompt else "Yes."
     result = evaluate(Session(), *overrides(tmp_path, *model(server), "query=rewrite", "llm.retries=0"))

@@ -53,10 +53,11 @@ class Rewrite:
     """Let the config's model rewrite the last question of the conversation as a standalone query, and search with it.
 
     In the prompt, the conversation is enclosed in tags that the conversation cannot imitate, and the model is
-    instructed not to follow instructions between the tags. A blank query counts as failed.
+    instructed not to follow instructions between the tags. A blank query counts as failed. A ``response_format`` in the
+    model's ``extra`` is for answers, and is not sent.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", unread={"llm": ("prompt",)})
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2", unread={"llm": ("prompt",)})
 
     def __init__(self, llm: Any, instruction: str) -> None:
         self.instruction = instruction
@@ -64,6 +65,8 @@ class Rewrite:
         self._can_write = hasattr(llm, "prompt")
         if self._can_write:
             self.llm.prompt = _Prompt(instruction)
+        if extra := getattr(llm, "extra", None):
+            self.llm.extra = {name: value for name, value in extra.items() if name != "response_format"}
 
     def check(self) -> None:
         """Raise ConfigError if the config has no model, or if the instruction is blank. No call is made."""
