@@ -51,6 +51,18 @@ def test_logs_are_tables_or_json_lines(tmp_path: Path) -> None:
         read_log(tmp_path / "log.csv")
 
 
+def test_a_record_that_cannot_be_read_is_named_and_counted_and_the_others_are_harvested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = ["[404, 500]", '{"question": "[404, 500]"}', "Traceback (most recent call last):", '{"question": "cut o']
+    (tmp_path / "log.jsonl").write_text("\n".join(['{"question": "How tall?"}', *odd, '{"question": "Why?"}']))
+    assert sorted(read_log(tmp_path / "log.jsonl")) == ["", "", "", "", "How tall?", "Why?"]
+    noted = capsys.readouterr().err
+    assert noted.startswith("ragsweep: note: 4 records not read:\n")
+    assert "log.jsonl:2: [404, 500] where an object {...} is required" in noted
+    assert all(f"log.jsonl:{line}:" in noted for line in (2, 3, 4, 5))
+
+
 TALL, PALE = ["How tall is it?", "how tall is it", "HOW  TALL is it?", "how tall is it"], ["Is it pale?", "is it PALE"]
 LOG = [*TALL, *PALE, "Why?", "!", ""]
 

@@ -338,6 +338,8 @@ def test_lists_within_an_object_and_json_lines_are_read_alike(tmp_path: Path) ->
     wrapped = imported(tmp_path, {"version": 1, "data": [record]})
     (tmp_path / "given.jsonl").write_text(f"{json.dumps(record)}\n")
     assert wrapped.entries == import_file(tmp_path / "given.jsonl", "auto", CORPUS).entries
+    with pytest.raises(InputError, match=r'"data" contains "Why not\?" where an object'):
+        imported(tmp_path, {"version": 1, "data": [record, "Why not?"]})
 
 
 def test_hotpotqa_evidence_is_the_supporting_sentences_and_no_distractor(tmp_path: Path) -> None:

@@ -23,8 +23,12 @@ _BOMB = f"expands to more than {MOST_UNZIPPED} times its size; convert it to JSO
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
-    """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults."""
+def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> Iterator[Row]:
+    """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults.
+
+    The faults of single records are added to ``of_records``, by default ``faults``.
+    """
+    of_records = of_records or faults
     if path.suffix.lower() == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
@@ -39,9 +43,9 @@ def read_rows(path: Path, faults: Faults) -> Iterator[Row]:
         values = _read_value(path, faults)
         records = ((f"{path}:$[{n}]", value) for n, value in enumerate(values if isinstance(values, list) else ()))
     else:
-        records = ((where, _decode(line, where, faults)) for where, line in read_lines(path, faults))
+        records = ((where, _decode(line, where, of_records)) for where, line in read_lines(path, faults))
     for where, value in records:
-        if row := _as_row(value, where, faults):
+        if row := _as_row(value, where, of_records):
             yield row
 
 

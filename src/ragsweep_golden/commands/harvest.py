@@ -13,7 +13,7 @@ import numpy as np
 from ragsweep.commands.command_line import print_blocks
 from ragsweep.commands.documents import show_notes
 from ragsweep.commands.served import MODEL, SINCE, describe_skipped, read_since, read_traces
-from ragsweep.core.errors import ConfigError, Faults, InputError
+from ragsweep.core.errors import SHOWN, ConfigError, Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
@@ -58,23 +58,27 @@ class Harvest(NamedTuple):
 def read_log(path: Path) -> list[str]:
     """Return the question of each record in a log, and "" for a record without a question.
 
-    The log may have any format that ``read_records`` reads. Raises InputError for faults of the file, and if no record
-    has a question.
+    The log may have any format that ``read_records`` reads. A record that cannot be read has no question, and is noted
+    on standard error. Raises InputError for faults of the file, and if no record has a question.
     """
-    faults = Faults()
-    rows = read_records(path, faults)
+    faults, of_records = Faults(), Faults()
+    rows = read_records(path, faults, of_records)
     faults.raise_any()
-    questions = []
+    questions = [""] * len(of_records.found)
     for row in rows:
         try:
             questions.append(find_question(dict(row.values)))
         except ValueError as fault:
-            faults.add(row.where, str(fault))
-    faults.raise_any()
+            questions.append("")
+            of_records.add(row.where, str(fault))
     if not any(questions):
+        of_records.raise_any()
         seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values))
         way = f"the fields are {seen}; rename the field of the question to one of {', '.join(NAMES)}"
         raise InputError(f"{path}: no record has a question; {way if seen else 'specify a log that is not empty'}")
+    if found := of_records.found:
+        more = ["..."] * (len(found) > SHOWN)
+        show_notes(["\n".join([f"{counted(len(found), 'record')} not read:", *found[:SHOWN], *more])])
     return questions
 
 

@@ -20,35 +20,38 @@ _TEXTS, _DOCUMENTS, _MARKS, _WRAPPERS = (
 _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 
-def read_records(path: Path, faults: Faults) -> list[Row]:
+def read_records(path: Path, faults: Faults, of_records: Faults | None = None) -> list[Row]:
     """Return all records of a file, and add its faults to ``faults``.
 
-    If the only record of the file has no question but has a list of records, the records of that list are returned.
+    If the only record of the file has no question but has a list of records, the records of that list are returned. The
+    faults of single records, except those of tables, are added to ``of_records``, by default ``faults``.
     """
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
-    of_lines = faults.apart()
-    rows = list(_read_rows(path, of_lines))
-    if of_lines.found and (root := read_object(path, faults.apart())):
+    of_records = of_records or faults
+    of_file, of_lines = faults.apart(), of_records.apart()
+    rows = list(_read_rows(path, of_file, of_lines))
+    if (of_file.found or of_lines.found) and (root := read_object(path, faults.apart())):
         rows = [root]
     else:
-        faults.found += of_lines.found
+        faults.found += of_file.found
+        of_records.found += of_lines.found
     if len(rows) == 1 and not _ASKED & {*rows[0].values}:
         lists = [name for name in _WRAPPERS if isinstance(rows[0].values.get(name), list)]
-        rows = rows[0].parts(lists[0]) if lists else rows
+        rows = Row(rows[0].where, rows[0].values, of_records).parts(lists[0]) if lists else rows
     return rows
 
 
-def _read_rows(path: Path, faults: Faults) -> Iterator[Row]:
+def _read_rows(path: Path, faults: Faults, of_records: Faults) -> Iterator[Row]:
     if path.suffix.lower() in (".yaml", ".yml"):
-        yield from read_yaml(path, faults)
+        yield from read_yaml(path, of_records)
     elif path.suffix != ".parquet" and has_topics(path, faults):
         for topic in read_topics(path, faults):
             texts = {name: topic.text(name) for name in FIELDS}
             question = texts.pop("title") or texts["description"]
             yield Row(topic.where, {"id": topic.text("number"), "question": question, **texts}, faults)
     else:
-        yield from read_rows(path, faults)
+        yield from read_rows(path, faults, of_records)
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
