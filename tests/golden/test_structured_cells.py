@@ -221,5 +221,8 @@ def test_arrays_of_numpy_are_refused_and_not_joined(text: str) -> None:
 def test_a_message_of_parts_is_the_text_of_its_parts(tmp_path: Path) -> None:
     first, last = ({"type": "text", "text": text} for text in ("How tall", "?"))
     parts = [first, {"type": "image_url", "image_url": {}}, last]
-    (tmp_path / "log.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": parts}]}))
-    assert read_log(tmp_path / "log.jsonl") == ["How tall ?"]
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "So.", "annotations": []}]}
+    typed = {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}  # of OpenAI's Responses API
+    records: list[dict[str, Any]] = [{"messages": [{"role": "user", "content": parts}]}, {"input": [said, typed]}]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert read_log(tmp_path / "log.jsonl") == ["How tall ?", "Why?"]

@@ -25,6 +25,7 @@ _NESTED = ("labels", *GROUPS)
 _OBJECTS = ("history", "evidence", *_NESTED)
 _OUTPUTS: Sequence[str] = FIELD_NAMES["records"]["outputs"]
 _NO_ANSWER = ["No Answer Present."]  # the answers of an unanswerable question in MS MARCO
+_TEXTS = ("text", "input_text", "output_text")  # types of text parts; the others are those of OpenAI's Responses API
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
@@ -198,8 +199,8 @@ def _content(value: Any) -> str:
     """Return the text of a message, joined from its text parts; other parts, such as images, are dropped."""
     found = decoded(value)
     parts = found if isinstance(found, list) else [found]
-    texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") == "text"]
-    return " ".join(map(plain_text, texts))
+    texts = [one for one in parts if not isinstance(one, dict) or one.get("type", "text") in _TEXTS]
+    return " ".join(plain_text(one.get("text", one) if isinstance(one, dict) else one) for one in texts)
 
 
 def as_note(value: Any) -> str:
