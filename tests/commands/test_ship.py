@@ -81,6 +81,9 @@ def test_shipped_model_answers_as_evaluated_and_a_worse_one_does_not_take_the_al
     assert client.get_model_version_by_alias("handbook", "champion").version == first.version
     with pytest.raises(ConfigError, match=r"already has this alias; .* --unless-worse context_ndcg=\.02"):
         ship([f"{swept}#2", "--name", "handbook", "--alias", "champion"])
+    for wrong in ("context_ndcg=low", "context_ndcg=2"):
+        with pytest.raises(ConfigError, match=r"^--unless-worse: "):
+            ship([f"{swept}#2", *guarded[:-1], wrong])
 
     # In another ledger, the same reference may name another config.
     client.set_model_version_tag("handbook", first.version, "ragsweep.signature", "of another config")

@@ -143,8 +143,11 @@ def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, mar
         fact = f"{champion.uri}: was evaluated as {before}, which is not in {path}"
         raise InputError(f"{fact}; specify the ledger of both with --path, or evaluate both in one")
     typed_margins = [argument for margin in margins for argument in ("--margin", margin)]
-    options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
-    return decide(baseline._replace(typed=champion.uri), None, found, options)
+    try:
+        options = read_gate(["--candidate", typed, "--baseline", before, *typed_margins, "--path", path])
+        return decide(baseline._replace(typed=champion.uri), None, found, options)
+    except ConfigError as fault:
+        raise ConfigError(str(fault).replace("--margin", "--unless-worse")) from None
 
 
 def _files(
