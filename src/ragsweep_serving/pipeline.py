@@ -94,7 +94,8 @@ class ServedPipeline:
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)
         query = table.queries[0] if table.queries else ""
-        found = {name: self._ranked(get(node, table.queries)) for name, node in ranking_nodes(graph).items()}
+        ranked = ranking_nodes(graph).items() if table.queries else ()
+        found = {name: self._ranked(get(node, table.queries)) for name, node in ranked}
         return ServedAnswer(self._passages(context), answer, query, milliseconds, clock.steps, found)
 
     def _ranked(self, rankings: Rankings) -> RankedStep:

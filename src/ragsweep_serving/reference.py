@@ -101,7 +101,7 @@ def write_reference(
         numbers["abstained"] = [float(bool(one)) for one in columns["abstained"]]
         numbers["failed"] = [float(bool(one)) for one in columns["answer_failed"]]
     numbers |= _score_columns(columns, *at)
-    numbers |= _step_columns(columns.steps)
+    numbers |= _step_columns(columns.steps, at[0].route is None)
     Reference(
         *names,
         cluster=[str(one) for one in columns["source"]],
@@ -132,10 +132,13 @@ def _score_columns(
     return scores
 
 
-def _step_columns(steps: Mapping[str, StepResults]) -> dict[str, Sequence[float]]:
-    """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed."""
+def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str, Sequence[float]]:
+    """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed.
+
+    ``is_whole`` is false for a config with a router, whose time is not measured: there is no total.
+    """
     columns: dict[str, Sequence[float]] = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
-    if columns:
+    if columns and is_whole:
         columns[f"ms/{TOTAL}"] = np.sum(list(columns.values()), axis=0).tolist()
     generate = steps.get("generate")
     if generate and _any(generate.tokens_in):
@@ -160,10 +163,16 @@ class StepClock(Listener):
 
     def __init__(self) -> None:
         self.steps: dict[str, float] = {}
+        self._timed: set[str] = set()  # addresses
+
+    def started(self, node: Node, rows: int) -> None:
+        """Note a node that computes rows of a stage in `TIMED`; without rows, as without a search, there is no step."""
+        if node.kind == "rows" and node.stage in TIMED and rows:
+            self._timed.add(node.address)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Add the step of a node that took ``seconds``, if the node computes rows of a stage in `TIMED`."""
-        if node.kind == "rows" and node.stage in TIMED:
+        """Add the step of a noted node, which took ``seconds``."""
+        if node.address in self._timed:
             self.steps[f"{node.stage}/{node.label}".strip("/")] = 1000 * seconds
 
 

@@ -94,7 +94,7 @@ def test_reference_has_what_the_served_pipeline_gives_for_the_same_questions(tmp
     assert {"ms/fuse", "ms/retrieve/bm25", "ms/total"} <= set(reference.numbers)
 
 
-def test_reference_counts_a_routed_search_that_found_nothing_as_the_trace_does(tmp_path: Path) -> None:
+def test_reference_and_trace_of_a_routed_question_have_the_same_numbers(tmp_path: Path) -> None:
     empty = {"id": "q5", "question": "zzz qqq", "evidence": [{"document": "cats"}]}
     talk = {"id": "q6", "question": "hello", "needs_retrieval": False}
     _, bundle = shipped(tmp_path, "retriever=bm25", "router=rule", golden=[*GOLDEN, empty, talk])
@@ -102,3 +102,7 @@ def test_reference_counts_a_routed_search_that_found_nothing_as_the_trace_does(t
     for text, results in zip(("zzz qqq", "hello"), reference.numbers["results"][-2:], strict=True):
         trace = describe("handbook", "b", (text, ()), 1.0, pipeline.answer(text))
         assert results == pytest.approx(trace.results if trace.query else math.nan, nan_ok=True)
+        timed = {step.name for step in trace.steps if not math.isnan(step.milliseconds)}
+        assert timed == ({"route", "retrieve"} if trace.query else {"route"})
+    assert "ms/retrieve" in reference.numbers
+    assert "ms/total" not in reference.numbers  # an evaluation does not time the router
