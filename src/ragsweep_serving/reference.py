@@ -135,11 +135,14 @@ def _score_columns(
 def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str, Sequence[float]]:
     """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed.
 
-    ``is_whole`` is false for a config with a router, whose time is not measured: there is no total.
+    A step that a question did not take, such as writing a query without a history, has the time 0 in the evaluation,
+    and NaN here. ``is_whole`` is false for a config with a router, whose time is not measured: there is no total.
     """
-    columns: dict[str, Sequence[float]] = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
-    if columns and is_whole:
-        columns[f"ms/{TOTAL}"] = np.sum(list(columns.values()), axis=0).tolist()
+    times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
+    taken = {name: [ms or math.nan for ms in column] for name, column in times.items()}
+    columns: dict[str, Sequence[float]] = {name: column for name, column in taken.items() if _any(column)}
+    if times and is_whole:
+        columns[f"ms/{TOTAL}"] = np.sum(list(times.values()), axis=0).tolist()
     generate = steps.get("generate")
     if generate and _any(generate.tokens_in):
         columns["tokens"] = np.add(generate.tokens_in, generate.tokens_out).tolist()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_server import LlmServer
 from ragsweep.parts.tracking.served_traces import ServedTrace
 from ragsweep_serving.pipeline import ServedPipeline
 from ragsweep_serving.reference import Reference
@@ -106,3 +107,15 @@ def test_reference_and_trace_of_a_routed_question_have_the_same_numbers(tmp_path
         assert timed == ({"route", "retrieve"} if trace.query else {"route"})
     assert "ms/retrieve" in reference.numbers
     assert "ms/total" not in reference.numbers  # an evaluation does not time the router
+
+
+def test_reference_has_the_time_of_a_query_only_where_one_was_written(tmp_path: Path) -> None:
+    talk = [{"role": "user", "text": "Tell me of the cat."}]
+    asked = {"id": "q5", "question": "where does it rest", "history": talk, "evidence": [{"document": "cats"}]}
+    with LlmServer(lambda request: "where does the cat rest") as server:
+        chosen = ["query=rewrite", "llm=openai", *server.overrides("llm")]
+        _, bundle = shipped(tmp_path, "retriever=bm25", *chosen, golden=[*GOLDEN, asked])
+    numbers = Reference.read(bundle).numbers
+    assert [ms > 0 for ms in numbers["ms/query"]] == [*[False] * len(GOLDEN), True]
+    assert all(math.isnan(ms) for ms in numbers["ms/query"][:-1])  # a request without a history has no such step
+    assert not any(map(math.isnan, numbers["ms/total"]))
