@@ -131,6 +131,12 @@ def test_ids_of_documents_are_read_in_their_composed_form(tmp_path: Path) -> Non
     assert (question.evidence[0].document, question.distractors) == ("caf\u00e9", ("caf\u00e9",))
 
 
+def test_numbers_are_ids_of_questions_and_documents(tmp_path: Path) -> None:
+    ((entry, question),) = read(tmp_path, {"id": 17, "question": "How tall?", "evidence": [{"document": 4}]})
+    assert (entry["id"], entry["evidence"]) == ("17", [{"document": "4"}])
+    assert (question.id, question.evidence[0].document) == ("17", "4")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

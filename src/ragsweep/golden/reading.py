@@ -264,8 +264,13 @@ class Row:
         return text
 
     def identifier(self, name: str) -> str:
-        """Return the id in a required field in Unicode's composed form (NFC); it must be one line, and not blank."""
-        text = normal_id(self.filled_text(name))
+        """Return the id in a required field in Unicode's composed form (NFC); it must be one line, and not blank.
+
+        A whole number, as in GermanQuAD and in exports of databases, is an id, too.
+        """
+        given = self.values.get(name)
+        row = self.with_values({name: str(given)}) if type(given) is int else self
+        text = normal_id(row.filled_text(name))
         if control := _CONTROL.search(text):
             self.fault(f'"{name}" has the control character U+{ord(control[0]):04X}; an id is one line of plain text')
         return text

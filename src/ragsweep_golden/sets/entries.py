@@ -141,7 +141,8 @@ def _normal(name: str, given: Any) -> Any:
     if isinstance(given, dict):
         kept = {key: one for key, one in given.items() if name != "evidence" or one is not None}
         return {key: _normal(key, one) for key, one in kept.items()}
-    return normal_id(given) if isinstance(given, str) and name in ("document", "chunk_id", "distractors") else given
+    is_id = name in ("document", "chunk_id", "distractors") and type(given) in (str, int)
+    return normal_id(str(given)) if is_id else given
 
 
 def as_entry(question: Question) -> dict[str, Any]:

@@ -131,14 +131,14 @@ def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
 def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     path = folder(
         tmp_path,
-        corpus='{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "y"}\n{"_id": "d3"}\n{"_id": 4, "text": "z"}\n',
+        corpus='{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "y"}\n{"_id": "d3"}\n{"_id": true, "text": "z"}\n',
         queries='{"_id": "q1", "text": "x"}\n{"_id": "q2"\n{"_id": "q1", "text": "x"}\n',
         test="query-id\tcorpus-id\tscore\nq1\td1\nq1\td1\tyes\nq1\td1\tinf\n",
     )
     assert refused(path) == [
         'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:3: has no "text"',
-        'corpus.jsonl:4: "_id" is 4, not a text in quotes',
+        'corpus.jsonl:4: "_id" is true, not a text in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter; correct it",
         'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1; remove or rename one',
         "qrels/test.tsv:2: 2 filled columns where three are required: query-id, corpus-id and score, with tabs between "
@@ -148,6 +148,18 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         'qrels/test.tsv:4: score "inf" is not a whole number from 0 to 1e+09; correct it, or define the grade of each '
         'score, e.g. dataset.grades=\'{inf: null, 1: 1}\'; scores (counts): "inf" (1), "yes" (1)',
     ]
+
+
+def test_ids_may_be_numbers(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path,
+        corpus='{"_id": 4, "text": "z"}\n',
+        queries='{"_id": 17, "text": "x"}\n',
+        test="query-id\tcorpus-id\tscore\n17\t4\t1\n",
+    )
+    dataset = beir(path).load()
+    assert dataset.corpus.ids == ["4"]
+    assert [(q.id, q.evidence) for q in dataset.golden.questions] == [("17", (Evidence("4"),))]
 
 
 def test_question_whose_labels_all_have_no_grade_is_left_out_and_counted_as_such(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ def test_rows_become_questions_and_rows_of_one_id_one_question(tmp_path: Path) -
     assert dataset.notes == ("columns read as labels: team",)
 
 
+def test_white_space_at_the_ends_of_categories_and_labels_makes_no_other_groups(tmp_path: Path) -> None:
+    rows = "q1,what?,factual,health\nq1,, factual,health \nq2,who?,factual , health\nq3,why?,\xa0, \n"
+    questions = csv(tmp_path, f"id,question,category,team\n{rows}").load().golden.questions
+    assert [(q.category, q.labels) for q in questions] == [("factual", {"team": "health"})] * 2 + [("", {})]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_header_shows_the_delimiter(tmp_path: Path, delimiter: str) -> None:
     questions = 'id,question,document\nq1,"what, why; how\tcome",b\n'

@@ -52,6 +52,15 @@ def test_paragraphs_are_numbered_by_title_and_equal_ones_are_one_document(tmp_pa
     assert dataset.golden.questions[2].evidence == (Evidence("River/1", "sea", 58),)
 
 
+def test_articles_without_a_title_and_numbers_as_ids_are_read(tmp_path: Path) -> None:
+    """GermanQuAD, and the exports of annotation tools."""
+    bare = {"paragraphs": [{"context": CONTEXT, "qas": [row("q1", ("sea", 58)) | {"id": 51870}]}]}
+    dataset = squad(tmp_path, bare, article("", ("Another one.", []))).load()
+    assert (dataset.corpus.ids, dataset.corpus.titles) == (["dev/1", "dev/2"], ["", ""])
+    (question,) = dataset.golden.questions
+    assert (question.id, question.evidence) == ("51870", (Evidence("dev/1", "sea", 58),))
+
+
 def test_every_answer_is_kept_and_overlapping_ones_are_one_evidence(tmp_path: Path) -> None:
     spans = [("the hills", 19), ("hills", 23), ("the northern sea", 45), ("hills", 23), ("in the hills", 16)]
     (question,) = squad(tmp_path, article("River", (CONTEXT, [row("q1", *spans)]))).load().golden.questions
@@ -94,7 +103,7 @@ def test_answer_that_stands_elsewhere_is_refused_or_dropped(tmp_path: Path) -> N
 
 def test_faults_are_reported_at_once_with_their_path_in_the_file(tmp_path: Path) -> None:
     bare = {"id": "q1", "question": "q1?", "answers": [{"text": "hills"}]}
-    assert refused(tmp_path, article("", (CONTEXT, [bare, row("q1", ("x", -1))])), article("A", (" ", []))) == [
+    assert refused(tmp_path, article(" ", (CONTEXT, [bare, row("q1", ("x", -1))])), article("A", (" ", []))) == [
         'dev.json:$.data[0]: "title" is blank',
         'dev.json:$.data[0].paragraphs[0].qas[0].answers[0]: has no "answer_start"',
         'dev.json:$.data[0].paragraphs[0].qas[1].answers[0]: "answer_start" must be at least 0, got -1',

@@ -25,6 +25,7 @@ QUESTION_COLUMNS = (
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
 _LISTS = ("reference", "keywords")
+_GROUPS = ("category", "unanswerable_type")
 
 
 @dataclass(eq=False)
@@ -88,10 +89,16 @@ def read_question_table(
     labels ``dropped``, which the caller drops.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
-    rows = list(read_table(plain_or_gzipped(file), named, faults))
+    rows = [_without_ends(row) for row in read_table(plain_or_gzipped(file), named, faults)]
     questions = _read_questions(rows, dropped)
     labels = grades.apply([label for row in rows for label in _labels(row)], faults)
     return _attach_evidence(questions, labels, str(file)), rows
+
+
+def _without_ends(row: Row) -> Row:
+    """Return a row whose categories and labels, by which results are grouped, have no white space at their ends."""
+    grouped = {name: row.text(name).strip() or None for name in row.values if name in _GROUPS or name not in _COLUMNS}
+    return row.with_values({**row.values, **grouped})
 
 
 def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Question]:

@@ -17,10 +17,10 @@ from ragsweep.golden.text_files import path_of, plain_or_gzipped
 class Squad:
     """Read a file in SQuAD format; the spans of the answers are the evidence.
 
-    Each paragraph is a document; its id is the title of the article and a number, such as ``Normans/1``. Equal
-    paragraphs form one document. All listed answers to a question count as correct; answers whose spans overlap form
-    one piece of evidence. If an answer is not found at its ``answer_start`` but occurs exactly once in the paragraph,
-    that occurrence is used. Questions marked ``is_impossible`` are unanswerable.
+    Each paragraph is a document; its id is the title of the article, or else the name of the file, and a number, such
+    as ``Normans/1``. Equal paragraphs form one document. All listed answers to a question count as correct; answers
+    whose spans overlap form one piece of evidence. If an answer is not found at its ``answer_start`` but occurs exactly
+    once in the paragraph, that occurrence is used. Questions marked ``is_impossible`` are unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -35,28 +35,29 @@ class Squad:
         selection, faults = Selection(self.unknown, self.limit, self.seed).check(), Faults()
         path = plain_or_gzipped(path_of(self.path, "dataset.path"))
         root = read_object(path, faults)
-        corpus, questions = _read(root.parts("data") if root else [])
+        name = path.name.removesuffix(".gz").removesuffix(".json")
+        corpus, questions = _read(root.parts("data") if root else [], name)
         if root and not corpus.ids:
             root.fault('contains no paragraphs; the format is {"data": [{"title": ..., "paragraphs": [...]}]}')
         faults.raise_any()
         golden = golden_set(RawGoldenSet(str(path), questions), corpus, selection)
         moved = sum(bool(question.notes) for question in questions)
         note = f"questions with a wrong answer_start, which was corrected: {moved:,}"
-        name = path.name.removesuffix(".gz").removesuffix(".json")
         return Dataset(name, corpus, golden, (note,) if moved else ())
 
 
-def _read(articles: Iterable[Row]) -> tuple[Corpus, list[Question]]:
+def _read(articles: Iterable[Row], file: str) -> tuple[Corpus, list[Question]]:
     documents: dict[str, str] = {}  # text -> id: equal paragraphs are one document
     titles, questions = [], []
     numbers, unique = Counter[str](), UniqueIds("question")
     for article in articles:
-        title = article.identifier("title")
+        title = "" if article.values.get("title") in (None, "") else article.identifier("title")
+        name = title or file  # GermanQuAD has no titles
         for paragraph in article.parts("paragraphs"):
             context = paragraph.filled_text("context")
             if context not in documents:
-                numbers[title] += 1
-                documents[context] = f"{title}/{numbers[title]}"
+                numbers[name] += 1
+                documents[context] = f"{name}/{numbers[name]}"
                 titles.append(title)
             for row in paragraph.parts("qas"):
                 questions.append(_question(row, documents[context], context))
