@@ -98,12 +98,21 @@ def test_records_with_metadata_lose_nothing(name: str, given: list[dict[str, Any
     assert back == given
 
 
-@pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio"])
+@pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio", "ragas"])
 def test_evidence_in_a_document_of_json_can_be_imported_again(name: str, tmp_path: Path) -> None:
     corpus = Corpus(["limits"], [""], ['{"limits": [10, 20]}'])
     entry = {"id": "q1", "question": "How many?", "evidence": [{"document": "limits"}]}
     path = write(tmp_path, export_records(name, [entry], corpus, lines=False), "set.json")
-    assert [one["evidence"] for one in import_file(path, "auto", corpus).entries] == [entry["evidence"]]
+    (found,) = import_file(path, "auto", corpus).entries
+    whole = {"anchor": corpus.texts[0]} if name == "ragas" else {}
+    assert found["evidence"] == [{"document": "limits"} | whole]
+
+
+@pytest.mark.parametrize("name", ["mlflow", "argilla", "labelstudio"])
+def test_keywords_that_look_like_lists_can_be_imported_again(name: str, tmp_path: Path) -> None:
+    entry = {"id": "q1", "question": "How many?", "keywords": ["[1, 2]", " and", "3"]}
+    (found,) = import_file(write(tmp_path, export_records(name, [entry], None, lines=False)), "auto", None).entries
+    assert found["keywords"] == entry["keywords"]
 
 
 def test_formulas_of_a_table_are_texts_with_an_apostrophe() -> None:

@@ -94,8 +94,9 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     others: list[str] = []  # right answers besides the reference; two fields may contribute some
     for name, value in chosen.items():
         place = "" if name in in_notes else place_of(name)
-        if "evidence" in flat.carried and place in (PASSAGES, "documents"):
-            continue  # the texts around the evidence, as an export shows them
+        is_shown = "evidence" in flat.carried and place in (PASSAGES, "documents")  # the texts around the evidence
+        if is_shown or (place and flat.carried.get(place) == value):
+            continue
         try:
             if name in RAGAS_LABELS:
                 labels[name] = decoded(value)

@@ -135,4 +135,5 @@ def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any
 def _first(item: Mapping[str, Any], names: Sequence[str]) -> str | None:
     if not any(is_filled(item.get(name)) for name in (*_TEXTS, *_DOCUMENTS)):
         raise ValueError(f"has a passage with none of the fields {', '.join((*_TEXTS, *_DOCUMENTS))}; add one")
-    return next((plain_text(item[name]) for name in names if is_filled(item.get(name))), None)
+    found = next((item[name] for name in names if is_filled(item.get(name))), None)
+    return found if isinstance(found, str | None) else plain_text(found)  # a passage may itself be JSON
