@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsweep.commands.documents import read_documents
 from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.corpora import read_folder
-from ragsweep.golden.text_files import read_lines, read_text
+from ragsweep.golden.text_files import collect_faults, read_lines, read_text
 from ragsweep.parts.datasets import Csv, Folder, Jsonl
 from ragsweep_golden.exchange.importing import import_file
 
@@ -24,7 +25,7 @@ WIDE |= {"utf-32-le": b"\xff\xfe\x00\x00", "utf-32-be": b"\x00\x00\xfe\xff"}
 def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]]:
     for name, data in files.items():
         (place / f"{name}.html").write_bytes(data)
-    faults = Faults()
+    faults = collect_faults(None)
     corpus, notes = read_folder(place, (), faults)
     faults.raise_any()
     return dict(zip(corpus.ids, corpus.texts, strict=True)), (*notes, *faults.notes)
@@ -113,12 +114,20 @@ def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
 
 def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\ncaf\x81\n")
-    faults = Faults("windows-1252")
+    faults = collect_faults("windows-1252")
     assert [line for _, line in read_lines(tmp_path / "a.txt", faults)] == ["fine"]
     assert faults.found == [
         f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not valid WINDOWS-1252; save the file as UTF-8, or correct"
-        " dataset.encoding (folder, csv, jsonl) or encoding (golden import)"
+        " dataset.encoding"
     ]
+
+
+def test_a_fault_names_only_the_key_that_sets_the_encoding_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text(CORPUS, encoding="windows-1252")
+    with pytest.raises(InputError, match=r"corpus\.jsonl:1: byte 29 .* is not valid UTF-8; save the file as UTF-8$"):
+        read_documents(str(tmp_path / "corpus.jsonl"))
+    with pytest.raises(InputError, match=r"; save .*, or name .* windows-1252, with dataset\.encoding$"):
+        Jsonl(str(tmp_path / "corpus.jsonl"), str(tmp_path / "corpus.jsonl"), "error", None, 0, False).load()
 
 
 def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
@@ -133,7 +142,7 @@ def test_many_files_are_one_note_with_the_first_of_them(tmp_path: Path) -> None:
 def test_golden_import_reads_a_table_of_the_encoding_that_it_is_given(first: str, tmp_path: Path) -> None:
     text = f"{first},question,reference\nq1,Où est le café ?,à Zürich\n"
     (tmp_path / "set.csv").write_bytes(text.encode("cp1252"))
-    with pytest.raises(InputError, match=r"set\.csv:2: .* or encoding \(golden import\)"):
+    with pytest.raises(InputError, match=r"set\.csv:2: .* such as windows-1252, with encoding$"):
         import_file(tmp_path / "set.csv", "auto", None)
     (entry,) = import_file(tmp_path / "set.csv", "auto", None, encoding="windows-1252").entries
     assert (entry["question"], entry["reference"]) == ("Où est le café ?", "à Zürich")

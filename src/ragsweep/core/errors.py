@@ -56,18 +56,18 @@ def describe_fault(fault: BaseException) -> str:
 class Faults:
     """The faults of an input, which are raised in one message, and notes on how its files were read.
 
-    ``encoding`` is the encoding of text files without a byte order mark. If ``encoding`` is None, such files are read
-    as UTF-8 or, in an HTML page, in the encoding that the page declares.
+    ``encoding`` is the encoding of text files without a byte order mark, which the config key ``key`` sets, if any. If
+    ``encoding`` is None, such files are read as UTF-8 or, in an HTML page, in the encoding that the page declares.
     """
 
-    def __init__(self, encoding: str | None = None) -> None:
+    def __init__(self, encoding: str | None = None, key: str = "") -> None:
         self.found: list[str] = []
-        self.encoding = encoding
+        self.encoding, self.key = encoding, key
         self._noted: dict[str, dict[str, None]] = {}
 
     def apart(self) -> Faults:
         """Return an empty Faults that has the same encoding and shares the notes, for faults that may be discarded."""
-        other = Faults(self.encoding)
+        other = Faults(self.encoding, self.key)
         other._noted = self._noted
         return other
 

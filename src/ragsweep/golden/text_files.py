@@ -59,7 +59,7 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
     if encoding and not _decodes(bytes(4), encoding):
         way = "name one that Python supports, such as windows-1252, utf-16 or shift_jis, or null to detect it"
         raise ConfigError(f'{key}: "{encoding}" is not a text encoding; {way}')
-    return Faults(encoding)
+    return Faults(encoding, key)
 
 
 def path_of(value: str, key: str) -> Path:
@@ -185,10 +185,8 @@ def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {encoding.upper()}"
-        way = "save the file as UTF-8, or name its encoding, such as windows-1252, with"
-        if encoding == faults.encoding:
-            way = "save the file as UTF-8, or correct"
-        faults.add(where, f"{fact}; {way} dataset.encoding (folder, csv, jsonl) or encoding (golden import)")
+        way = "correct" if encoding == faults.encoding else "name its encoding, such as windows-1252, with"
+        faults.add(where, f"{fact}; save the file as UTF-8{f', or {way} {faults.key}' if faults.key else ''}")
         return ""
 
 
