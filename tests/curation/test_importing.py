@@ -144,6 +144,12 @@ def test_a_testset_of_ragas_keeps_its_synthesizer_as_the_category(tmp_path: Path
     assert from_table | {"id": ""} == entry | {"id": ""}
 
 
+def test_numbers_of_hops_before_the_passages_of_ragas_are_no_part_of_them(tmp_path: Path) -> None:
+    record = {"user_input": HOW_TALL, "reference_contexts": [f"<1-hop>\n\n{ALDER}", "<2-hop>\n\nvery slow."]}
+    found = imported(tmp_path, [record])
+    assert (found.exact, found.near, found.unfound) == (2, 0, [])
+
+
 def test_a_conversation_is_a_question_with_its_history(tmp_path: Path) -> None:
     turns = [("human", "Hello"), ("ai", "Yes?"), ("tool", "x"), ("human", HOW_TALL), ("ai", "10 metres")]
     found = imported(tmp_path, [{"user_input": [{"type": role, "content": text} for role, text in turns]}])
