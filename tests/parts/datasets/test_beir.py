@@ -72,6 +72,15 @@ def test_answer_of_a_query_is_its_right_answer_and_no_label(tmp_path: Path) -> N
     assert (question.references, question.labels) == (("Yes.",), {})
 
 
+def test_query_in_metadata_is_no_label(tmp_path: Path) -> None:
+    """TREC-COVID: no label may have the name of a column of the results."""
+    metadata = {"query": "rain", "narrative": "Reports of rain."}
+    path = folder(tmp_path, queries=json_lines([{"_id": "q1", "text": "Does it rain?", "metadata": metadata}]))
+    dataset = beir(path).load()
+    assert dataset.golden.questions[0].labels == {"narrative": "Reports of rain."}
+    assert dataset.notes == ('metadata "query", not read as a label: queries.jsonl',)
+
+
 def test_a_first_line_whose_score_is_a_word_is_a_label_where_scores_are_words(tmp_path: Path) -> None:
     path = folder(tmp_path, test="q1\td1\trelevant\nq1\td2\tnot\n")
     first = beir(path, grades={"relevant": 1, "not": 0}).load().golden.questions[0]

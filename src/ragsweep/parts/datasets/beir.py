@@ -59,9 +59,9 @@ class Beir:
         if not self.exclude_self:
             repeated = sum(any(_contains(corpus, name, text) for name in names) for text, names in own.items())
             notes = (_NOTE.format(repeated),) if repeated >= min(_FEW, len(own) or _FEW) else ()
-            return Dataset(folder.resolve().name, corpus, golden, notes)
+            return Dataset(folder.resolve().name, corpus, golden, (*faults.notes, *notes))
         note = f"dataset.exclude_self: queries whose own documents are removed from their rankings: {len(own):,}"
-        return Dataset(folder.resolve().name, corpus, golden, (note,), excluded=own)
+        return Dataset(folder.resolve().name, corpus, golden, (*faults.notes, note), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
         """Return the path of the label file of the split; raise InputError if the folder or the file is missing.
@@ -111,6 +111,9 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
         answer = labels.pop("answer", "")  # as in HotpotQA; no label may have this name
+        if "query" in labels:  # as in TREC-COVID; nor this one
+            faults.note(path.name, 'metadata "query", not read as a label')
+            del labels["query"]
         category = labels.pop("category", "" if text.strip() else BLANK)
         question = Question(
             id=row.identifier("_id"),
