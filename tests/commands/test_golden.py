@@ -10,6 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep_golden.commands import golden
 from support import write_rows
+from support.inputs.tool_files import parquet_of
 
 TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
@@ -60,6 +61,14 @@ def test_a_beir_folder_may_be_gzipped(place: Path, capsys: pytest.CaptureFixture
     for corpus in ("beir", "beir/corpus.jsonl"):
         assert golden(["check", "golden.jsonl", f"corpus={corpus}"]) == 0
         assert "golden.jsonl: 1 question, 1 label, 0 faults" in " ".join(capsys.readouterr().out.split())
+
+
+def test_faults_of_a_golden_file_in_parquet_are_listed_by_row(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = json.loads((place / "golden.jsonl").read_text())
+    wrong = {**entry, "id": "q2", "evidence": [{"document": "wet/alder.md", "anchor": "11 metres"}]}
+    (place / "golden.parquet").write_bytes(parquet_of(entry, wrong))
+    assert golden(["check", "golden.parquet", "corpus=pages"]) == 1
+    assert "golden.parquet:row 2: anchor" in " ".join(capsys.readouterr().out.split())
 
 
 def test_table_and_exit_status_say_what_was_not_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def check(arguments: Sequence[str]) -> int:
         reason = next((f"{why}: {count:,}" for why, count in raw.left_out.items() if count), "the file has none")
         faults.add(f"{file}:1", f"no questions to evaluate ({reason}); add some")
         digest = None
-    places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[)?(\d+)", fault) for fault in faults.found}
+    places = {fault: re.match(rf"{re.escape(str(file))}:(?:\$\[|row )?(\d+)", fault) for fault in faults.found}
     if not all(places.values()):
         raise InputError("\n".join(places))  # an unreadable file, which both readers report
     found = sorted((int(place[1]), fault) for fault, place in places.items() if place)

@@ -228,4 +228,6 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
         number = plain_number(str(value))
         is_count = place == "expected_count" and number.is_integer()  # 3.0 in a table that pandas wrote
         return {place: value if math.isnan(number) else int(number) if is_count else number}
+    if place in ("category", "unanswerable_type"):  # white space at an end would make another group
+        return {place: plain_text(value).strip()}
     return {place: as_note(value) if place == "notes" else plain_text(value)}
