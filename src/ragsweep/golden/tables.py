@@ -19,6 +19,7 @@ _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _ENDINGS = {".csv", ".tsv", ".tab"}
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _SEPARATOR = re.compile("sep=.?")  # first line of a table for Excel
+_CARRIAGE = re.compile(r"(?<=\r)(?!\n)")  # the end of each line of a "CSV (Macintosh)" of Excel
 
 
 class Columns:
@@ -72,8 +73,9 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     else:
         return
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    first, *others = _CARRIAGE.split(first)
     delimiter = max(_DELIMITERS, key=first.count)
-    rows = _rows(csv.reader(chain(before, [first], lines), delimiter=delimiter, strict=True), path, faults)
+    rows = _rows(csv.reader(chain(before, [first], others, lines), delimiter=delimiter, strict=True), path, faults)
     where, header = next(rows, (f"{path}:1", []))
     header = [original_cell(name.strip()) for name in header]
     if not _check_header(header, where, columns, faults):

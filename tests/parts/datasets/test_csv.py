@@ -72,6 +72,19 @@ def test_header_may_follow_blank_lines_and_the_separator_for_excel(tmp_path: Pat
     assert question.where == f"{tmp_path}/questions.csv:{start.count(chr(10)) + 2}"
 
 
+def test_lines_may_end_as_excel_for_the_mac_ends_them(tmp_path: Path) -> None:
+    rows = 'id,question,document\rq1,"what\rthen?",b\rq2,who?,b\r'
+    first, second = csv(tmp_path, rows, corpus=CORPUS).load().golden.questions
+    assert (first.text, second.text, second.evidence) == ("what\rthen?", "who?", (Evidence("b"),))
+    assert second.where == f"{tmp_path}/questions.csv:4"
+
+
+def test_a_start_may_be_written_as_pandas_writes_whole_numbers(tmp_path: Path) -> None:
+    rows = "id,question,document,anchor,start\nq1,what?,b,to be,13.0\nq2,who?,b,or not,\n"
+    first, second = csv(tmp_path, rows).load().golden.questions
+    assert (first.evidence, second.evidence) == ((Evidence("b", "to be", 13),), (Evidence("b", "or not"),))
+
+
 def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path) -> None:
     columns = {"id": "Query", "question": "Query", "document": "URL"}
     corpus = "URL,Body\nx/1,some text\n"

@@ -152,8 +152,8 @@ def _labels(row: Row) -> list[Qrel]:
             row.fault(f'"{name}" requires a "document", which is missing')
         return []
     code = cells.pop("grade", "1")
-    start = cells.get("start", "")
-    values = cells | ({"start": int(start)} if start.isascii() and start.isdecimal() else {})
+    start = plain_number(cells.get("start", ""))  # 3.0 in a table that pandas wrote
+    values = cells | ({"start": int(start)} if start.is_integer() and start >= 0 else {})
     return [Qrel(row.identifier("id"), read_evidence(row.with_values(values)), code.strip())]
 
 
