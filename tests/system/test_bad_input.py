@@ -130,6 +130,8 @@ BAD = {
                          "the line is longer than 8 MiB", "split long documents"),
     "workbook": Bad("csv", "questions.csv", b"PK\x03\x04\x14\x00\x06\x00\xff\n", "questions.csv",
                     "is an Excel workbook or another zip archive", "save the table as CSV"),
+    "workbook of an old Excel": Bad("csv", "questions.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\n", "questions.csv",
+                                    "is an Excel workbook or another zip archive", "save the table as CSV"),
     "not UTF-8": Bad("csv", "questions.csv", b"id,question,document\nq1,caf\xe9?,d1\n", "questions.csv:2",
                      "byte 7 (0xe9) is not valid UTF-8", "save the file as UTF-8"),
     "JSON value of 130 MiB": Bad("squad", "dev.json", b'{"data": "' + b"x" * (130 << 20) + b'"}', "dev.json",

@@ -42,7 +42,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "u
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
-_ZIP = b"PK\x03\x04"
+_ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # of zip (.xlsx), and of Office before 2007 (.xls)
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
@@ -211,7 +211,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     most = most_unzipped(status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
-            if file.read(len(_ZIP)) == _ZIP:
+            if file.read(4) in _ARCHIVES:
                 raise ValueError(
                     "is an Excel workbook or another zip archive; save the table as CSV, or unzip the archive"
                 )
