@@ -1,6 +1,7 @@
 """Read golden files in ragsweep's own format, with one question per line (see docs/datasets.md)."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from ragsweep.core.errors import Faults, nearest
@@ -58,7 +59,7 @@ def read_question(row: Row) -> Question:
     row.check_keys((*QUESTION_KEYS, "schema_version", *GROUPS))
     section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
-    unanswerable_type = row.text("unanswerable_type") or None
+    unanswerable_type = row.text("unanswerable_type").strip() or None
     if answerable and unanswerable_type:
         fact = f'is answerable, but has the unanswerable_type "{unanswerable_type}"'
         row.fault(f'{fact}; remove it, or set "answerable" to false')
@@ -75,14 +76,14 @@ def read_question(row: Row) -> Question:
     return Question(
         id=row.identifier("id"),
         text=text,
-        category=row.text("category", usual_category if text.strip() else BLANK),
+        category=row.text("category", usual_category if text.strip() else BLANK).strip(),
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
         references=tuple(answers),
         keywords=row.texts("keywords"),
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
-        labels={name: value for name, value in labels.items() if value},
+        labels=distinct_labels(labels),
         distractors=tuple(map(normal_id, row.texts("distractors"))),
         section=section,
         expected_count=row.position("expected_count"),
@@ -91,6 +92,11 @@ def read_question(row: Row) -> Question:
         weight=read_weight(row),
         where=row.where,
     )
+
+
+def distinct_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels without blank ones, and without white space at their ends, which would make other groups."""
+    return {name: label.strip() for name, label in labels.items() if label.strip()}
 
 
 def read_weight(row: Row) -> float | None:

@@ -125,6 +125,13 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_white_space_at_the_ends_of_categories_and_labels_makes_no_other_groups(tmp_path: Path) -> None:
+    padded = {**FULL, "id": "q2", "category": " x\n", "labels": {"team": "docs ", "level": " "}}
+    given = [{**FULL, "category": "x", "labels": {"team": "docs"}}, padded]
+    first, second = load(tmp_path, given).golden.questions
+    assert (second.category, second.labels) == (first.category, first.labels)
+
+
 def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None:
     history = [{"role": "user", "text": "What do apples do?"}, {"role": "assistant", "text": "They help."}]
     right = {"reference": "Fruit.", "references": ["An apple.", "Fruit."]}

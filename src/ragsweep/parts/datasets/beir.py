@@ -10,7 +10,7 @@ from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
 from ragsweep.core.words import search_terms
 from ragsweep.golden.corpora import read_corpus
-from ragsweep.golden.golden_format import read_weight
+from ragsweep.golden.golden_format import distinct_labels, read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
@@ -118,10 +118,10 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         question = Question(
             id=row.identifier("_id"),
             text=text,
-            category="unanswerable" if unanswerable and text.strip() else category,
+            category="unanswerable" if unanswerable and text.strip() else category.strip(),
             answerable=not unanswerable,
             references=(answer,) if answer.strip() else (),
-            labels=labels,
+            labels=distinct_labels(labels),
             weight=read_weight(metadata),
             where=row.where,
         )

@@ -25,7 +25,6 @@ QUESTION_COLUMNS = (
 EVIDENCE_COLUMNS = ("document", "anchor", "start", "grade")
 _COLUMNS = (*QUESTION_COLUMNS, *EVIDENCE_COLUMNS)
 _LISTS = ("reference", "keywords")
-_GROUPS = ("category", "unanswerable_type")
 
 
 @dataclass(eq=False)
@@ -89,16 +88,10 @@ def read_question_table(
     labels ``dropped``, which the caller drops.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
-    rows = [_without_ends(row) for row in read_table(plain_or_gzipped(file), named, faults)]
+    rows = list(read_table(plain_or_gzipped(file), named, faults))
     questions = _read_questions(rows, dropped)
     labels = grades.apply([label for row in rows for label in _labels(row)], faults)
     return _attach_evidence(questions, labels, str(file)), rows
-
-
-def _without_ends(row: Row) -> Row:
-    """Return a row whose categories and labels, by which results are grouped, have no white space at their ends."""
-    grouped = {name: row.text(name).strip() or None for name in row.values if name in _GROUPS or name not in _COLUMNS}
-    return row.with_values({**row.values, **grouped})
 
 
 def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Question]:
@@ -108,7 +101,7 @@ def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Quest
         earlier = first.setdefault(identifier, row)
         labels = [name for name in row.values if name not in _COLUMNS and name not in dropped]
         for name in (*QUESTION_COLUMNS[1:], *labels):
-            differs = name in row and row.text(name) != earlier.text(name)
+            differs = name in row and row.text(name).strip() != earlier.text(name).strip()
             if differs and (name in QUESTION_COLUMNS or not is_structure(row.text(name))):
                 row.fault(
                     f'question "{identifier}" has another "{name}" in {earlier.where}; rows with the same id must agree'
