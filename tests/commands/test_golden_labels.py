@@ -199,6 +199,16 @@ def test_add_fills_evidence(place: Path, monkeypatch: pytest.MonkeyPatch, capsys
         golden(["add", *words, "--take", "1"])
 
 
+def test_a_question_without_a_weight_is_not_added_to_those_with_weights(place: Path) -> None:
+    weighted = {"id": "q1", "question": "Does water help?", "weight": 2}
+    write_rows(place / "mine.jsonl", [weighted])
+    with pytest.raises(
+        InputError, match=r'mine\.jsonl: its questions have weights; .* an "id" and a "weight", and run'
+    ):
+        golden(["add", "mine.jsonl", "Is it evergreen?", "corpus=old.jsonl", "--take", "1"])
+    assert golden(["add", "mine.jsonl", "Does water help?", "corpus=old.jsonl", "--take", "1"]) == 0
+
+
 def test_add_fills_each_of_several_equal_questions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"question": "How tall is it?", "reference": "10 metres"}
     history = [{"role": "user", "text": "The alder."}, {"role": "assistant", "text": "Yes?"}]

@@ -61,7 +61,8 @@ def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """Return ({"id": id of the entry} or {}, question, right answer or "") for each question to complete or add.
 
     A question on the command line is returned alone, with {}; without it, the questions of the file that lack evidence
-    are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take`` without a question.
+    are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take`` without a question, and
+    InputError as ``_check_weights`` does.
     """
     given = [word for word in options.words if not _OVERRIDE.match(word)]
     if len(given) > 1:
@@ -69,9 +70,18 @@ def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     if not given and (options.answer or options.take is not None):
         raise ConfigError("golden add: --answer and --take need a question; add it in quotes")
     if given:
+        _check_weights(file, given[0])
         return [({}, given[0], options.answer)]
     lacking = [one for entry, one in read_file(file) if lacks_evidence(entry)]
     return [({"id": one.id}, one.text, " ".join(one.references[:1])) for one in lacking]
+
+
+def _check_weights(file: Path, question: str) -> None:
+    """Raise InputError if the questions of a file have weights and it lacks this one, which would have no weight."""
+    read = [one for _, one in read_file(file)] if file.exists() else []
+    if any(one.weight is not None for one in read) and question not in [one.text for one in read]:
+        way = 'write the question into it, with an "id" and a "weight", and run golden add without a question'
+        raise InputError(f"{file}: its questions have weights; {way}")
 
 
 def _passage(found: Sequence[Place], number: int) -> Place:
