@@ -10,7 +10,7 @@ import pytest
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep_golden.exchange.importing import Imported, import_file
-from ragsweep_golden.sets.entries import read_set
+from ragsweep_golden.sets.entries import as_entry, read_set
 from ragsweep_golden.sets.files import write_rows
 
 ALDER = "Trees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
@@ -397,6 +397,18 @@ def test_other_right_answers_of_two_fields_are_all_kept(names: tuple[str, str], 
     given = {"reference": ["10 metres", "10 m"], "references": ["ten metres"]}
     (entry,) = imported(tmp_path, [{"query": HOW_TALL, **{name: given[name] for name in names}, "answer": "9"}]).entries
     assert (entry["reference"], {*entry["references"]}) == ("10 metres", {"10 m", "ten metres"})
+
+
+@pytest.mark.parametrize("answer", ["[1, 2]", "{}"])
+def test_an_answer_or_keyword_that_looks_like_a_list_is_a_text_in_a_list(answer: str, tmp_path: Path) -> None:
+    """The error for such a text outside a list advises to write a list."""
+    record = {"question": "What is printed?", "answer": [answer], "keywords": [answer, "b"]}
+    cells = {name: value if name == "question" else json.dumps(value) for name, value in record.items()}
+    found = table(tmp_path, [cells]).entries + imported(tmp_path, [record]).entries
+    write_rows(tmp_path / "golden.jsonl", [one | {"id": f"q{n}"} for n, one in enumerate(found)])
+    questions = [question for _, question in read_set(tmp_path / "golden.jsonl")]
+    assert [(one.references, one.keywords) for one in questions] == [((answer,), (answer, "b"))] * 2
+    assert [as_entry(one)["references"] for one in questions] == [[answer]] * 2
 
 
 def test_assertions_of_promptfoo_are_added_to_the_texts_of_its_variables(tmp_path: Path) -> None:

@@ -115,12 +115,14 @@ def is_structure(text: str) -> bool:
 def plain_texts(value: Any) -> list[str]:
     """Return the distinct texts in a value: a scalar, a list of scalars, or an answer in SQuAD's or TriviaQA's format.
 
-    Numbers and booleans are converted to text; blank texts and null are omitted. Raises ValueError for any other value.
+    Numbers and booleans are converted to text; blank texts and null are omitted. A text in a list is kept even if it
+    looks like a list itself. Raises ValueError for any other value.
     """
     found = decoded(value)
     if isinstance(found, dict) and any(name in found for name in _TEXT) and {*found} <= {*_TEXT, *_MORE, *_UNREAD}:
         found = [text for name in (*_TEXT, *_MORE) for text in plain_texts(found.get(name) or [])]
-    texts = [_plain_text(one) for one in found] if isinstance(found, list) else [_plain_text(found)]
+    given = found if isinstance(found, list) else [found]
+    texts = [one if isinstance(one, str) else _plain_text(one) for one in given]
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
@@ -138,9 +140,7 @@ def plain_text(value: Any) -> str:
 def _plain_text(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, str) and isinstance(decoded(value), str):
-        return value
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    shown = json.dumps(value, ensure_ascii=False, default=str)
     raise ValueError(f"has {shown[:40]} where a text is required; {_WAY}")

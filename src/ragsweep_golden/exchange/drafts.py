@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.structured_cells import FLAGS, decoded, plain_number, plain_text, plain_texts
 from ragsweep_golden.exchange.records import FIELD_NAMES, as_documents, as_mapping, as_passages, as_texts
-from ragsweep_golden.sets.entries import GROUPS, is_filled, is_group
+from ragsweep_golden.sets.entries import GROUPS, as_references, is_filled, is_group
 
 PASSAGES = "passages"  # the field of a draft with the texts that contain the answer
 CARRIED = "ragsweep"  # the metadata field in which an export to another tool stores the whole entry
@@ -217,7 +217,7 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
         texts = plain_texts(value)
         if texts == _NO_ANSWER:
             return {"answerable": False}
-        return {"reference": texts[0] if texts else "", **({"references": texts[1:]} if texts[1:] else {})}
+        return as_references(texts)
     if place in LISTS:
         return {place: plain_texts(value) if place == "references" else as_texts(value)}
     if place in _OBJECTS:

@@ -93,7 +93,8 @@ def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         if place == "reference" and given:
             fields.setdefault("correction", [text for value in given for text in plain_texts(value)])
         elif place in (*LISTS, PASSAGES):
-            fields[name] = [one for value in given for one in (value if isinstance(value, list) else [value])]
+            parts = given if place == PASSAGES else map(decoded, given)
+            fields[name] = [one for value in parts for one in (value if isinstance(value, list) else [value])]
         elif given:
             fields[name] = given[0]
     return fields

@@ -17,6 +17,7 @@ from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_format import REJECTED, read_question
 from ragsweep.golden.golden_set import STATUSES
 from ragsweep.golden.reading import Row, UniqueIds, normal_id, read_rows
+from ragsweep.golden.structured_cells import is_structure
 
 Entry = Mapping[str, Any]
 
@@ -156,8 +157,7 @@ def as_entry(question: Question) -> dict[str, Any]:
         "unanswerable_type": question.unanswerable_type,
         "needs_retrieval": question.needs_retrieval,
         "history": [{"role": turn.role, "text": turn.text} for turn in question.history],
-        "reference": question.references[0] if question.references else None,
-        "references": list(question.references[1:]),
+        **as_references(question.references),
         "keywords": list(question.keywords),
         "evidence": [as_label(one) for one in question.evidence],
         "distractors": list(question.distractors),
@@ -168,6 +168,16 @@ def as_entry(question: Question) -> dict[str, Any]:
         "notes": question.notes,
     }
     return {name: given for name, given in entry.items() if name == "question" or is_filled(given)}
+
+
+def as_references(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the fields ``reference`` and ``references`` of an entry with these right answers.
+
+    An answer that looks like a list or an object is refused as ``reference``, so then all are in ``references``.
+    """
+    first = texts[0] if texts and not is_structure(texts[0]) else ""
+    others = list(texts[bool(first) :])
+    return {"reference": first, **({"references": others} if others else {})}
 
 
 def as_label(one: Evidence) -> dict[str, Any]:
