@@ -261,6 +261,21 @@ def test_questions_that_a_model_leaves_without_text_fail_alone(monkeypatch: pyte
     assert found == {n: f"[{missing.MALFORMED}]" if n > 4 else "said" for n in range(10)}
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_questions_that_always_fail_fail_alone(is_resumed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a later run asks only these questions again, of a service that has answered an earlier run."""
+    monkeypatch.setattr("ragsweep.services.limits.PATIENCE", 0.0)
+    with serving() as server:
+        answered = server.respond
+        fails = lambda logged: logged.request.last > "question 6"  # noqa: E731
+        monkeypatch.setattr(server, "respond", lambda one: Response(500, b"{}") if fails(one) else answered(one))
+        made, numbers = endpoint(server, concurrency=2), [*range(7 * is_resumed, 10)]
+        made.session.host(made.base_url, made.key()).breaker.answered_before = is_resumed
+        found = ask_all(made, numbers)
+    assert sorted(found) == numbers
+    assert sorted(n for n, text in found.items() if text == f"[{missing.SERVER_ERROR}]") == [7, 8, 9]
+
+
 def test_model_that_leaves_every_question_without_text_stops_the_config() -> None:
     never = pytest.raises(EndpointFailed, match=r"a message without text: .*the 7 previous calls\); check the model")
     with serving(faults={"empty_content": 1}) as server, never:

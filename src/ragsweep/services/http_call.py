@@ -143,7 +143,7 @@ class Call(Generic[Read]):
                 if wait:
                     await asyncio.sleep(wait)
                 async with host.admit():  # again, because the service may have requested a pause in the meantime
-                    result = await self._attempt(host)
+                    result = await self._attempt(host, repeated=attempts > 0)
             if not isinstance(result, _Failure):
                 return result
             attempts += 1
@@ -157,8 +157,8 @@ class Call(Generic[Read]):
             self.elapsed += wait
             await asyncio.sleep(wait)
 
-    async def _attempt(self, host: HostState) -> _Failure | Timed[Read]:
-        """Make one request and record its outcome in the circuit breaker."""
+    async def _attempt(self, host: HostState, repeated: bool) -> _Failure | Timed[Read]:
+        """Make one request and record its outcome in the circuit breaker; ``repeated``: an earlier attempt failed."""
         began = time.monotonic()
         try:
             response = await self._send()
@@ -173,7 +173,8 @@ class Call(Generic[Read]):
             if result.is_reply:
                 host.breaker.note_reply()
             else:
-                host.breaker.fail(self._describe(result.fact), began, time.monotonic(), result.retry_after)
+                fact, now = self._describe(result.fact), time.monotonic()
+                host.breaker.fail(fact, began, now, result.retry_after, repeated)
             self.unread += 0.0 if isinstance(response, _Failure) or response.status != 200 else seconds
             return result
         host.breaker.succeed()

@@ -144,11 +144,16 @@ class CircuitBreaker:
             fact = f"{failure} (as did the {self._refusals - 1} previous calls)"
             raise EndpointFailed(f"{fact}; check the model and its parameters", failure.reason)
 
-    def fail(self, fact: str, began: float, now: float, retry_after: float) -> None:
-        """Record a failed attempt: its error (``fact``), its start and end, and the wait that the service requested."""
+    def fail(self, fact: str, began: float, now: float, retry_after: float, repeated: bool = False) -> None:
+        """Record a failed attempt: its error (``fact``), its start and end, and the wait that the service requested.
+
+        If the service has answered, ``repeated`` attempts at a call do not count: a few calls that always fail do not
+        mean that the service is down.
+        """
         self._fact = fact
         paused = max(self._paused_until, now)
-        if self._failures < SLOW_AFTER or began >= self._last_failure:
+        counts = not (repeated and (self._answered or self.answered_before))
+        if counts and (self._failures < SLOW_AFTER or began >= self._last_failure):
             self._failures, self._last_failure = self._failures + 1, now
             if self._failures >= SLOW_AFTER:
                 pause = min(PAUSE * 2.0 ** min(self._failures - SLOW_AFTER, 16), LONGEST_PAUSE)
