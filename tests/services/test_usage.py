@@ -7,12 +7,13 @@ import time
 import pytest
 
 from llm_server import LlmServer
+from llm_server.faults import Response
 from ragsweep.core import missing
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Usage
 from ragsweep.parts.prices import Prices
 from ragsweep.services.endpoint import Endpoint
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.session import ServiceSession
 from ragsweep.services.usage import Budget
 
@@ -108,6 +109,18 @@ def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(s
             assert failure.value.usage == usage
     assert failure.value.reason == missing.BUDGET_SPENT
     assert (len(server.log), session.meter.totals.money) == (4, 12)
+
+
+def test_tokens_of_an_unusable_answer_count_if_the_service_then_refuses_every_call(
+    session: ServiceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.meter.limit(Budget(), TABLE.money)
+    with LlmServer(lambda asked: "") as server:
+        answered = server.respond
+        monkeypatch.setattr(server, "respond", lambda one: Response(402, b"{}") if one.number else answered(one))
+        with pytest.raises(EndpointFailed):
+            ask(session, server, 1)
+    assert (session.meter.totals.tokens, session.meter.totals.money) == (3, 3)
 
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:

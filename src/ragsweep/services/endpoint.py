@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragsweep.core.types import Usage
-from ragsweep.services.errors import CallFailed
+from ragsweep.services.errors import CallError
 from ragsweep.services.http_call import HttpRequest, Timed
 from ragsweep.services.http_client import Service
 from ragsweep.services.replies import Reply, estimate_tokens, read_chat, read_token_counts, read_usage, read_vectors
@@ -109,7 +109,7 @@ class Endpoint(Service):
         meter.check_price(self.model)
         try:
             response = await self.post(request, read, retry_unread)
-        except CallFailed as failure:
+        except CallError as failure:
             used = sum_usage(failure.usage, *wasted)
             billed = used.tokens_in + used.tokens_out > 0  # then the call has a price, although it failed
             failure.usage = used._replace(calls=max(used.calls, int(billed)))
