@@ -76,16 +76,21 @@ class UsageMeter:
         self.budget, self.price, self.currency = budget, price, currency
         return is_new
 
-    def check_price(self, model: str) -> None:
-        """Raise ConfigError if a key limits money and a model has no price: the limit could not be enforced."""
+    def check_price(self, model: str, counted: bool = True) -> None:
+        """Raise ConfigError if a key limits money and a model has no price: the limit could not be enforced.
+
+        If a call does not report its tokens (``counted`` is false), only the price 0 can apply.
+        """
         key = "budget.money" if self.budget.money is not None else self.money_key
-        if key and math.isnan(self.price(model, Usage(1, 1, 1))):
-            pattern = re.sub(r"[^\w.-].*", "*", model)
-            raise ConfigError(
-                f'{key} cannot be enforced: the model "{model}" has no price; add its prices per million tokens'
-                f" with 'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace {key} with"
-                f" {key.removesuffix('money')}tokens"
-            )
+        if not key or not math.isnan(self.price(model, Usage(1, int(counted), int(counted)))):
+            return
+        pattern, limit = re.sub(r"[^\w.-].*", "*", model), key.removesuffix("money")
+        fact = f'the model "{model}" has no price; add its prices per million tokens with'
+        way_out = f"'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace {key} with {limit}tokens"
+        if not counted:
+            fact = f"{model} reports no token counts; set system.tokens_in and system.tokens_out, or the price 0 with"
+            way_out = f"'prices.models={{{pattern}: [0, 0]}}', or replace {key} with {limit}calls"
+        raise ConfigError(f"{key} cannot be enforced: {fact} {way_out}")
 
     def admit(self) -> None:
         """Count a call before it is made; raise CallFailed, without counting it, if the budget is spent."""

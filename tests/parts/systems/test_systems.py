@@ -72,6 +72,18 @@ class TestHttp(SystemContract):
             assert len(self.server.bodies) == calls
         assert session.meter.totals.money == 14
 
+    @pytest.mark.parametrize(("answer", "price", "calls"), [("data.answer", 1, 0), ("data.answer", 0, 2), (None, 1, 2)])
+    def test_budget_of_money_needs_the_token_counts_of_a_system_that_answers_unless_they_cost_nothing(
+        self, answer: str | None, price: int, calls: int
+    ) -> None:
+        made, session = self.part(answer=answer, tokens_in=None, tokens_out=None), ServiceSession()
+        made.service.connect(session)
+        session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", {"http*": [price, 0]}).money)
+        refused = r"^budget.money cannot be enforced: http.*/ask reports no token counts; .* replace .* budget.calls$"
+        with nullcontext() if calls else pytest.raises(ConfigError, match=refused):
+            collect(made.ask, [Request(str(n)) for n in range(2)])
+        assert len(self.server.bodies) == calls
+
     def test_tokens_of_a_reply_that_cannot_be_read_are_counted(self) -> None:
         told = as_json({"data": {"answer": 3, "sources": []}, "used": {"in": 5, "out": 7}})
         self.server.reply = lambda body, n: told

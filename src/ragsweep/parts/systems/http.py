@@ -111,8 +111,9 @@ class Http(ServiceSettings):
         return CostEstimate(1, math.nan, math.nan, self.url)
 
     async def _respond(self, request: Request) -> Response:
-        if self.tokens_in or self.tokens_out:  # without token counts, no price could apply
-            self.service.session.meter.check_price(self.url)
+        counted = bool(self.tokens_in or self.tokens_out)
+        if counted or self.answers:  # a search has no tokens
+            self.service.session.meter.check_price(self.url, counted)
         billed, incomplete = Usage(), Response()
 
         def read(body: Any) -> Response:
