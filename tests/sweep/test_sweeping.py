@@ -9,7 +9,8 @@ import pytest
 
 from ragsweep.core.errors import ConfigError, TrackingError
 from ragsweep.core.interruption import Interrupted
-from ragsweep.core.results import Result
+from ragsweep.core.results import Evaluation, Result
+from ragsweep.evaluation.experiment import Experiment
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger
 from ragsweep.report.terminal import Terminal
@@ -180,6 +181,23 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert len(Ledger(Path("store")).records(sweep or "")) == 2
     said = " ".join(capsys.readouterr().out.split())
     assert "the search ended, because the limit max_failures=2 is reached; raise this limit to run the rest" in said
+
+
+def test_a_resumed_sweep_has_the_baseline_of_its_command_even_if_no_config_has_a_new_result(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def evaluate(session: Session, experiment: Experiment, rung: int | None) -> Evaluation:
+        if experiment.top_k == 1:
+            raise RuntimeError("always")
+        return done(session, experiment, rung)
+
+    done = Session.evaluate
+    monkeypatch.setattr(Session, "evaluate", evaluate)
+    typed += ["top_k=1,2,3", "depth=4"]
+    status, sweep = run(*typed)
+    assert "baseline" not in capsys.readouterr().out
+    assert (status, run(*typed, "baseline=3")) == (1, (1, sweep))
+    assert "baseline" in capsys.readouterr().out
 
 
 def interrupt(*_: object) -> str:

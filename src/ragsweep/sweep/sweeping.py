@@ -288,8 +288,8 @@ def _summarise(
     """
     status, recorded = ending.status, {record.job for record in records}
     missed = [] if status == KILLED else multirun.missed_jobs(sweep, recorded, ending.why)
-    weighed = weighed and status != KILLED
-    summary = summarise_sweep(multirun.ledger, records, missed, weighed, multirun.context.labels)
+    weighed, declared = weighed and status != KILLED, multirun.values["baseline"]
+    summary = summarise_sweep(multirun.ledger, records, missed, weighed, multirun.context.labels, declared)
     return summary, FAILED if status == FINISHED and summary.failed else status
 
 
