@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError, TrackingError
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.results import Evaluation, Result
@@ -181,6 +182,19 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert len(Ledger(Path("store")).records(sweep or "")) == 2
     said = " ".join(capsys.readouterr().out.split())
     assert "the search ended, because the limit max_failures=2 is reached; raise this limit to run the rest" in said
+
+
+def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["llm=openai", "llm.key_env=null", "llm.model=m", "llm.max_tokens=range(101,104)", "budget.calls=6"]
+    with LlmServer() as server:
+        ran = [run(*typed, *model, f"llm.base_url={server.base_url}", *SEARCH[:3]) for _ in range(2)]
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the search ended, because its budget is spent; the same command continues it" in said
+    assert [status for status, _ in ran] == [1, 0]
+    assert len({sweep for _, sweep in ran}) == 1
+    assert len(server.log) == 12  # 3 configs, 4 questions
 
 
 def test_a_resumed_sweep_has_the_baseline_of_its_command_even_if_no_config_has_a_new_result(

@@ -20,6 +20,7 @@ from optuna_sweeper.storage import check_reachable
 from optuna_sweeper.trials import Evaluation
 from ragsweep.core import interruption
 from ragsweep.core.identity import content_hash
+from ragsweep.core.missing import BUDGET_SPENT
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL, Failure, Result, objectives
 from ragsweep.golden.partition import HOLDOUT
@@ -184,7 +185,11 @@ class Search(Multirun):
             for trial in trials:  # the config of a retry is composed here, as the trial does not contain it
                 config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
                 jobs.append(Job(config, "", trial.overrides, trial.job, searching=True, rung=rung))
-            return launch(jobs)
+            returned = launch(jobs)
+            partial = self.ledger.jobs(sweep.id, PARTIAL.lower()).intersection(trial.job for trial in trials)
+            if any(_lacks_budget(self.ledger.record(sweep.id, job).outcome) for job in partial):
+                raise HydraException("the search ended, because its budget is spent; the same command continues it")
+            return returned
 
         def attributes(job: int) -> dict[str, str]:
             run = self.ledger.job_run(sweep.id, job)
@@ -281,3 +286,10 @@ class Search(Multirun):
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:
                 writer.keep(*evaluated)
+
+
+def _lacks_budget(outcome: Result | Failure) -> bool:
+    """Return whether calls of a config were refused because the budget was spent."""
+    return isinstance(outcome, Result) and any(
+        BUDGET_SPENT in one.reasons for one in outcome.summaries.metrics.values()
+    )
