@@ -15,12 +15,14 @@ from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
+from ragsweep.sweep import sweeping
+from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import ROOT, add_tables
+from support.commands import ROOT, add_tables, write_dataset
 from support.inputs.human_labels import pair, written
 from support.results import changed
 from support.servers import forked
@@ -135,6 +137,25 @@ def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None = None) ->
     tracker.close_sweep(sweep.parent, FINISHED, {}, {})
     ledger.set_status(sweep.id, FINISHED)
     return sweep
+
+
+def test_equal_sweeps_of_two_ledgers_have_parent_runs_of_their_own(
+    tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    add_tables(tmp_path)
+    typed = [*write_dataset(tmp_path), f"tracking.uri={tracker.uri}", "top_k=1,2", "depth=4"]
+    for store in ("one", "two"):
+        assert sweeping.run(read_command([*typed, f"store.path={store}"], multirun=True)).status == 0
+    ledgers = [Ledger(Path(store)) for store in ("one", "two")]
+    for ledger in ledgers:
+        assert sent(ledger, tracker, everything=False)[0] == 0
+        (sweep,) = ledger.sweeps()
+        assert {job: child.run_id for job, child in tracker.children(sweep.parent).items()} == {
+            record.tag: record.run for record in ledger.records(sweep.id)
+        }
+    kept = {str(record.run) for ledger in ledgers for record in ledger.records(ledger.sweeps()[0].id)}
+    assert [client(tracker).get_run(run).info.status for run in kept] == [FINISHED] * 4
 
 
 def test_run_that_was_deleted_in_mlflow_is_sent_again(tmp_path: Path, tracker: Mlflow) -> None:

@@ -36,13 +36,11 @@ class RunContents(Protocol):
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
-    """Open a sweep's parent run and return its id.
+    """Open a sweep's parent run and return its id: reuse the run with the id ``adopt``, or create a run if it is None.
 
-    Reuse the run with the id ``adopt`` or else one with the sweep's tag, because a process may have died before it
-    recorded the id; else create a run. The ledger records the id only if the sweep is assigned to this tracker.
+    The ledger records the id only if the sweep is assigned to this tracker.
     """
-    parent = adopt or tracker.find({SWEEP_TAG: sweep.id})
-    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, parent)
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt)
     if sweep.tracker == tracker.identity:
         ledger.set_parent(sweep.id, parent)
     return parent

@@ -140,6 +140,8 @@ class Multirun:
             sweep = self.ledger.open_sweep(key, new)
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
+            if self.elsewhere:  # unlike equal sweeps in other ledgers, which have parent runs of their own
+                adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
         finished = sweep.status == FINISHED and self._is_done(sweep, new)
         taken = None
