@@ -189,9 +189,10 @@ def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
 ) -> None:
     model = ["llm=openai", "llm.key_env=null", "llm.model=m", "llm.max_tokens=range(101,104)", "budget.calls=6"]
     with LlmServer() as server:
-        ran = [run(*typed, *model, f"llm.base_url={server.base_url}", *SEARCH[:3]) for _ in range(2)]
+        typed += [*model, f"llm.base_url={server.base_url}", *SEARCH[:3]]
+        ran = [run(*typed, *more) for more in (["rerun=true"], [])]
     said = " ".join(capsys.readouterr().out.split())
-    assert "the search ended, because its budget is spent; the same command continues it" in said
+    assert "because its budget is spent; the same command without rerun=true continues it" in said
     assert [status for status, _ in ran] == [1, 0]
     assert len({sweep for _, sweep in ran}) == 1
     assert len(server.log) == 12  # 3 configs, 4 questions

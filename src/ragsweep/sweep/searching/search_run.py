@@ -188,7 +188,7 @@ class Search(Multirun):
             returned = launch(jobs)
             partial = self.ledger.jobs(sweep.id, PARTIAL.lower()).intersection(trial.job for trial in trials)
             if any(_lacks_budget(self.ledger.record(sweep.id, job).outcome) for job in partial):
-                raise HydraException("the search ended, because its budget is spent; the same command continues it")
+                raise HydraException(f"the search ended, because its budget is spent; {self.again} continues it")
             return returned
 
         def attributes(job: int) -> dict[str, str]:
