@@ -200,7 +200,7 @@ def test_part_that_fits_no_protocol_is_refused_with_what_it_lacks_of_the_nearest
     class Half:
         def build(self, texts: Sequence[str]) -> None: ...
 
-    lacks = r"retriever: Half lacks retrieve; add what ragsweep\.core\.types\.TextRetriever declares"
+    lacks = r"retriever: Half lacks retrieve; implement ragsweep\.core\.types\.TextRetriever"
     with pytest.raises(ConfigError, match=lacks):
         check_members(Half(), (VectorRetriever, TextRetriever, HybridRetriever), "retriever")
     check_members(Builder().build({"_target_": BM25}, "retriever").value, (VectorRetriever, TextRetriever), "retriever")

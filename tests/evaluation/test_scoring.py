@@ -170,7 +170,7 @@ def test_judge_that_raises_or_does_not_report_a_judgement_of_every_case_leaves_v
 @pytest.mark.parametrize(
     ("name", "attributes", "message"),
     [
-        ("half", "name = 'half'", r"metrics\.n: N lacks needs, unit, .*, score; add what"),
+        ("half", "name = 'half'", r"metrics\.n: N lacks needs, unit, .*, score; implement"),
         (
             "need",
             "name = unit = ''; higher_is_better, bounds, quantile, score = True, (0, 1), None, 0; needs = 'answers',",

@@ -1,1 +1,1 @@
-"""Shared code of all other packages: data types, protocols of parts, part building, results, errors, and helpers."""
+"""Code that all other packages share: data types, protocols and building of parts, results, errors, and helpers."""

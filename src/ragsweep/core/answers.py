@@ -19,7 +19,7 @@ class Turn:
 class Passage(NamedTuple):
     """One passage of a context: a chunk as a generator reads it, or a passage that an external system returned."""
 
-    name: str  # the chunk's name, as in tables
+    name: str  # the chunk's name, as in tables, or the external system's id
     text: str
 
 
@@ -32,9 +32,9 @@ class Request(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The numbers of calls, of input tokens and of output tokens.
+    """Counts of calls, input tokens and output tokens.
 
-    ``estimated`` is true if a number of tokens is an estimate, because a service did not report it.
+    ``estimated`` is true if a token count is an estimate, because a service did not report the count.
     """
 
     calls: int = 0
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     abstained: bool = False
     failed: str = ""
     support: float = float("nan")  # the generator's confidence, for the risk-coverage curve; NaN if unknown
-    seconds: float = float("nan")  # how long the answer took; a successful answer must have it
+    seconds: float = float("nan")  # how long the answer took; required if the answer succeeded
     usage: Usage = Usage()
     model: str = ""  # the model's name as the service returned it
     thoughts: str = ""  # a reasoning model's output before its answer; never scored
@@ -79,8 +79,8 @@ class Route(NamedTuple):
 class Response(NamedTuple):
     """The output of an external system for one request: its answer, and the passages of its context, best first.
 
-    The name of a passage is the system's id of a document or of a part of a document. Its name or its text may
-    be empty, but not both. ``scores`` has one score per passage, or is empty.
+    The name of a passage is the system's id of a document or of a part of a document. A passage may have an empty name
+    or an empty text, but not both. ``scores`` has one score per passage, or is empty.
     """
 
     answer: Answer = Answer()

@@ -20,7 +20,7 @@ from ragsweep.core.trust import find_class
 class Builder:
     """Builds each distinct part once, so that two configs with the same embedder share the loaded model.
 
-    ``connect`` is called once with every new part, to give it the objects that all parts of a command share.
+    ``connect`` is called once with each new part, to supply the part with the objects that a command's parts share.
     """
 
     def __init__(self, connect: Callable[[object], None] = lambda part: None) -> None:
@@ -32,9 +32,9 @@ class Builder:
         """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
 
         Raises ConfigError, whose message names the key, if ``node`` does not describe a part, if its class is not
-        trusted or does not exist, if a key is missing or unknown, or if a value has the wrong type. If the constructor,
-        `check()` or `fingerprint()` raises a TypeError or ValueError, this also becomes a ConfigError; a RagsweepError
-        keeps its type.
+        trusted or does not exist, if a key is missing or unknown, or if a value has the wrong type. A TypeError or
+        ValueError from the constructor, `check()` or `fingerprint()` also becomes a ConfigError; a RagsweepError keeps
+        its type.
         """
         try:
             text = json.dumps(node)
@@ -86,9 +86,7 @@ def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
     if lacking[nearest_one]:
         names = ", ".join(lacking[nearest_one])
         see = f"{nearest_one.__module__}.{nearest_one.__name__}"
-        raise ConfigError(
-            f"{where}: {type(value).__name__} lacks {names}; add what {see} declares, or name another class"
-        )
+        raise ConfigError(f"{where}: {type(value).__name__} lacks {names}; implement {see}, or name another class")
 
 
 @cache
@@ -120,11 +118,11 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 def _with_key(message: str, made: type, where: str) -> str:
     """Return a part's error message, changed so that it names the part by its config key, ``where``.
 
-    At its beginning, the message may name a parameter by the usual key of the part's class. That key is replaced by
+    The message may begin with a parameter named by the usual key of the part's class. That key is replaced with
     ``where``: for a leg of a hybrid retriever, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. If ``where`` ends
     with the usual key, that key is kept, because it is the key that the user sets: ``retriever.embedder`` is
     interpolated from ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top
-    level. A message in which no key is replaced gets ``where`` as a prefix, unless it already begins with it.
+    level. If no key is replaced, ``where`` is prefixed to the message, unless the message already begins with it.
     """
     parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
     usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # in llm.extra.seed: llm, not llm.extra
@@ -191,7 +189,7 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def as_number(value: object) -> str:
-    """Return a remedy for a text where a number is required; "" unless the text is a number."""
+    """Return a remedy for a number that was given as a string; "" if ``value`` is anything else."""
     if not (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", value)):
         return ""
     return "; it is text: remove its quotes, or decode a variable, KEY='\"${oc.decode:${oc.env:NAME}}\"'"

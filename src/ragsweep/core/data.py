@@ -160,7 +160,7 @@ class Division(NamedTuple):
     """The side of a divided golden set (tune or holdout) from which a dataset's questions come."""
 
     name: str  # "tune" or "holdout"
-    digest: str  # identifies the partition, that is, the side of every question
+    digest: str  # identifies the division, that is, the side of every question
     whole: str  # digest of the golden set that was divided
     held: tuple[str, ...] = ()  # a short digest of each holdout question, also on the tune side
 
@@ -259,7 +259,7 @@ class Rankings(NamedTuple):
 
 
 class IndexComparison(NamedTuple):
-    """One leg's rankings from its approximate index (``found``) and from an exact search, and the ranks of evidence."""
+    """One leg's rankings by its approximate index (``found``) and by exact search, and the evidence ranks in each."""
 
     found: Rankings
     exact: Rankings

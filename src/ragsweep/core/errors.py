@@ -54,7 +54,7 @@ def describe_fault(fault: BaseException) -> str:
 
 
 class Faults:
-    """The faults of an input, which are raised in one message, and notes on how its files were read.
+    """The faults of an input, to be raised as a single error, and notes on how the input's files were read.
 
     ``encoding`` is the encoding of text files without a byte order mark, which the config key ``key`` sets, if any. If
     ``encoding`` is None, such files are read as UTF-8 or, in an HTML page, in the encoding that the page declares.
@@ -103,7 +103,7 @@ MOST_LISTED = 40
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: ``; did you mean "x"? known: x, y``.
+    """Return a suggestion to append to a message about an unknown name: ``; did you mean "x"? known: x, y``.
 
     If there are more than ``MOST_LISTED`` known names, at most ten are listed: those similar to ``name`` or, if none is
     similar, the first in alphabetical order. Returns "" if ``known`` is empty.

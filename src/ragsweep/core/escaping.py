@@ -1,4 +1,4 @@
-"""Escape untrusted text for display, one function per kind of output; replace what no output can encode."""
+"""Escape untrusted text for display, with one function per kind of output, and replace lone surrogates."""
 
 import math
 import re
@@ -23,7 +23,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def visible(text: str) -> str:
-    r"""Return a text with control and bidi characters escaped as in JSON (``\u001b``) for display on a terminal.
+    r"""Return ``text`` with control and bidi characters escaped as in JSON (``\u001b``), for display on a terminal.
 
     Tabs and line feeds are kept.
     """
@@ -45,7 +45,7 @@ def markdown_text(value: object) -> str:
 
 
 def harmless_cell(value: Any) -> Any:
-    """Return the value of a table cell, with an apostrophe before a text that a spreadsheet would run as a formula.
+    """Return the value of a table cell, with an apostrophe before a string that a spreadsheet would run as a formula.
 
     NaN becomes ""; any other value is returned unchanged.
     """
@@ -55,18 +55,18 @@ def harmless_cell(value: Any) -> Any:
 
 
 def original_cell(text: str) -> str:
-    """Return the text from which `harmless_cell` made a cell."""
+    """Return the string from which `harmless_cell` made the cell ``text``."""
     return text[1:] if text.startswith("'") and _is_formula(text[1:]) else text
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a text, after any apostrophes, begins like a formula and is not a number."""
+    """Return whether ``text``, after any apostrophes, begins like a formula and is not a number."""
     return _FORMULA.match(text) is not None and not is_number(text)
 
 
 def well_formed(text: str) -> str:
-    """Return a text with a U+FFFD in place of each lone surrogate, which local models and files reject.
+    """Return ``text`` with U+FFFD in place of each lone surrogate; local models and files reject lone surrogates.
 
-    A service that cuts a text within a surrogate pair returns a lone half; two adjacent halves become one character.
+    A service that cuts text within a surrogate pair returns a lone half; two adjacent halves become one character.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -20,7 +20,7 @@ def content_hash(value: Any) -> str:
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Return a hash of rows of texts that includes the boundaries between texts, but not those between rows.
+    """Return a hash of rows of texts that depends on the boundaries between texts, but not on those between rows.
 
     The rows are hashed one by one, without joining them in memory; lone surrogates are allowed.
     """
@@ -155,7 +155,7 @@ class Node:
     "rows" has one row per query or request, and computes only the requested rows that are not stored yet; its value is
     an array whose first axis is the rows, or a NamedTuple of such arrays.
 
-    ``cacheable`` returns flags (rows,) of the rows that may be stored: a failed row is returned but not stored, so that
+    ``cacheable`` returns flags (rows,) that mark storable rows: a failed row is returned but not stored, so that
     the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
     call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
     from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input

@@ -88,9 +88,9 @@ def is_overdue() -> bool:
 
 
 def raise_overdue(fault: BaseException) -> None:
-    """Raise ``fault`` again if the deadline of the enclosing `deadline` block has passed; do nothing in other threads.
+    """Raise ``fault`` again if the enclosing `deadline` block is overdue; do nothing outside the main thread.
 
-    Code that survives an OSError, such as a failed write to a cache, would otherwise survive the deadline, too.
+    Code that survives an OSError, such as a failed write to a cache, would otherwise survive the deadline as well.
     """
     if threading.current_thread() is threading.main_thread() and is_overdue():
         raise fault

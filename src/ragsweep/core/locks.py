@@ -59,7 +59,7 @@ def private_file(path: Path) -> None:
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's only `Locks` object for a file: closing one of two would release the locks of both."""
+    """Return this process's only `Locks` object for a file; with two, closing one would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Mask secrets in what this process prints and logs, before it is written."""
+"""Mask secrets in everything that this process prints and logs, before it is written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class MaskedStream:
-    """A text stream that applies the function ``mask_text`` to every text before writing it.
+    """A text stream that passes everything written to it through the function ``mask_text``.
 
-    Its property ``styled`` is a stream for text with terminal styles, which applies the function ``styled`` instead.
+    The property ``styled`` is a stream for text with terminal styles, masked with the function ``styled`` instead.
     """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
@@ -18,11 +18,11 @@ class MaskedStream:
 
     @property
     def styled(self) -> MaskedStream:
-        """The stream for text with terminal styles, which applies the function ``styled`` to every text."""
+        """The stream for text with terminal styles, masked with the function ``styled``."""
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
-        """Mask a text and write it; return the length of the unmasked text."""
+        """Write ``text`` masked; return the length of the unmasked text."""
         self._stream.write(self._mask_text(text))
         return len(text)
 
@@ -45,7 +45,7 @@ def masked_records(
         record = make(*args, **kwargs)
         try:
             text = record.getMessage()
-        except Exception:  # arguments that do not match the text: logging would print both
+        except Exception:  # the arguments do not match the format string: logging would print both
             text = f"{record.msg} {record.args}"
         record.msg, record.args = mask_text(text), None
         if record.exc_info and record.exc_info[0] is not None:

@@ -22,7 +22,7 @@ def memoize_by_identity(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def recall(*args: P.args, **kwargs: P.kwargs) -> T:
-        assert not kwargs, "arguments are given by position"
+        assert not kwargs, "arguments must be positional"
         for earlier, value in tuple(known):
             if len(earlier) == len(args) and all(map(_same, earlier, args)):
                 return value

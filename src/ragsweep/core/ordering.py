@@ -10,7 +10,7 @@ def in_order(values: Iterable[str]) -> list[str]:
 
 
 def is_number(text: str) -> bool:
-    """Return whether ``float`` accepts a text; it also accepts "nan", "inf" and "1_000"."""
+    """Return whether ``float`` accepts ``text``, which may also be "nan", "inf" or "1_000"."""
     try:
         float(text)
     except ValueError:

@@ -9,7 +9,7 @@ def counted(count: int, noun: str) -> str:
 def part_shown(shown: int, total: int, what: str = "configs", which: str = "") -> str:
     """Return a space and a sentence about a shortened list, `` 10 of 18 configs are shown.``; "" if it is complete.
 
-    ``which`` is put before the numbers: ``The best``.
+    ``which`` precedes the numbers, as in ``The best 10 of 18 configs are shown.``
     """
     return f" {which}{' ' if which else ''}{shown:,} of {total:,} {what} are shown." if shown < total else ""
 

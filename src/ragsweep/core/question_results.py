@@ -22,7 +22,7 @@ UNKNOWN: Mapping[str, Any] = {
     **dict.fromkeys(("ms", "tokens_in", "tokens_out", "money"), math.nan),
     **dict.fromkeys(("model", "words"), ""),
 }
-"""Name of a fact about a step -> the value that marks an unknown fact."""
+"""Name of a fact about a step -> the value that marks the fact as unknown."""
 
 
 @dataclass(frozen=True)

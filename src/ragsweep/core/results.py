@@ -51,7 +51,7 @@ RACING, DROPPED = "RACING", "DROPPED"
 """States of a config in a race: RACING after the evaluation of only some questions, DROPPED if the race excluded it."""
 
 TRACES = NO_TRACES, FAILURES, SAMPLE, EVERY = "none", "failures", "sample", "all"
-"""The possible selections of questions whose traces are sent to the tracker."""
+"""The possible choices of the questions whose traces are sent to the tracker."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class DatasetFacts:
 
     @property
     def undivided(self) -> str:
-        """The digest of the undivided golden set: the questions on both sides of the partition."""
+        """The digest of the undivided golden set: the questions on both sides of the division."""
         return self.whole_digest or self.golden_digest
 
 

@@ -1,9 +1,9 @@
-"""Mask secrets in every text that is written: configs, names, parameters, errors and logs.
+"""Mask secrets in all output: configs, names, parameters, errors and logs.
 
 Names such as ``api_key``, ``passwd`` and ``credentials`` are names of secrets. A value is secret if its key in a config
 or its environment variable has such a name, or if a config reads it from any environment variable (``${oc.env:NAME}``).
 A secret is masked wherever it is written, including in the encodings that `spellings` yields. These exceptions keep
-texts readable:
+output readable:
 
 - If a config sets a value under the name of a secret, or reads it from a variable with such a name, the value is not
   masked in other texts if it has fewer than 4 characters or is true, false or null. A value of 4 to 7 characters is
@@ -36,7 +36,7 @@ from ragsweep.core.ordering import is_number
 MASK = "***"
 
 SHORTEST = 8
-"""Length of the shortest value that is masked anywhere in a text; a shorter value could occur inside a word."""
+"""Length of the shortest value that is masked anywhere in text; a shorter value could occur inside a word."""
 
 SHORTEST_WORD = 4
 """Length of the shortest value that is masked as a whole word, if its key is the name of a secret."""
@@ -105,7 +105,7 @@ def mask(value: Any, name: str = "", inside: bool = False) -> Any:
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Yield every text in a tree of plain values and dataclasses, including keys, in no particular order."""
+    """Yield every string in a tree of plain values and dataclasses, including keys, in no particular order."""
     pending = [tree]
     while pending:
         value = pending.pop()
@@ -141,7 +141,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs of a text: passwords, user names that may be tokens, secret query parameters."""
+    """Yield the secrets in the URLs in ``text``: passwords, user names that may be tokens, secret query parameters."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))
@@ -156,16 +156,16 @@ def _mask_query(url: re.Match[str]) -> str:
 
 
 def mask_text(text: str, *secrets: str) -> str:
-    """Return a text in which the given secrets, those of the environment and those in URLs are masked.
+    """Return ``text`` with the given secrets, those of the environment and those in URLs masked.
 
-    Secrets are masked in all encodings of `spellings`. This is needed because services repeat keys in their replies,
-    and libraries repeat them in their errors.
+    Secrets are masked in all encodings of `spellings`, because services repeat keys in their replies, and libraries
+    repeat them in their errors.
     """
     return _mask_all(text, frozenset(secrets), frozenset())
 
 
 def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> str:
-    """Return a text in which ``anywhere``, ``others``, and the secrets in URLs and of the environment are masked.
+    """Return ``text`` with ``anywhere``, ``others``, and the secrets in URLs and in the environment masked.
 
     Values in ``others`` that have fewer than ``SHORTEST`` characters are masked only as whole words.
     """
@@ -193,7 +193,7 @@ def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str],
 
 
 class Secrets:
-    """The secrets in the configs of one command; the methods that mask texts also mask the environment's secrets."""
+    """The secrets in the configs of one command; the methods that mask text also mask the environment's secrets."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -218,20 +218,20 @@ class Secrets:
             self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in a text's URLs, except those of fewer than ``SHORTEST_WORD`` characters."""
+        """Add the secrets in URLs in ``text``, except those of fewer than ``SHORTEST_WORD`` characters."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
     def mask_text(self, text: str) -> str:
-        """Return a text in which all secrets are masked; long ones (see ``SHORTEST``) are masked in all `spellings`."""
+        """Return ``text`` with all secrets masked; long ones (see ``SHORTEST``) are masked in all `spellings`."""
         return _mask_all(text, frozenset(), frozenset(self._values))
 
     def has_secret(self, text: str) -> bool:
-        """Return whether a text contains a secret that ``mask_text`` would mask."""
+        """Return whether ``text`` contains a secret that ``mask_text`` would mask."""
         return self.mask_text(text) != text
 
     def mask_values(self, value: Any) -> Any:
-        """Return a copy of a tree of plain values and dataclasses with secrets masked in all texts, including keys.
+        """Return a copy of a tree of plain values and dataclasses with secrets masked in all strings, including keys.
 
         If masking makes two keys equal, their values are summed if they are integers; otherwise, the last value is
         kept.
@@ -249,7 +249,7 @@ class Secrets:
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
-        """Return a tree of plain values in which values under names of secrets, and secrets in texts, are masked."""
+        """Return a tree of plain values with values under names of secrets, and secrets in other strings, masked."""
         tree = mask(tree)
         return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
 

@@ -16,7 +16,7 @@ SURROGATES = re.compile(r"[\ud800-\udfff]")
 """Lone surrogates: legal in a Python string, but not encodable as UTF-8."""
 
 PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
-"""Patterns after which a text may be cut, in order of preference: at the end of a line, of a sentence, of a word."""
+"""Patterns after which text may be cut, in order of preference: at the end of a line, of a sentence, of a word."""
 
 
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
@@ -68,7 +68,7 @@ def parents_of(children: Spans, parents: Spans) -> NDArray[np.int64]:
 
 
 def encodable(text: str) -> str:
-    """Return a text with "?" in place of lone surrogates, which libraries written in other languages reject."""
+    """Return ``text`` with "?" in place of lone surrogates, which libraries written in other languages reject."""
     return SURROGATES.sub("?", text)
 
 
@@ -106,8 +106,8 @@ def split_long(text: str, piece: Piece, size: int) -> Iterator[Piece]:
 def last_pause(text: str, start: int, end: int) -> int:
     """Return the position in ``text`` at which to cut the passage ``text[start:end]``.
 
-    Only the second half of the passage is searched. The cut is after its last line break or, if it has none, after its
-    last sentence end or else its last white space. If it has none of these, the position is ``end``.
+    Only the second half of the passage is searched. The cut follows the last line break there or, without one, the
+    last end of a sentence or else the last white space. If there is none of these, the position is ``end``.
     """
     for pattern in PAUSES:
         ends = [match.end() for match in pattern.finditer(text, start + (end - start) // 2, end)]

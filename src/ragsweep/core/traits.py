@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class PartTraits:
-    """The traits of a part class, which declares them as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``.
+    """The traits of a part class, declared in the class as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``.
 
     All are optional. A subclass inherits all traits except ``version``; to change some of them, it declares
     ``TRAITS = replace(Parent.TRAITS, version="1", ...)``.

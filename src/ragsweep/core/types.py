@@ -70,7 +70,7 @@ class DatasetReader(HasTraits, Protocol):
     """Read a corpus and its golden set."""
 
     def load(self) -> Dataset:
-        """Return the dataset; raise a single InputError for all faults of a file, with their lines."""
+        """Return the dataset; raise a single InputError that lists all faults of a file, with their lines."""
 
 
 class Chunker(HasTraits, Protocol):
@@ -191,7 +191,7 @@ class HybridRetriever(HasTraits, Protocol):
 
 
 class Reranker(HasTraits, Protocol):
-    """Score pairs of a query and the text of a chunk; the first ``candidates`` chunks of a ranking are sorted by score.
+    """Score pairs of a query and a chunk's text; the first ``candidates`` chunks of a ranking are sorted by score.
 
     Scores are stored per pair. A change of the parameters in the trait ``reordering`` does not recompute scores (see
     :class:`ragsweep.parts.reordering.Reordering`).

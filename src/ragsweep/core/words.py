@@ -90,14 +90,14 @@ def words(text: str) -> list[str]:
 
 
 def word_count(text: str) -> float:
-    """Return the number of whitespace-separated words in a text, where an unspaced character counts as half a word."""
+    """Return the number of whitespace-separated words in ``text``; an unspaced character counts as half a word."""
     if text.isascii() or not (characters := pattern("unspaced").findall(text)):
         return len(text.split())
     return len(characters) / 2 + sum(bool(words(part)) for part in pattern("unspaced").sub(" ", text).split())
 
 
 def spaced(text: str) -> str:
-    """Return the tokens of a text with syllabic characters, joined by spaces; return any other text unchanged."""
+    """Return the tokens of ``text``, joined by spaces, if it has syllabic characters; else return it unchanged."""
     return text if text.isascii() or not pattern("run").search(text) else " ".join(pattern("token").findall(text))
 
 
@@ -107,12 +107,12 @@ def is_syllabic(letter: str) -> bool:
 
 
 def without_soft_hyphens(text: str) -> str:
-    """Return a text without soft hyphens and the line breaks after them, so that hyphenated words are joined."""
+    """Return ``text`` without soft hyphens and the line breaks after them, so that hyphenated words are joined."""
     return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
 
 
 def search_form(text: str) -> str:
-    """Return a text in the form that search uses; ``pattern("term")`` matches the words of this form.
+    """Return ``text`` in the form that search uses; ``pattern("term")`` matches the words of this form.
 
     Compatibility characters, such as ligatures and full-width letters, are replaced (Unicode's NFKC), and soft hyphens
     and invisible characters are removed. Neighbouring syllabic characters become overlapping pairs, as in Lucene's
@@ -138,7 +138,7 @@ def _pairs(run: re.Match[str]) -> str:
 def is_unsegmented(text: str) -> bool:
     """Return whether more than a quarter of a text's characters are letters of Thai, Lao, Burmese or Khmer.
 
-    Words in these scripts can only be found with a dictionary.
+    Only a dictionary can find the words in these scripts.
     """
     return not text.isascii() and len(_SOUTH_EAST_ASIAN.findall(text)) > len(text) / 4
 
