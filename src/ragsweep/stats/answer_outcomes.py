@@ -15,7 +15,7 @@ NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
 SAME = ("llm", "prompt", "system")
-"""Config keys in which two configs must agree: only then is the difference between their answers due to the context."""
+"""Config keys that must be equal for a difference between two configs' answers to be due to the context alone."""
 
 
 class ContextPair(NamedTuple):
@@ -28,7 +28,7 @@ class ContextPair(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One row of the confusion matrix: a kind of question, counts by outcome, and the count of unknown outcomes."""
+    """One row of the confusion matrix: a kind of question, its counts by outcome, and its count of unknown outcomes."""
 
     kind: str
     counts: Mapping[str, int]
@@ -83,7 +83,7 @@ def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
 
 
 def abstention_curves(results: Sequence[Result]) -> dict[str, list[CoveragePoint]]:
-    """Map names of configs to abstention curves; configs without answer supports or token F1 scores are left out."""
+    """Return the configs' abstention curves by name; configs without answer support or token F1 scores are left out."""
     columns = ("answer_support", "token_f1", "answerable", "refusal")
     curves = {}
     for result in results:

@@ -10,9 +10,9 @@ from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.intervals import means_with_intervals, varying
 
 FEWEST = 3
-"""Minimum of ``losses`` minus ``wins`` for a leg's lead to be large (see ``LegComparison.notable``)."""
+"""Minimum of ``losses`` minus ``wins`` for a leg's lead to count as large (see ``LegComparison.notable``)."""
 LEAST = 0.1
-"""Minimum difference of means for a leg's lead to be large.
+"""Minimum difference between means for a leg's lead to count as large.
 
 A lead by a factor of 2 is notable only if the larger of the two means is at least this value.
 """
@@ -53,7 +53,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg's lead over the hybrid is significant, large (``FEWEST``, ``LEAST``), or a factor of 2."""
+        """Whether the leg's lead over the hybrid is significant, large (``FEWEST``, ``LEAST``), or at least twofold."""
         large = self.lead >= LEAST and self.losses - self.wins >= FEWEST
         less, more = sorted((abs(self.hybrid), abs(self.alone)))
         return self.worse or large or (self.lead > 0 and more >= LEAST and less <= more / 2)
@@ -101,7 +101,7 @@ class FusionAudit:
 
 @dataclass(frozen=True)
 class BetterLeg:
-    """A leg that has a better mean than its hybrid by one metric.
+    """A leg that has a better mean than its hybrid in one metric.
 
     ``difference`` is leg minus hybrid; ``low`` and ``high`` are the ends of an interval that is simultaneous over all
     legs (NaN if unknown). ``overrides`` run the leg as the only retriever, without a reranker.
@@ -161,7 +161,7 @@ class Audits(NamedTuple):
     refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> their number
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
-    leg: BetterLeg | None = None  # a leg of the choice that is better than it
+    leg: BetterLeg | None = None  # a leg that is better than the whole choice
     slices: DegradedSlices | None = None  # where a leg is better than the choice, or than the best config
     distractors: DistractorLoss | None = None  # if its interval excludes 0
 

@@ -1,4 +1,4 @@
-"""Compare a judge with humans (agreement, corrected scores) and with itself (the noise of a judged metric)."""
+"""Compare a judge with humans (agreement, corrected scores) and with itself (the noise in a judged metric)."""
 
 import math
 from collections import Counter
@@ -86,7 +86,7 @@ RATED = range(10, 5001)
 
 
 def kappa_interval(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "linear", "quadratic"]) -> Interval:
-    """Return kappa with its interval, from the percentile bootstrap over items (1,000 resamples, fixed seed).
+    """Return kappa and its interval by the percentile bootstrap over items (1,000 resamples, fixed seed).
 
     The bounds are NaN if the number of items is not in ``RATED``. They are also NaN if a rater gives only one value:
     kappa would be 0 in every resample, and an interval without width would be misleading.

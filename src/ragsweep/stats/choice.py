@@ -1,4 +1,4 @@
-"""Choose the config to recommend by expected means, costs and the tolerated loss."""
+"""Choose which config to recommend, given expected means, costs and the tolerated loss."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -22,9 +22,9 @@ COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 SAVING = 0.1
 """Minimum saving, as a share of the higher of two costs."""
 MARGIN = 0.05
-"""Default of ``recommend.margin``; for a metric with a unit it is a share of the mean over all configs."""
+"""Default of ``recommend.margin``; for a metric with a unit, a share of the mean over all configs."""
 LOSS = 0.005
-"""Default of ``recommend.loss``; for a metric with a unit it is a share of the mean over all configs."""
+"""Default of ``recommend.loss``; for a metric with a unit, a share of the mean over all configs."""
 TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
@@ -122,7 +122,7 @@ class Choice:
     """
 
     row: int | None
-    best: int  # the row with the best expected mean of those that may be chosen; of all rows if none may
+    best: int  # the best expected mean among the rows that may be chosen, or among all rows if none may
     loss: float
     cost: str = ""
     baseline: Against | None = None  # None if none is declared, or if it is the choice
@@ -204,7 +204,7 @@ def against(beliefs: Beliefs, row: int, other: int) -> Against:
 
 
 def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], count: int) -> Flags:
-    """Flag which of ``count`` configs have known costs within all limits."""
+    """Flag the configs, of ``count`` in all, whose limited costs are known and within the limits."""
     allowed = np.ones(count, dtype=bool)
     for name, limit in limits.items():
         allowed &= costs[name] <= limit if name in costs else False
@@ -212,7 +212,7 @@ def within_limits(costs: Mapping[str, Doubles], limits: Mapping[str, float], cou
 
 
 def _by_preference(means: Doubles, costs: ConfigCosts, rows: Sequence[int]) -> list[int]:
-    """Sort rows by expected mean, best first; ties by costs other than latency, which is noisy, then by settings."""
+    """Sort rows by expected mean, best first; break ties by costs except latency, which is noisy, then by settings."""
     size = float(np.abs(means[list(rows)]).max()) or 1.0
 
     def preference(row: int) -> tuple[float | str, ...]:

@@ -64,7 +64,7 @@ def factors(one: Result, other: Result) -> tuple[Factor, ...]:
 
 
 def computed_otherwise(one: Run, other: Run) -> bool:
-    """Return whether two rankings have different addresses although their settings and corpus are the same.
+    """Return whether two runs' rankings have different addresses although settings and corpus are the same.
 
     The cause is a different dtype, model file or library version. Return False if either ranking has no address.
     """
@@ -81,7 +81,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether a parameter differs; if a run lacks it (as with a list of options), whether the nodes differ."""
+    """Return whether a parameter differs or, if a run lacks it (as with a list of options), whether the nodes do."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
@@ -241,7 +241,7 @@ def reason_incomparable(results: Sequence[Result], metric: str) -> str:
     """Return why configs cannot be compared by a metric that was measured for all of them; "" if they can."""
     summaries = [result.summaries.metrics[metric] for result in results]
     if summaries[0].higher_is_better is None:
-        return "ranks no configs, because neither higher nor lower values are better"
+        return "cannot rank configs, because neither higher nor lower values are better"
     for result in results:
         if reason := _unscored(result, metric):
             return reason

@@ -41,8 +41,8 @@ def compare_configs(
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep by the first objective, and by other objectives, headline and judged metrics.
 
-    ``baseline`` names the config in production, if one is declared. Without a baseline, differences are from
-    ``reference``, which is by default the choice. Configs that a race dropped, that failed, or that have too few scores
+    ``baseline`` names the config in production, if one is declared. Without a baseline, differences refer to
+    ``reference``, by default the choice. Configs that a race dropped, that failed, or that have too few scores
     of the deciding metric (``coverage``) are left out; ``set_aside`` lists other excluded configs, which are not in
     ``results``. Any other metric with too few scores in a compared config is skipped. If the objective is not a mean
     with a direction (a quantile, for example), if it was not measured for every config, or if fewer than two configs
@@ -88,7 +88,7 @@ def _measured_in_all(results: Sequence[Result]) -> list[str]:
 
 
 def _named(result: Result) -> list[str]:
-    """Return the metrics by which a config wants to be compared: objectives, headline and judged metrics."""
+    """Return the metrics by which a config is to be compared: objectives, headline and judged metrics."""
     return list(dict.fromkeys([*shown_metrics(result.run.config), *judged_metrics(result)]))
 
 

@@ -64,7 +64,7 @@ class Correction:
 
     means: Doubles
     judged: Differences
-    labels: int  # of the config with the fewest
+    labels: int  # number of labels of the config that has the fewest
     note: str = ""
 
 
@@ -117,7 +117,7 @@ class SweepComparison:
 
     @property
     def may_be_best(self) -> Flags:
-        """Flags of the configs that may be the best: those that are not shown to be worse than another config.
+        """Flags (configs,) that mark the configs that may be the best: those not shown to be worse than another.
 
         A config can be excluded by the comparison of all pairs or by the comparison with the reference. The best config
         is flagged with 95 % confidence: the error probabilities of the two comparisons add up to at most 5 %.

@@ -1,4 +1,4 @@
-"""Draw the conclusion of a sweep: add evidence about the other configs, and audits, to its comparison."""
+"""Draw the conclusion of a sweep: the comparison, with evidence about the other configs and audits of the choice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,8 +52,8 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
 
     This row is the declared baseline or, if there is none or it is the choice, the runner-up. Both results are None if
     there is no choice or no other config, if the lead is shown or the two configs are equal, if the choice's mean is
-    not better, if neither of the two is the reference, or if labels correct the differences. The number alone is None
-    if it is unknown.
+    not better, if neither config is the reference, or if labels correct the differences. The number alone is None if it
+    is unknown.
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up

@@ -134,7 +134,7 @@ class PairComparison:
 
 
 class PairSlice(NamedTuple):
-    """A pair compared in a slice (the candidate is row 1), and the candidate's mean there minus the baseline's."""
+    """A pair compared in a slice (row 1 is the candidate), and the candidate's mean in it minus the baseline's."""
 
     part: Slice
     difference: float
@@ -152,7 +152,7 @@ class PairCorrection(NamedTuple):
 class PairMetric:
     """The comparison of a pair by one metric: the baseline is row 0 of ``matrix``, the candidate row 1.
 
-    ``p_holm`` is from the randomisation test, corrected for all compared metrics.
+    ``p_holm`` is the p-value of the randomisation test, corrected for all compared metrics.
     """
 
     comparison: PairComparison

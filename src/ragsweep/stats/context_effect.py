@@ -25,7 +25,7 @@ WITHOUT_CONTEXT = frozenset({"evidence", "retrieval", "latency", "exact", "passa
 """Requirements that exclude a metric from being the default for comparing answers with and without context."""
 
 Columns = Mapping[str, Sequence[Any]]
-"""A table of outcomes by column (see results.Result)."""
+"""The results of one config by question (see ``QuestionResults``)."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def resolve_success(config: Mapping[str, Any], metrics: Mapping[str, Metric]) ->
 
 
 def compare(without: Columns, with_context: Columns, success: Success = SERVED) -> ContextEffect:
-    """Compare the outcomes of a config without context and of one with context, question by question.
+    """Compare the results of a config without context and of one with context, question by question.
 
     ``success`` defines when a question is solved. A question is "known already" if both configs solve it, "helped" if
     only the one with context does, and "hurt" if only the one without does. If neither does, it is "abstained" if the

@@ -39,8 +39,8 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric.
 
-    A key is omitted if two of the ``others`` differ in it alone and a question scores worse with the longer context.
-    The result is empty if the listed keys together lower a score.
+    The keys that differ from one of the ``others`` are omitted together if one of the keys, as the only difference
+    between two ``others``, lowers a score. The result is empty if the listed keys together lower a score.
     """
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]
@@ -97,7 +97,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
         name
         for name in differing_parameters(before.run, after.run)
         if (name in LENGTHENING or name.partition(".")[0] == "chunker")
-        and not _number(after.run, name) < _number(before.run, name)  # a text becomes NaN, which is not less
+        and not _number(after.run, name) < _number(before.run, name)  # anything but a number is NaN, and not less
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
         return None

@@ -21,7 +21,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Point:
-    """One value of the parameter: the metric's mean, a simultaneous 95 % band, and how often the value is chosen.
+    """One value of the parameter: the metric's mean, its simultaneous 95 % band, and how often the value is chosen.
 
     ``chosen`` is the share of training sets (nine tenths of the questions, in whole clusters) in which this value has
     the best mean; NaN with fewer than ten clusters.

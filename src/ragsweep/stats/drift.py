@@ -12,7 +12,7 @@ import numpy as np
 from ragsweep.core.question_results import Doubles, Numbers
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
-"""Kinds of comparisons: of two shares; of the order of two numbers, one drawn from each side; of a typical ratio."""
+"""Kinds of comparisons: of two shares; of which of two numbers, one from each side, is larger; of a typical ratio."""
 
 Verdict = Literal["drift", "same", "open"]
 DRIFT: Verdict = "drift"
@@ -53,7 +53,7 @@ class ClusteredSample(NamedTuple):
         column = np.asarray(values, dtype=np.float64)
         known = ~np.isnan(column)
         named = [one for one, is_known in zip(clusters, known.tolist(), strict=True) if is_known]
-        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array would pad every text to the longest
+        number = {one: n for n, one in enumerate(sorted(set(named)))}  # an array would pad every name to the longest
         numbers = np.array([number[one] for one in named], dtype=np.int64)
         given = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
         shares = given[known] / max(given[known].sum(), 1e-300)

@@ -47,7 +47,7 @@ class Traces:
 
 
 def read_traces(result: Result) -> Traces | None:
-    """Read the paths of a result's evidence; return None if it has no evidence, or is an older record without paths."""
+    """Read the paths of a result's evidence; return None without evidence, or for an older record without paths."""
     ranks, config = result.questions.evidence, result.run.config
     if ranks is None or not len(ranks.ranked):
         return None

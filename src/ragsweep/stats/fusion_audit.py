@@ -76,7 +76,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 def better_leg(result: Result) -> BetterLeg | None:
     """Return a hybrid's best leg if this leg is notably better than the hybrid's final ranking; else None.
 
-    ``LegComparison.notable`` defines "notably". Return None also if there is no :func:`fusion_audit`. The leg has the
+    ``LegComparison.notable`` defines "notably". Also return None if there is no :func:`fusion_audit`. The leg has the
     same ``top_k`` and budget and no reranker.
     """
     audit = fusion_audit(result, None, True)

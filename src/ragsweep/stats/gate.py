@@ -1,4 +1,4 @@
-"""The checks of a gate: each tests a condition on a metric on all questions, in a slice, or question by question."""
+"""The checks of a gate: each tests a condition on a metric over all questions, in a slice, or question by question."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -81,7 +81,7 @@ class Check:
     label: str  # of the slice; "" for all questions, ``EACH`` for a question-by-question check
     value: str
     found: noninferiority.Gate
-    small: bool = False  # whether it is a slice of fewer than 20 questions
+    small: bool = False  # whether the questions are a slice of fewer than 20
     needed: int | None = None
     needed_repetitions: int | None = None
     against: str = ""
@@ -92,7 +92,7 @@ class Check:
 
     @property
     def counts(self) -> bool:
-        """Whether the check counts towards the gate; a small slice does so only if it fails."""
+        """Whether the check counts towards the gate; on a small slice, a check counts only if it fails."""
         return not self.small or self.found.decision == "fail"
 
 
@@ -290,5 +290,5 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
 
 
 def list_first(names: Sequence[str]) -> str:
-    """Join the first five names by commas; "..." stands for the rest."""
+    """Join the first five names with commas; "..." stands for the rest."""
     return ", ".join([*names[:_MOST_LISTED], *(["..."] if len(names) > _MOST_LISTED else [])])

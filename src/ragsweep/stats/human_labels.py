@@ -29,7 +29,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "ragas_context_precision": ("context",),
     "ragas_context_recall": ("context",),
 }
-"""The fields of an outcome that a metric reads; other metrics read the answer and the context."""
+"""Metric -> the question columns that it reads; a metric not listed here reads the answer and the context."""
 
 UNNAMED = "with neither run nor answer, although the configs answered differently or from different contexts"
 NO_RUN = "for a run that is neither the run id nor the name in tables of one of these configs"
@@ -176,7 +176,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
 
 
 def _case(questions: QuestionResults, place: int, reads: Sequence[str]) -> Hashable:
-    """Return the fields that a metric reads in the outcome of the question in row ``place``."""
+    """Return the values of the columns ``reads`` for the question in row ``place``."""
     parts = {"answer": _text(questions, place), "context": tuple(_cell(questions, "context", place) or ())}
     return tuple(parts[name] for name in reads)
 
@@ -191,7 +191,7 @@ def _cell(questions: QuestionResults, name: str, place: int) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a text with normalised whitespace, because spreadsheets change whitespace."""
+    """Return ``text`` with normalised whitespace, because spreadsheets change whitespace."""
     return " ".join(str(text).split())
 
 
@@ -222,8 +222,8 @@ def correct_difference(
 ) -> Corrected:
     """Return the corrected mean of the second row minus ``share`` times the first row's (see ``prediction_powered``).
 
-    With ``share`` 1, the difference is 0 on each question for which both rows have the same case, regardless of the
-    judge's scores; labels correct the differences on all other questions. Scores of declined answers need no labels.
+    If ``share`` is 1, the difference is 0 on each question for which both rows have the same case, whatever the judge's
+    scores; labels correct the differences on all other questions. Scores of declined answers need no labels.
     """
     declined = _declined(matrix, rows)
     alike = (matched.cases[rows[0]] == matched.cases[rows[1]]) & ~declined.any(axis=0) & (share == 1)

@@ -54,7 +54,7 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores the ends are from Student's t, NaN if all are equal. Without scores, all three are NaN.
+    With fewer than ten scores the ends are Student's t bounds, NaN if all are equal. Without scores, all three are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)
@@ -86,7 +86,10 @@ def _effective(known: Flags, weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two."""
+    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two.
+
+    The bounds are also NaN if a score is infinite.
+    """
     if len(scores) < 2 or not np.isfinite(scores).all() or scores.min() == scores.max():
         return math.nan, math.nan
     weights = np.ones(len(scores)) if weights is None else weights

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs as the set does.
+"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs as all of it does.
 
 Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
 (see ``distinct_rows``).
@@ -33,9 +33,9 @@ class Items(NamedTuple):
     """The item statistics of questions; columns are (questions,).
 
     ``difficulty`` is 1 minus the mean score. ``discrimination`` is the correlation, over the configs, with the mean of
-    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is from
-    ``item_information``. For a question on which all configs have the same score, the information is 0 and the
-    correlation is NaN.
+    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is
+    defined in ``item_information``. For a question on which all configs have the same score, the information is 0 and
+    the correlation is NaN.
     """
 
     difficulty: Doubles
@@ -178,7 +178,7 @@ def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
 
 
 DIVISIONS, RANDOM = 20, 100
-"""The number of ways to halve the configs, and the number of random sets for each."""
+"""The number of ways to halve the configs, and the number of random subsets for each."""
 _SHRINKAGE = 0.5
 """Shrinkage of each covariance: with few configs many correlations occur by chance."""
 _SEED = 20261125
@@ -192,7 +192,7 @@ class Agreement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How well a set that was chosen on one half of the configs ranks the other half.
+    """How well a subset that was chosen by one half of the configs ranks the other half.
 
     ``chosen`` and ``random`` are means over the divisions, for the chosen sets and for random sets of the same size;
     90 % of the random sets are between ``low`` and ``high``.
@@ -251,7 +251,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Estimate how well a set that is chosen on one half of the configs ranks the other half (20 random divisions)."""
+    """Estimate how well a subset chosen by one half of the configs ranks the other half (20 random divisions)."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()

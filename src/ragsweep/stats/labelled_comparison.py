@@ -1,4 +1,4 @@
-"""The comparison of a sweep by judged scores that are corrected by human labels of some answers."""
+"""The comparison of a sweep by judged scores, corrected by human labels of some of the answers."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -14,9 +14,9 @@ BUSY = 2.0
 DRIFT = 1.5
 """Factor by which ``latency_apart`` widens each interval: the processor's speed varies (docs/measurements.md)."""
 LEAST_MS = 1.0
-"""Minimum difference in milliseconds: a smaller one is within the noise of measuring the same config twice."""
+"""Minimum difference in milliseconds; smaller differences are within the noise of measuring one config twice."""
 CALLED = frozenset({"generate", "query"})
-"""Stages that are not timed separately (probed): their latency is that of the original calls."""
+"""Stages that are never probed, that is, timed separately: their latency is that of the original calls."""
 
 
 def slowness(result: Result) -> float:

@@ -42,7 +42,8 @@ class VarianceShares:
         """Describe the shares, and the effects of doubling, in a sentence."""
         counts = " and ".join(str(count) for count in dict.fromkeys(self.repetitions))
         once = math.isnan(self.answers)
-        parts = [f"{percentage(self.questions)} is from questions" + (" and their answers, drawn once" if once else "")]
+        also = " and their answers, drawn once" if once else ""
+        parts = [f"{percentage(self.questions)} comes from questions{also}"]
         parts += [] if once else [f"{percentage(self.answers)} from answers ({counts} repetitions)"]
         parts += [] if math.isnan(self.judge) else [f"{percentage(self.judge)} from the judge"]
         ways = [f"twice the questions would narrow the interval to {_two_digits(self.twice_questions)} of its width"]
@@ -52,7 +53,7 @@ class VarianceShares:
                 ways.append(f"twice the {what} to {_two_digits(width)} ({more})")
         partly = not once and math.isnan(self.twice_repetitions)
         what = "difference" if len(self.repetitions) > 1 else "mean"
-        text = f"of the variance of this {what} {', '.join(parts)}: {', '.join(ways)}".replace("%", " %")
+        text = f"of the variance of this {what}, {', '.join(parts)}: {', '.join(ways)}"
         return text + ("; the noise of answers drawn once counts as the questions'" if partly else "")
 
     def repetitions_for(self, questions: float) -> int | None:
@@ -76,13 +77,13 @@ class _Repetitions(NamedTuple):
 def variance_shares(results: Sequence[Result], matrix: Matrix, share: float = 1.0) -> VarianceShares | None:
     """Split the variance of a config's mean, or of a difference between two; None if nothing is repeated or varies.
 
-    The shares are from the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
+    The shares follow the method of moments for a nested design (Searle, Casella and McCulloch, Variance Components,
     1992, section 3.6). With R repetitions and S samples of the judge, the squared standard error (by cluster), times
     the number of questions, is var(questions) + var(answers) / R + var(judge) / (R S). The second term is the variance
     between the repetitions of a question minus the judge's part in it, the third is the variance between samples, and
     the first is the remainder; negative estimates become 0. Each question's noise counts by its squared weight.
     Repetitions of both configs are paired by number, because they share seeds and, where the context is the same,
-    answers. Return None also if failures leave too few repetitions of every question.
+    answers. Also return None if failures leave too few repetitions of every question.
 
     Args:
         results: The result of one config, or of two, the baseline first.

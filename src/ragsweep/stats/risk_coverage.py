@@ -1,4 +1,4 @@
-"""Risk and coverage: the quality of the remaining answers if answers with low support are withheld.
+"""Risk and coverage: the quality of the answers that remain if those with low support are withheld.
 
 This is the risk-coverage curve of El-Yaniv and Wiener (2010, "On the Foundations of Noise-free Selective
 Classification"). The answers that a generator refused to give are unknown, so the curve ends at the generator's own

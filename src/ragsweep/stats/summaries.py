@@ -18,7 +18,7 @@ Amount = tuple[float, float, float]
 
 
 class ReasonCounts(NamedTuple):
-    """The numbers of questions without a score; ``counts`` maps each reason to its number.
+    """Counts of the questions without a score; ``counts`` maps each reason to its count.
 
     ``skipped`` counts the questions where a requirement of the metric is missing. ``failed`` counts all other questions
     without a score. ``broken`` counts the questions whose measurement failed. ``unanswered`` counts the broken

@@ -57,7 +57,7 @@ class PairVerdict(NamedTuple):
 
 
 def shown_kind(better: bool, worse: bool, same: bool) -> Kind:
-    """Return the verdict that follows from an interval alone, for example on a slice or on a leg against its hybrid."""
+    """Return the verdict that an interval alone implies, for example on a slice or on a leg against its hybrid."""
     return SHOWN_BETTER if better else SHOWN_WORSE if worse else THE_SAME if same else OPEN
 
 

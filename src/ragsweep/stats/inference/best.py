@@ -12,7 +12,7 @@ from ragsweep.stats.inference.resampling import NEGLIGIBLE
 
 FOLDS = 10
 PARTITIONS = 20
-"""Number of divisions into folds; several of them reduce the dependence on a single division."""
+"""Number of divisions into folds; averaging over several reduces the dependence on any one division."""
 SEED = 20261124
 TIE = 1e-6
 """Two means are tied if they differ by at most this fraction of the largest mean or score."""
@@ -112,7 +112,7 @@ def _folds(matrix: Matrix) -> list[Numbers] | None:
     """Divide the questions in twenty ways into ten folds of whole clusters; None with too few clusters.
 
     The folds are about as equal in size as whole clusters allow. There are also too few clusters if one of them has a
-    third of the questions: it would make a fold that the other folds cannot represent.
+    third of the questions: the fold with this cluster could not be represented by the other folds.
     """
     if not enough_clusters(matrix.clusters, matrix.weights):
         return None

@@ -14,7 +14,7 @@ from ragsweep.core.question_results import Doubles, Flags, Numbers
 from ragsweep.stats.inference.resampling import cluster_sums
 
 STAKES = (0.3, 0.6, 0.9)
-"""Shares of a capital that one question may lose. Each stake has its own capital; the capitals are averaged."""
+"""Shares of the capital that may be lost on one question. Each stake has its own capital; the capitals are averaged."""
 LARGEST_STAKE = 0.9
 """Largest share of the capital that can be lost on one cluster, regardless of the cluster's size."""
 STEPS = 50
@@ -58,7 +58,7 @@ def betting(sums: Doubles, sizes: Doubles, margin: float = 0.0, spread: float = 
 
 
 def evidence(capital: Doubles) -> Doubles:
-    """Return the largest log capital up to each cluster, or 0 if all are below 0; ``capital`` is from ``betting``."""
+    """Return the largest log capital up to each cluster, but at least 0; ``capital`` is the result of ``betting``."""
     return np.maximum.accumulate(np.maximum(capital, 0.0), axis=1)
 
 

@@ -37,7 +37,7 @@ def compare_with_baseline(
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    The intervals are from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times
+    The intervals come from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times
     weights: Wilcoxon's test treats questions as independent, the randomisation test flips whole clusters. Holm's
     correction counts every config except the baseline. With fewer than ten effective clusters there are tests but no
     intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs

@@ -1,4 +1,4 @@
-"""Data classes for the results of tests and estimates; arrays have one number per config."""
+"""Data classes for the results of tests and estimates; each array has one number per config."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -112,7 +112,7 @@ class Slice:
     """Each config's difference from the baseline in one slice: the questions with one value of a label.
 
     Differences are in the metric's unit and own direction. Intervals hold simultaneously for all configs and slices;
-    their ends are NaN with fewer than ten effective clusters. ``p`` is from the randomisation test; ``p_holm`` is
+    their ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has these
     corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could reverse
     the result, so neither ``better`` nor ``worse`` is true.
     """

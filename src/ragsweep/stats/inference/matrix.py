@@ -171,7 +171,8 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
             raise InputError(f'{result.name}: no metric "{metric}" was measured{nearest(metric, known_metrics)}')
         if known_metrics[metric].higher_is_better is None:
             raise InputError(
-                f"{metric}: neither higher nor lower values are better, so it ranks no configs; choose another metric"
+                f"{metric}: cannot rank configs, because neither higher nor lower values are better; choose another"
+                " metric"
             )
     ids = list(dict.fromkeys(chain.from_iterable(result.questions["question_id"] for result in results)))
     rows = [_scores(result.questions, metric, ids) for result in results]

@@ -59,7 +59,7 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    Questions are paired, and clusters count as a whole; the bounds are from Student's t (one side of Schuirmann's test,
+    Questions are paired, and clusters are kept whole; the bounds are Student's t bounds (one side of Schuirmann's test,
     1987). A relative margin is a share of the baseline's mean: each question's slack is then
     candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
     baseline's own uncertainty counts (Laster and Johnson, Statistics in Medicine 22, 2003).
@@ -243,7 +243,7 @@ def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, side: flo
 
 
 def _slack(matrix: Matrix, margin: float, relative: bool) -> Doubles:
-    """Return the slack of each question: how much the candidate's score is better than the worst passing score."""
+    """Return the slack of each question: how much better the candidate's score is than the worst passing score."""
     baseline, candidate = matrix.better
     if not relative:
         return np.asarray(candidate - baseline + (margin if matrix.weights is None else margin * matrix.weights))

@@ -42,7 +42,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
     Differences of 0 are dropped (Wilcoxon's own treatment); differences of equal size share their mean rank. With up to
-    25 non-zero differences the p-value is exact given the ties; with more it is from a normal approximation, with the
+    25 non-zero differences the p-value is exact given the ties; with more it is a normal approximation, with the
     variance corrected for ties and without a continuity correction. If nothing differs, p is 1. Questions count
     individually, without clusters.
     """

@@ -1,4 +1,4 @@
-"""The differences that an existing or planned golden set can show, and the size needed to show a difference."""
+"""The differences that an existing or planned golden set can show, and the size it needs to show a given difference."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Design | None:
-    """Return the design, with as many clusters of the same mean size as show a difference of ``effect``.
+    """Return the design with the number of clusters, of unchanged mean size, that shows a difference of ``effect``.
 
     Return None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no
     spread.
@@ -145,7 +145,7 @@ MEASURED: Mapping[str, Variation] = {
 
 
 EFFECT = 0.02
-"""The default effect size; for a metric with a unit it is a share of the mean."""
+"""The default effect size; for a metric with a unit, a share of the mean."""
 CORRELATION = 0.8
 """Correlation of a single given config with an assumed second config, whose scores have the same variance."""
 Row = Mapping[str, Any]
@@ -213,7 +213,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; to a single row, add a second whose differences vary as much as ``CORRELATION`` implies."""
+    """Return the matrix; add to a single row a second, whose differences from it vary as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

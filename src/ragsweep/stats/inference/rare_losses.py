@@ -1,8 +1,8 @@
 """Whether a lead survives losses that are rare in the sample, or too rare to have been observed.
 
 If a config gains a little on many questions and loses a lot on a few, it leads by chance when none of these few is in
-the sample, and the spread of the sampled scores does not reveal this. The remedy needs a bound on the loss of a single
-question.
+the sample, and the spread of the sampled scores does not reveal the risk. The remedy needs a bound on the loss of a
+single question.
 """
 
 import math

@@ -16,7 +16,7 @@ from ragsweep.stats.inference.estimates import LEVEL
 
 RESAMPLES = 10_000
 BLOCK = 500
-"""Number of resamples per block; the arrays of a block fit into the processor's cache."""
+"""Number of resamples per block, small enough for a block's arrays to fit into the processor's cache."""
 REMEMBERED = 1 << 26
 """Maximum size, in bytes, of the draws that are cached for one number of clusters; larger draws are recomputed."""
 SEED = 20261122

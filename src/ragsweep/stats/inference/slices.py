@@ -22,7 +22,7 @@ from ragsweep.stats.inference.resampling import (
 )
 
 SMALL = 20
-"""Slices with fewer questions are marked, because they show only large differences."""
+"""Slices with fewer questions are marked as small, because they show only large differences."""
 WORK = 20_000_000_000
 """Maximum number of multiplications for all intervals; beyond it, fewer resamples are drawn, but at least 1,000."""
 
