@@ -166,7 +166,7 @@ def test_a_report_of_a_sweep_that_was_killed_states_that_configs_are_missing(
     part = ledger.open_sweep("killed", Sweep("", "sweep", "beef" * 8, jobs, titles))
     for record_of in ledger.records(whole.id):
         ledger.write(part.id, record_of.job, record_of.outcome)
-    missing = "2 configs of the sweep have no result yet; repeat its command to run them."
+    missing = "2 configs of the sweep have no result yet; repeat the sweep's command to run them."
     for sweep, expected in ((PARENT, False), ("beef", True)):
         assert report([sweep, "--format", "markdown", "--path", path]) == 0
         assert (missing in capsys.readouterr().out) == expected

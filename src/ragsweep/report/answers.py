@@ -81,7 +81,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 
 
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
-    """Yield two statements, on questions that need the corpus and on the others: searches, mean keyword coverage.
+    """Yield statements on searches and keyword coverage: one on questions that need the corpus, one on all others.
 
     Yield nothing if the results do not contain this information.
     """

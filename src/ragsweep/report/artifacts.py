@@ -48,7 +48,7 @@ def artifacts(
         "results.json": tables.results_json(results, failures, {**sweep, **judged}, result),
         "results.csv": tables.results_csv(results, failures),
     }
-    results = [one for one in results if one.run.state != DROPPED]  # scored on fewer questions
+    results = [one for one in results if one.run.state != DROPPED]  # dropped configs are scored on fewer questions
     shown = [name for name in headline if any(name in result.summaries.metrics for result in results)]
     if shown:
         files |= plots.metric_by_config(results, shown).files("plots/metric_by_config")
@@ -190,7 +190,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
     """Return the table of a config's questions as JSON, one row per question; NaN and infinity become null.
 
     ``chunk`` maps the name of a chunk to its text. The table contains the first 500 characters of each text, or fewer
-    if the contexts have more than 2,000 chunks in all. If ``chunk`` is None, it contains only the names.
+    if the contexts have more than 2,000 chunks in all. If ``chunk`` is None, the table contains only the names.
     """
     words = [result.questions.words_of(n) for n in range(result.questions.rows)]
     reasons = [[f"{name}: {text}" for name, text in one.items()] for one in words]

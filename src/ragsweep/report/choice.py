@@ -15,11 +15,11 @@ from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.verdict import LIKELY, THE_SAME
 
 WORDS = {
-    "cost_per_1000": "money for 1,000 questions",
+    "cost_per_1000": "cost per 1,000 questions",
     "context_tokens": "context tokens",
     "latency_p95_ms": "ms at p95",
 }
-"""Cost metric -> its unit in a sentence."""
+"""Cost metric -> its name or unit in a sentence."""
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
@@ -76,7 +76,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield a sentence on each config that refuses all answerable questions; only on the choice if it is one of them.
+    """Yield a sentence on each config that refuses all answerable questions; if the choice does, only on the choice.
 
     ``refusing`` maps the rows of these configs to the number of refused questions.
     """
@@ -171,17 +171,18 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     text = (
         f"Of the configs that lose less than {size(verdict, choice.loss)} on average against the best,"
         f" {name(verdict, best.row)}, and are shown to be cheaper, it is the cheapest: it loses"
-        f" {deficit(verdict, lost)} and takes {saving}."
+        f" {deficit(verdict, lost)}, with {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 
 
 def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
-    return f"{number(verdict.costs.values[cost][row], '-')} {WORDS[cost]}"
+    value = number(verdict.costs.values[cost][row], "-")
+    return f"a cost of {value} per 1,000 questions" if cost == "cost_per_1000" else f"{value} {WORDS[cost]}"
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on costs that differ between two configs by at least the factor `NOTABLE`, beyond chance."""
+    """Yield a statement on the costs of two configs that differ by a factor of `NOTABLE` or more, beyond chance."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -192,7 +193,7 @@ def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement
             ratios[cost], times = ratio, f"{ratio:{',.0f' if ratio >= 10 else '.2g'}}"
             texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} (x {times})")
     if texts:
-        yield Statement("", f"It takes {', '.join(texts)}.", ratios)
+        yield Statement("", f"It has {', '.join(texts)}.", ratios)
 
 
 def _rises(verdict: SweepComparison, row: int) -> Statement:

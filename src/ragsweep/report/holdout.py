@@ -83,7 +83,7 @@ def _usable(summaries: Summaries, metric: str) -> bool:
 
 
 SHORT_LIST = 10
-"""Maximum number of configs on the holdout without a warning: choosing among more is a search."""
+"""Maximum number of configs on the holdout without a warning: choosing among more configs amounts to a search."""
 
 
 def holdout_use(views: int, configs: int = 1) -> Iterator[Statement]:

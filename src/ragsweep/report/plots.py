@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: differs from grey with every kind of colour vision
+COLOUR = "#0072B2"  # blue of the Okabe-Ito palette: distinguishable from grey with every kind of colour vision
 GREY = "#6b6b6b"
 FEW = 8
 """Maximum number of configs in a chart with three panels per row; with more configs, a row has six narrow panels."""
@@ -134,7 +134,7 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
 def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     """Plot the difference of each config from the reference, best on top.
 
-    Right of the line is better: the axis is reversed if less is better. At most the best twenty configs are shown.
+    Points right of the line are better: the axis is reversed if less is better. At most the best 20 configs are shown.
     ``choice`` is the name of the config to mark; a search may have chosen it on other questions.
     """
     from matplotlib.figure import Figure
@@ -191,7 +191,7 @@ def _write(axes: Axes, text: str, place: float, line: int) -> None:
 
 
 def _style(axes: Axes, *hidden: str) -> None:
-    """Set the common style of all charts; ``hidden`` are the sides of the frame without a line."""
+    """Set the common style of all charts; ``hidden`` are the sides of the frame that are not drawn."""
     axes.tick_params(labelsize=8, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)

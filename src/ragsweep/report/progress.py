@@ -28,8 +28,8 @@ A bar is shown earlier if the stage reports progress earlier.
 """
 TICK = 0.5
 
-UNITS = {"rerank": "pairs of question and chunk"}
-"""Stage -> the name of its rows; the rows of all other stages are questions."""
+UNITS = {"rerank": "question-chunk pairs"}
+"""Stage -> what its rows are; the rows of all other stages are questions."""
 
 
 class Lines(Listener):
@@ -52,12 +52,12 @@ class _Running:
     """A stage that is being computed."""
 
     node: Node
-    begun: float  # shifted by the time spent in required stages
+    begun: float  # when it began, plus the time since spent in stages that it requires
     before: UsageTotals
     total: int | None
     done: int = 0
-    shown: float = 0.0  # time of its last line
-    task: Any = None  # its bar
+    shown: float = 0.0  # time of the stage's last line
+    task: Any = None  # the stage's bar
 
     def __post_init__(self) -> None:
         self.started = self.begun

@@ -17,7 +17,7 @@ StageUsage = Mapping[str, Mapping[str, float]]
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the rule, the guarantee and the savings of a race in plain types; empty if no config was dropped."""
+    """Return the rule, guarantee and savings of a race in JSON types; empty if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}

@@ -25,9 +25,9 @@ from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
-"""The legend of the table's numbers."""
+"""The legend for the numbers in the table."""
 SHRUNK = "Expected gains below are shrunk towards 0"
-"""The addition to the legend if the choice is stated with an expected gain that is not from labels."""
+"""The addition to the legend if the choice is stated with an expected gain that labels do not correct."""
 
 
 TUNED = "The table is of the questions that the search used; the conclusion rests on others"
@@ -51,7 +51,7 @@ def limit_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     if conclusion.missing and conclusion.comparison:
         have, them = ("has", "it") if conclusion.missing == 1 else ("have", "them")
         what = f"{counted(conclusion.missing, 'config')} of the sweep {have} no result yet"
-        text = f"{what}; repeat its command to run {them}."
+        text = f"{what}; repeat the sweep's command to run {them}."
         yield Statement("", text, {"missing": conclusion.missing})
     own, deciding = conclusion.compared, conclusion.deciding
     if found := deciding if isinstance(deciding, SweepComparison) else own:

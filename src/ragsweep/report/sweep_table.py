@@ -29,7 +29,7 @@ FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 
 
 class SweepTable(NamedTuple):
-    """A header, rows of strings with the config of each, the number of other configs, and the omitted judged metrics.
+    """A header, rows of strings, the config of each row, the number of omitted configs, and the omitted judged metrics.
 
     The headers of right-aligned columns begin with ``>``.
     """

@@ -45,7 +45,7 @@ def log_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """Return rows as CSV in UTF-8; a text that a spreadsheet would run as a formula is prefixed with an apostrophe."""
+    """Return rows as CSV in UTF-8; strings that a spreadsheet would run as formulas are prefixed with an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([harmless_cell(name) for name in header])
@@ -74,7 +74,7 @@ def partial_note(result: Result) -> str:
     why = ", ".join(f"{count:,} {reason}" for reason, count in worst.reasons.items() if failed(reason))
     low, high = (number(bound, worst.unit) for bound in (worst.low_bound, worst.high_bound))
     bounds = f", so between {low} and {high}" if math.isfinite(worst.low_bound + worst.high_bound) else ""
-    others = f"; too few scores also for {counted(len(below) - 1, 'other metric')}" if len(below) > 1 else ""
+    others = f"; too few scores for {counted(len(below) - 1, 'other metric')} as well" if len(below) > 1 else ""
     # with enough digits to show that the coverage is less than required
     written = (f"{100 * worst.coverage:.{digits}g}" for digits in range(3, 17))
     percent = next((one for one in written if float(one) < 100 * least), f"{100 * worst.coverage}")
@@ -119,7 +119,7 @@ def counts_range(counts: Iterable[int]) -> str:
 
 
 def weighted_note(result: Result) -> str:
-    """Describe the weights of the questions; empty if they are equal."""
+    """Describe the weights of the questions; "" if all weights are equal."""
     weights = result.questions.get(WEIGHT)
     return describe_weights(weights) if weights else ""
 

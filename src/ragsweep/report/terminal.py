@@ -56,7 +56,7 @@ class Terminal:
         self.bars = bars
         file = getattr(stream, "styled", stream)
         columns, lines = shutil.get_terminal_size()
-        # Without a fixed size, rich follows the terminal, but also an invalid COLUMNS.
+        # Without a fixed size, rich uses the terminal's size, but also an invalid COLUMNS.
         follows = bars and (bool(_columns()) or not os.environ.get("COLUMNS"))
         width = None if follows else columns if bars else 1000  # in a log, tables are unreadable at 80 columns
         height = None if follows else lines
@@ -170,7 +170,7 @@ class Terminal:
         """Print rows below a header; columns named >NAME are right-aligned and never wrapped.
 
         ``width`` is the maximum width in characters, also in logs; None means the width of the terminal or, in logs, no
-        limit. A table that cannot be that narrow is printed as wide as its texts, in lines that the terminal wraps.
+        limit. A table that cannot be that narrow is as wide as its texts require, and the terminal wraps the lines.
         """
         from rich.cells import cell_len
         from rich.table import Table

@@ -134,7 +134,7 @@ def _configs(view: PageView) -> Iterator[Block]:
 
 
 def _value(result: Result, column: str) -> float | None:
-    """Return a result's value of the metric that a column shows; None for other columns and unmeasured metrics."""
+    """Return a result's value of the metric in a column; None for other columns and unmeasured metrics."""
     return result.summaries.metrics[column].value if is_known(result, column) else None
 
 

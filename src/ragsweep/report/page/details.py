@@ -92,9 +92,9 @@ BARS = 24
 
 
 def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield histograms of scores and numbers of results, one per config; equal histograms are shown once.
+    """Yield histograms of scores and of numbers of results, one per config; equal histograms are shown once.
 
-    A config that gets the same number of results for every question has no histogram of these numbers.
+    A config that returns the same number of results for every question has no histogram of these numbers.
     """
     note = "Questions without evidence should have low scores; if so, min_score can remove their chunks."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")

@@ -62,10 +62,10 @@ _TICK = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 10
 
 @dataclass(frozen=True, eq=False)
 class ParameterMeans:
-    """The values of a parameter in order, and the mean score of the configs with each value, with its interval.
+    """A parameter's values in order, each with the mean score of the configs that have it, and the mean's interval.
 
-    ``numbers``: the values as numbers; None if any value is not a number. ``may_be_best``: for each value, whether it
-    is not shown to be worse than another.
+    ``numbers``: the values as numbers; None if any value is not a number. ``may_be_best``: for each value, whether no
+    other value is shown to be better.
     """
 
     key: str

@@ -17,7 +17,7 @@ from ragsweep.stats.curves import flat_region
 
 CURVE = (
     "Each point is the mean of all configs with this value; the band or bar is its 95 % interval. Points in colour, and"
-    " all values in the grey region, may be the best; grey points are worse, by more than chance."
+    " all values in the grey region, may be the best; grey points are worse by more than chance explains."
 )
 CLOUD = "Each point is a config; the other settings vary, too."
 

@@ -24,7 +24,7 @@ WIDE = 20
 
 
 def literal(text: str) -> str:
-    """Escape a text that plotly would read as markup."""
+    """Escape the characters in ``text`` that plotly would read as markup."""
     return html.escape(text, quote=False)
 
 

@@ -13,7 +13,7 @@ from ragsweep.stats.funnel import Funnel
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
-"""Maximum number of characters of a text (about a page); longer texts are truncated."""
+"""Maximum number of characters per text (about a page); longer texts are truncated."""
 MOST_TEXT = 3_000_000
 """Maximum total size of all chunks' texts, in bytes."""
 

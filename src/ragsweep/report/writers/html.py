@@ -1,4 +1,4 @@
-"""Conversion of a document to one self-contained HTML file with its data, the style and the scripts."""
+"""Conversion of a document to a self-contained HTML file, which contains the data, the style and the scripts."""
 
 import base64
 import gzip
