@@ -130,8 +130,8 @@ class Ledger:
         """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
         An earlier record of the job in its sweep is replaced, but its MLflow run is kept. The claim on the job is
-        removed, and any use of the holdout is recorded. If ``fenced`` is true and this process does not hold the claim,
-        raises InputError and writes nothing.
+        removed, and any use of the holdout is recorded. Raises InputError, without writing anything, if ``fenced`` is
+        true and this process does not hold the claim.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -161,7 +161,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the golden sets' columns that no record uses, such as those of the earlier rungs of a race."""
+        """Delete the columns of golden sets that no record uses any more, as after the earlier rungs of a race."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -175,7 +175,10 @@ class Ledger:
         return self._found("partition = ? AND golden = ? AND status = 'finished'", TUNE, golden)
 
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
-        """Return a metric's summary in finished configs on a partition: sweep -> job -> name, summary, signature."""
+        """Return summaries of a metric for finished configs: sweep -> job -> the config's name, summary and signature.
+
+        Only configs on ``partition`` of the golden set with the digest ``golden`` are included.
+        """
         found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
             query = "SELECT DISTINCT sweep FROM records WHERE golden = ? AND partition = ? AND sweep IS NOT NULL"

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Maximum seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
+"""Maximum seconds that a writer waits for another writer, and seconds after which the waiting writer reports this."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
 """The settings that choose the file's folder, as named in messages."""

@@ -1,1 +1,1 @@
-"""Compute every distinct stage once: node graph, plan, executor, store."""
+"""Compute every distinct stage once: the graph of nodes, the plan, the executor and the store."""

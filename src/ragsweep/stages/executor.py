@@ -112,7 +112,7 @@ class Executor:
     def forget_failed(self) -> None:
         """Drop this process's failed rows, so that the next ``get`` computes them again, perhaps with a new budget.
 
-        Results of nodes that are never stored are dropped, too, because failed rows may have been used for them.
+        Results of nodes that are never stored are also dropped, because they may depend on failed rows.
         """
         self._rows.forget_failed()
         for address in self._unstored:
@@ -146,7 +146,7 @@ class Executor:
         self._rows, self._failures = RowTables(), {}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
-        """Return existing rows of a node or, if ``alike``, of other nodes with its stage and the class of its part.
+        """Return existing rows of a node or, if ``alike``, of other nodes with the same stage and class of part.
 
         If rows of the node are in memory and ``alike`` is not set, the list contains one value with all these rows.
         Otherwise, it contains the values of the last ``most`` segments in the store. It is empty if there are no rows.
@@ -167,7 +167,7 @@ class Executor:
         return self.store.seconds(node, node.amount if node.kind == "whole" else len(rows))
 
     def seconds(self, node: Node) -> float:
-        """Return the seconds that a node took to compute: in this process, else in earlier ones; 0 if unknown."""
+        """Return the seconds that a node took to compute, in this process or else in earlier ones; 0 if unknown."""
         if node.address not in self._costs:
             store = self._store_of(node)
             self._costs[node.address] = store.cost(node) if store else 0.0

@@ -79,14 +79,14 @@ class Charge:
 
 @dataclass
 class StageCount:
-    """Counts of a stage's runs, and the duration and cost of the necessary runs.
+    """Counts of a stage's nodes, and the duration and cost of the nodes to compute.
 
-    ``asked`` is the number of runs that all configs need together, ``distinct`` is how many of these runs differ, and
-    ``stored`` is how many distinct runs are unnecessary (see `plan`). ``seconds`` is the estimated duration of the
-    necessary runs; it is None if no comparable run was measured on this machine for at least one of them. ``rows`` is
-    an upper bound on the answers or verdicts to compute: equal requests share a result, but cannot be recognised before
-    they are assembled. ``rows`` is 0 for stages whose rows are known in advance. ``charge`` is the cost of the calls to
-    services.
+    ``asked`` is the number of nodes that the configs need, summed over the configs; ``distinct`` is the number of these
+    with different addresses, and ``stored`` the number of distinct nodes that need not be computed (see `plan`).
+    ``seconds`` is the estimated duration of all others; None if nothing comparable to one of them was measured on this
+    machine. ``rows`` is an upper bound on the answers or verdicts to compute: equal requests share a result, but cannot
+    be recognised before they are assembled. ``rows`` is 0 for stages whose rows are known in advance. ``charge`` is the
+    cost of the calls to services.
     """
 
     asked: int = 0
@@ -104,13 +104,13 @@ class Plan:
     configs: int = 0
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute. If their keys are not
-    # known yet, the mapping contains a text "ADDRESS ROW" for each row of each node that reads them.
+    # known yet, the mapping contains a string "ADDRESS ROW" for each row of each node that reads them.
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
     @property
     def total(self) -> StageCount:
-        """The sums of the stages' run counts and durations; an unknown duration counts as 0."""
+        """The sums of the stages' counts and durations; an unknown duration counts as 0."""
         counts = self.stages.values()
         return StageCount(
             sum(count.asked for count in counts),
@@ -131,10 +131,10 @@ class Plan:
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the stage runs that configs need, and estimate their duration; each config is a sequence of wanted nodes.
+    """Count the nodes that configs need, and estimate their duration; each config is a sequence of wanted nodes.
 
-    A run is unnecessary if its result exists, or if the results of all nodes that read it exist. A run whose result is
-    never stored is unnecessary if none of its inputs must be computed.
+    A node need not be computed if its value exists, or if the values of all nodes that read it exist. A node that is
+    never stored counts as computed only if one of its inputs must be computed.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}

@@ -15,7 +15,7 @@ from ragsweep.stages.machine import load, machine, store_speed, time_fixed_work
 from ragsweep.stages.stored_replies import speed_node
 
 EACH = 3
-"""Number of questions per measurement of the machine's speed, which takes as long as a fast config's question."""
+"""Number of questions per measurement of the machine's speed; a measurement takes as long as a fast question."""
 
 
 class Probes(NamedTuple):
@@ -69,7 +69,7 @@ def _node(target: Node, spec: Spec, inputs: tuple[Node, ...], compute: Callable[
 
 
 def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Probes:
-    """Time the target for each question, and the fixed work before every third run, so that both have the same load.
+    """Time the target for each question, and the fixed work before every third run, to time both under the same load.
 
     ``wanted`` lists the target's rows for each question. If the target fails for a question, the question's time is
     NaN.

@@ -2,7 +2,7 @@
 
 Results are immutable objects, named by address, so get, put-if-absent, list and delete suffice for them. All requests
 are made by the library obstore, which reads credentials from the environment. If the object store is unreachable or too
-slow, a warning is given, and no request is made for a minute. Each successive failure doubles this pause, without
+slow, the user is warned, and no request is made for a minute. Each successive failure doubles this pause, without
 another warning.
 """
 
@@ -27,7 +27,7 @@ PAUSE = 60.0
 """Length in seconds of the first pause after a failure of the object store."""
 
 NOTICE, ANSWER = 10.0, 60.0
-"""Seconds without an answer after which a warning is given, and after which a request counts as failed."""
+"""Seconds without an answer after which the user is warned, and after which a request counts as failed."""
 
 SLOWEST = 10**6
 """Lowest tolerated upload rate in bytes per second; an upload's size divided by this rate is added to its timeout."""

@@ -1,4 +1,4 @@
-"""Keep rows of nodes in memory, and give running computations access to their inputs and to storage."""
+"""The rows of nodes in memory, and the access of running computations to their inputs and to storage."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ EXTRAPOLATED = 50
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""The maximum number of rows in a segment, and its maximum size, estimated from the rows' mean (SQLite's: 1 GB)."""
+"""The maximum number of rows in a segment, and its maximum size by the rows' mean size (SQLite's limit is 1 GB)."""
 
 
 class Segment(NamedTuple):
-    """Some rows of a node that were written together; a segment that was written later has a larger number."""
+    """Some rows of a node that were written together; later segments have larger numbers."""
 
     number: int
     piece: StoredPiece

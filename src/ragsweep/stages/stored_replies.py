@@ -1,4 +1,4 @@
-"""Replies of services, and measurements of this machine, which are stored one by one, as texts by key."""
+"""Replies of services, and measurements of this machine, stored one by one as strings by key."""
 
 import json
 from collections.abc import Iterator, MutableMapping
@@ -25,7 +25,7 @@ def speed_node() -> Node:
 
 
 def _never(work: StageContext, rows: Rows) -> NoReturn:
-    raise AssertionError("these texts are stored as they arrive, not computed")
+    raise AssertionError("these strings are stored as they arrive, not computed")
 
 
 class StoredReplies(MutableMapping[str, str]):

@@ -1,4 +1,4 @@
-"""List the contents of a store without reading values, and the results in the ledger next to the store."""
+"""List the contents of a store without reading the values, and the results in the ledger next to the store."""
 
 import os
 import re
