@@ -198,7 +198,7 @@ def as_number(value: object) -> str:
 def _matches(value: Any, hint: Any) -> bool:
     """Return whether a value matches a type hint: a plain type, Literal, mapping, Sequence, part, or union of these.
 
-    Returns True for any other kind of hint.
+    Return True for any other kind of hint.
     """
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):

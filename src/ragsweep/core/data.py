@@ -84,7 +84,7 @@ class Question:
     references: tuple[str, ...] = ()  # alternative correct answers
     keywords: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)  # such as language, product; results are grouped by them
+    labels: Mapping[str, str] = field(default_factory=dict)  # such as language or product, to group results by
     distractors: tuple[str, ...] = ()  # documents similar to the relevant ones, but wrong
     section: str = ""  # heading of the section that contains the answer
     expected_count: int | None = None  # number of results that a search should return

@@ -106,7 +106,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion to append to a message about an unknown name: ``; did you mean "x"? known: x, y``.
 
     If there are more than ``MOST_LISTED`` known names, at most ten are listed: those similar to ``name`` or, if none is
-    similar, the first in alphabetical order. Returns "" if ``known`` is empty.
+    similar, the first in alphabetical order. Return "" if ``known`` is empty.
     """
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=10, cutoff=0.5)

@@ -26,8 +26,8 @@ class Summary:
     answered questions.
 
     ``low_bound`` and ``high_bound`` are the values that would result if every failed measurement had given the metric's
-    lowest value or its highest value. If nothing failed, both equal ``value``. If something failed, a bound is NaN if
-    the metric has no such value, and both are NaN if a quantile summarises the metric.
+    lowest and its highest value. If nothing failed, both equal ``value``. If something failed, a bound is NaN if the
+    metric has no such value, and both are NaN if a quantile summarises the metric.
     """
 
     name: str
@@ -210,10 +210,10 @@ class Failure:
 
 
 class HumanLabel(NamedTuple):
-    """A person's score of one answer: on the metric's scale, or 1 for a right answer and 0 for a wrong one.
+    """A person's score for one answer: on the metric's scale, or 1 for a right answer and 0 for a wrong one.
 
     ``run`` (an MLflow run id, a prefix of such an id, or the name of a config) and ``answer`` (the text of the answer)
-    identify the labelled answer; each is "" if the file of labels does not give it.
+    identify the labelled answer; each is "" if the label file lacks it.
     """
 
     question: str

@@ -16,7 +16,7 @@ def source_digest(module: str) -> str:
 
     Indirect imports are included. For a module without a package, the modules in its folder take the place of the
     package, unless packages are installed there. Import statements are parsed, not executed, so neither computed
-    imports nor data files are included. Returns "" for a module without a file, such as an interpreter session.
+    imports nor data files are included. Return "" for a module without a file, such as an interpreter session.
     """
     file = getattr(sys.modules[module], "__file__", None)
     if not file:
@@ -67,4 +67,4 @@ def _imports(path: Path, module: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             start = parts[: len(parts) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
-            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))  # a name may be a module
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))  # an imported name may be a module

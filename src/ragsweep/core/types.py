@@ -132,7 +132,7 @@ class TextRetriever(HasTraits, Protocol):
         """Return the index of the chunks as named arrays; this method is called once per chunking."""
 
     def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
-        """Return a ranking of ``depth`` chunks for each query; there may be any number of queries.
+        """Return a ranking of ``depth`` chunks for each of ``queries``, of which there may be any number.
 
         If fewer chunks are found, the ranking is padded with the position -1 and the score -inf.
         """
