@@ -206,8 +206,8 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
         if without and group != "hydra" and (config_folder() / group).is_dir():
             raise ConfigError(wants_option(line, group, composer))
         value = override.value()
-        several = isinstance(value, list) and len(value) > 1 and composer.is_group(group, lines)
-        if several and options_with(f"{group}._target_", [config_folder()]):
+        is_part = composer.is_group(group, lines) and options_with(f"{group}._target_", [config_folder()])
+        if isinstance(value, list) and len(value) > 1 and is_part:
             way = f"to sweep over several, write {group}={','.join(map(str, value))}"
             raise ConfigError(f"{line}: {group} takes one option; {way}")
         if group == "retriever.index" and isinstance(value, str) and "$" not in value:
