@@ -158,7 +158,7 @@ class DistractorLoss(NamedTuple):
 class Audits(NamedTuple):
     """Checks beyond the deciding metric, mostly of the chosen config; rows are those of the deciding comparison."""
 
-    refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> their number
+    refusing: Mapping[int, int] = {}  # row that refuses all answerable questions -> number of these questions
     worse: tuple[str, int] | None = None  # a metric, and the row of the choice (shown worse) or of a better config
     longer: tuple[int, LongerContext] | None = None  # a row with a shorter context than the choice
     leg: BetterLeg | None = None  # a leg that is better than the whole choice

@@ -144,7 +144,7 @@ class Noise(NamedTuple):
     mean_difference: float
     spread: float  # standard deviation of the differences per question
     of_one: float  # standard deviation of one verdict: spread / sqrt(2)
-    of_the_mean: float  # 95 % bound on a difference by chance between two means over n questions
+    of_the_mean: float  # 95 % bound on the chance difference between two means over n questions
     changed: float  # share of questions whose scores differ
 
 

@@ -30,7 +30,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or a whole part; a value is "" in a config without it."""
+    """A difference between two configs in one parameter or a whole part; the value is "" if a config lacks it."""
 
     name: str
     before: str

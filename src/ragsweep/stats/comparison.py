@@ -124,7 +124,7 @@ class SweepComparison:
         """
         mask = self.pairs.may_be_best & ~self.differences.worse
         if self.differences.better.any():
-            mask &= self.differences.apart > 0  # excludes the reference and its equals
+            mask &= self.differences.apart > 0  # excludes the reference and configs with equal scores
         return np.asarray(mask)
 
     @cached_property

@@ -1,6 +1,6 @@
 """The effect of context: the same questions answered with and without context, question by question.
 
-Each question with a score under both configs is of one of five ``KINDS`` (see ``compare``). Only "helped" and "hurt"
+Each question with a score under both configs has one of five ``KINDS`` (see ``compare``). Only "helped" and "hurt"
 questions are solved by just one of the two configs, and only these are tested.
 """
 

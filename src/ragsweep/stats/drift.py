@@ -36,7 +36,7 @@ class ClusteredSample(NamedTuple):
     """Numbers (n,), without NaN; the numbers of one cluster are dependent, and the weights add up to 1.
 
     If ``is_repeated``, the numbers of one cluster are repetitions of one question, and large clusters reduce the number
-    of ``independent`` questions. Else they are from different questions about the same thing, and each cluster counts
+    of ``independent`` questions. Otherwise they belong to different questions on one subject, and each cluster counts
     as one independent question, or as less if a few weights dominate.
     """
 

@@ -67,13 +67,13 @@ class Condition(NamedTuple):
 class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
-    ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
-    in four of five cases; None if it is unknown or reached, if the check is sequential or corrected by labels, and for
-    all other checks. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the interval
-    as much with the same questions; None if no number would, if nothing is repeated, or without ``needed``. ``against``
+    ``needed``, for an inconclusive margin, is the number of such questions with which equal configs would pass in four
+    of five cases; None if it is unknown or reached, if the check is sequential or corrected by labels, and for all
+    other checks. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the interval as
+    much with the same questions; None if no number would, if nothing is repeated, or without ``needed``. ``against``
     names the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
-    judge's scores alone, and ``labels`` is the number of labels of the config with the fewest. ``lost`` describes the
-    questions that do not pass a question-by-question check.
+    judge's scores alone, and ``labels`` is the number of labels of the config that has the fewest. ``lost`` describes
+    the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -181,7 +181,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
         if scope.people and not label and not math.isnan(found.low):
             judged = found
             found, labels = _correct(judged, condition, part, compared, filled.worst, scope.people)
-        if same and found.note == noninferiority.SAME:  # one config against itself: other questions cannot differ
+        if same and found.note == noninferiority.SAME:  # a config against itself cannot differ on other questions
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")

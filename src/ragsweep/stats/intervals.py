@@ -225,7 +225,7 @@ def quantile_interval(scores: Doubles, share: float, weights: Doubles | None = N
     if weights is not None:
         return _weighted_quantile(ordered, share, weights[order])
     low, high = (math.nan if rank is None else float(ordered[rank]) for rank in _quantile_ranks(len(ordered), share))
-    value = quantile(ordered, share)  # interpolated: of two scores it may be below the lower order statistic
+    value = quantile(ordered, share)  # interpolated: with two scores, it may be below the lower order statistic
     return value, min(low, value), max(high, value)  # NaN, as the first argument, stays
 
 

@@ -194,8 +194,8 @@ class Agreement(NamedTuple):
 class Estimate(NamedTuple):
     """How well a subset that was chosen by one half of the configs ranks the other half.
 
-    ``chosen`` and ``random`` are means over the divisions, for the chosen sets and for random sets of the same size;
-    90 % of the random sets are between ``low`` and ``high``.
+    ``chosen`` and ``random`` are means over the divisions, for the chosen subsets and for random subsets of the same
+    size; 90 % of the random subsets are between ``low`` and ``high``.
     """
 
     chosen: Agreement

@@ -164,7 +164,7 @@ class Planned(NamedTuple):
     mean: float | None = None
 
     def detectable(self, spread: float, design: Design) -> float:
-        """Return the smallest difference that a golden set shows (see `detectable`), for ratios as a share."""
+        """Return the smallest difference that a golden set shows (see `detectable`); for ratios, as a share."""
         least = detectable(spread, self.variation.correlation, design)
         return least if self.mean is None else math.expm1(least)
 

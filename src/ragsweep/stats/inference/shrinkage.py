@@ -57,7 +57,7 @@ class Posterior:
     known: bool
     ranks: Numbers  # (configs,): 0 is the highest mean; configs with equal scores share a rank
     observed: Doubles  # (ranks,): means minus the mean of all
-    sums: Doubles  # (ranks, clusters): the distance of two rows is the standard error of their difference
+    sums: Doubles  # (ranks, clusters): the distance between two rows is the standard error of their difference
     degrees: float
     groups: Groups
 
