@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """A text and its label ("" for none); ``data`` holds the numbers and names that the text contains."""
+    """A text and its label ("" for none); ``data`` has the numbers and names in the text."""
 
     label: str
     text: str

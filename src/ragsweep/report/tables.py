@@ -54,7 +54,10 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def headline(results: Sequence[Result]) -> list[str]:
-    """List the measured metrics to show in tables: headline metrics, metrics of answers, judged metrics, objectives."""
+    """List the measured metrics to show in tables: the configs' headline metrics, judged metrics and objectives.
+
+    Metrics in ``answer_headline`` are included for configs with answers.
+    """
     answering = [one for one in results if "answer" in one.questions]
     names = [name for one in results for name in one.run.config.get("headline", ())]
     names += [name for one in answering for name in one.run.config.get("answer_headline", ())]
@@ -167,7 +170,7 @@ def results_csv(results: Sequence[Result], failures: Sequence[Failure] = ()) -> 
     is absent if no config has weighted questions.
     """
     runs: list[Run | Failure] = [*(result.run for result in results), *failures]
-    known = [run.parameters for run in runs if run.parameters]  # those of a config whose process died are unknown
+    known = [run.parameters for run in runs if run.parameters]  # unknown for a config whose process died
     names = dict.fromkeys(name for parameters in known for name in parameters)
     swept = [name for name in names if len({parameters.get(name) for parameters in known}) > 1]
     notes = [*map(weighted_note, results), *([""] * len(failures))]
@@ -208,7 +211,7 @@ def _summaries(summaries: Mapping[str, Summary]) -> dict[str, Any]:
 
 
 def _strict(value: Any) -> Any:
-    """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python numbers, other types to text."""
+    """Convert a value to JSON types: NaN and infinity to None, numpy numbers to Python's, other types to strings."""
     if hasattr(value, "item"):
         value = value.item()
     if value is None or isinstance(value, str | int):

@@ -200,7 +200,7 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
 
 
 def mean_in_boxes(results: Sequence[Result]) -> str:
-    """Name the mean that `boxes` draws: plotly computes it without the weights of the questions."""
+    """Name the mean that `boxes` draws, which plotly computes without the weights of the questions."""
     return "unweighted mean" if weighted_note(results[0]) else "mean"
 
 
