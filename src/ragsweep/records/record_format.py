@@ -239,7 +239,7 @@ def _columns(
 
 
 def _interned(value: Any) -> Any:
-    """Return a value with all texts interned, to save memory: the configs of a sweep have most texts in common."""
+    """Return a value with all strings interned, to save memory: the configs of a sweep have most of them in common."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value
@@ -288,7 +288,7 @@ def _to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value for a numpy number, an array or a mapping; for any other value, return its text."""
+    """Return a JSON value for a numpy number, an array or a mapping; return any other value as a string."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

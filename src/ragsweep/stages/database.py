@@ -143,7 +143,7 @@ def insert_entry(
     """Insert or update the row of an entry in the table ``entries``.
 
     For a rows node, the size, the number of rows and the cost are added to the stored ones. For a whole value, the size
-    and the cost replace the stored ones. ``where`` names the machine that computed the value; None: this machine.
+    and the cost replace the stored ones. ``where`` names the machine that computed the value; None means this machine.
     """
     now = time.time()
     connection.execute(

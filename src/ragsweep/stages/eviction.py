@@ -22,7 +22,7 @@ class Conditions:
 
     Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
     is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
-    used first, only until the store has this size.
+    used first, only until the store is no larger than this.
     """
 
     older_than: float | None = None  # seconds since the last use

@@ -73,7 +73,7 @@ class Executor:
         self.listener: Listener = listener or Listener()
         self.work: dict[str, StageWork] = {}
         self._whole: dict[str, Any] = {}
-        self._unstored: set[str] = set()  # addresses of nodes with ``Node.stored`` unset
+        self._unstored: set[str] = set()  # addresses of nodes that are never stored (``Node.stored``)
         self._rows = RowTables()
         self._costs: dict[str, float] = {}
         self._notes: dict[str, StoredReplies] = {}
@@ -228,7 +228,7 @@ class Executor:
     def _compute_rows(self, node: Node, table: RowTable, missing: Rows) -> None:
         """Compute and keep the missing rows; after a failed call, divide them until every failing row is isolated.
 
-        A failing row gets the value that ``Node.failed`` returns; without this function, CallFailed is raised. Larger
+        A failing row gets the value that ``Node.failed`` returns; if the node has none, CallFailed is raised. Larger
         pieces are computed first, so that successes between the failures keep the service's circuit breaker closed.
         """
         waiting = deque([missing])

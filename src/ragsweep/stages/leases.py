@@ -47,7 +47,7 @@ class Leases(Liveness[str]):
         self._objects: dict[str, str] = {}  # lease held by this process -> its object
         self._unreleased: set[str] = set()  # objects of ended leases that the object store did not accept as FREE
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
-        self._id = uuid.uuid4().hex  # marks this instance's objects, also if the answer to their creation was lost
+        self._id = uuid.uuid4().hex  # marks this instance's objects, even if the answer to their creation was lost
         self._beats = 0
 
     @contextmanager

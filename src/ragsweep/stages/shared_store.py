@@ -8,8 +8,8 @@
 
 New results are written to the local half immediately, and queued for the remote half. While the object store is
 unreachable, they are not queued, and so they stay local. An entry that is missing locally is read from the remote half,
-verified like a local entry, and kept locally. An object that is damaged or from another version is deleted with a
-warning and counts as missing, so that it is computed and written again.
+verified like a local entry and, unless it is a piece, kept locally. An object that is damaged or from another version
+is deleted with a warning and counts as missing, so that it is computed and written again.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from ragsweep.stages.store import Store, keys_digest, open_store
 from ragsweep.stages.store_files import map_file
 
 LONGEST_COST = 10_000
-"""An object that contains a cost is ignored if its size is at least this number of bytes."""
+"""Size in bytes from which an object that contains a cost is ignored."""
 
 
 class SharedStore(Store):

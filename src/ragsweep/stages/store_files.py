@@ -15,7 +15,7 @@ class StoreFiles:
     """The paths of a store's files, and atomic writes to them.
 
     The constructor creates the folders. It also removes files that dead processes left unfinished, and the pieces of
-    complete values; files that cannot be removed stay. It raises OSError if a folder cannot be created or listed.
+    complete values; files that cannot be removed stay. Raises OSError if a folder cannot be created or listed.
     """
 
     def __init__(self, folder: Path) -> None:
