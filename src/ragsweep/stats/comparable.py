@@ -227,8 +227,8 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
         raise InputError(
-            "the compared runs share no comparable metric, that is, no mean of scores with a better direction;"
-            " run all of them again with such a metric"
+            "the compared runs share no comparable metric (a mean of scores, of which higher or lower is better); run"
+            " all of them again with such a metric"
         )
     if not chosen:
         raise InputError(

@@ -245,7 +245,7 @@ def reason_uncorrected(matched: MatchedLabels, found: Corrected) -> str:
         return ""
     metric = matched.metric
     if found.labels >= FEWEST_LABELS:  # so the labelled clusters are too few
-        return f"nearly all labelled questions of {metric} are on one source document; label questions on others, too"
+        return f"nearly all labelled questions of {metric} are on one source document; also label questions on others"
     reason = f"the config with the fewest labels of {metric} has {found.labels} that count; {FEWEST_LABELS} are needed"
     return f"{reason}; {matched.way_out()}"
 
