@@ -92,8 +92,8 @@ def detectable(verdict: SweepComparison) -> Iterator[Statement]:
     clusters = f" in {power.clusters:,} clusters (by document)" if power.clusters < power.questions else ""
     among = f" among {configs:,} configs, and one of {alone} between two" if configs > 2 else ""
     text = (
-        f"With {power.questions:,} questions{clusters} a true difference of {least} is detected with 80 % power{among}."
-        " Smaller ones are often missed."
+        f"With {power.questions:,} questions{clusters}, a true difference of {least} is detected with 80 % power"
+        f"{among}. Smaller ones are often missed."
     )
     yield Statement("", text, {"detectable": plain_size(verdict, power.typical), "questions": power.questions})
 

@@ -101,7 +101,7 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
     note = "Scores are on the scale of the retriever or reranker; min_score removes all chunks to its left."
     yield from _charts(chosen, ("context_scores",), scores_of_context, note, "Scores of all chunks of the context")
-    note = "The length of the ranking: how many results each question got."
+    note = "The length of each question's ranking."
     varied = [one for one in chosen if len(set(_finite(one.questions, "retrieved").tolist())) > 1]
     yield from _charts(varied, ("retrieved",), numbers_of_results, note, "Numbers of results")
 

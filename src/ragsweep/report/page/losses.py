@@ -96,7 +96,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
     ]
     yield Charts(options)
     rows = [row for one in found for row in _audit_rows(one)]
-    means = [f">{found[0].metric} fused", ">leg alone", ">fused less leg"]
+    means = [f">{found[0].metric} fused", ">leg alone", ">fused minus leg"]
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain, lose: questions on which the"
