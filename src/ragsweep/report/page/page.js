@@ -303,7 +303,7 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
     filter();
     const note = item.asked > item.ids.length ? `The first ${item.ids.length.toLocaleString("en")} of ${item.asked.toLocaleString("en")} questions. ` : "";
     return [filters, el("div", { class: "browser" }, el("div", {}, list, pager), detail),
-            el("p", { class: "note" }, `${note}j and k, or the arrow keys in the list, go through the questions. `
+            el("p", { class: "note" }, `${note}Press j and k, or the arrow keys in the list, to go through the questions. `
               + `The number beside a question is its ${metric}. In the context, the first chunk with evidence is in colour; click a chunk to read it. ${item.leftOut}`)];
   }
 
