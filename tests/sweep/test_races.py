@@ -164,6 +164,13 @@ def test_killed_race_goes_on_drops_the_same_and_asks_nothing_twice(
         assert len(server.log) == needed
 
 
+def test_race_with_another_seed_is_another_sweep(server: LlmServer, tmp_path: Path) -> None:
+    """In the records of a killed race it would not find the scores of its first questions."""
+    for more in ([], ["seed=3"], [], ["seed=3"]):
+        assert run(*typed(server, tmp_path, *GRID, *more)) == 0
+    assert len(Ledger(Path("store")).sweeps()) == 2
+
+
 @pytest.mark.nightly
 def test_killed_race_has_one_run_a_config(server: LlmServer, tmp_path: Path, environment: dict[str, str]) -> None:
     """After kill -9 at most the block that was being asked is asked again: what came back was not all written."""

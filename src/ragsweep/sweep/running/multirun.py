@@ -102,18 +102,20 @@ class Multirun:
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
 
-        Values in files are not part of ``key``; those with which a sweep ran are in its records.
+        Values in files are not part of ``key``; those with which a sweep ran are in its records. In a race, the seed,
+        which determines the order of the questions, counts as one of these settings.
         """
+        edited = (*EDITED, "seed") if self.race else EDITED
         sweep = self.ledger.latest(key)
         known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()
         number = min(known, default=0)
         job = self.jobs[0 if self.command.searching else number]
         outcome = self.ledger.record(sweep.id, number).outcome if sweep and known else None
         before: Mapping[str, Any] = outcome.run.config if isinstance(outcome, Result) else {}
-        names = [name for name in EDITED if name in before]  # versions without a setting did not record it
+        names = [name for name in edited if name in before]  # versions without a setting did not record it
         if _known(before, names) == _known(job.config.values, names):
             return key
-        return content_hash([key, _known(job.config.values, EDITED)])
+        return content_hash([key, _known(job.config.values, edited)])
 
     @property
     def again(self) -> str:
