@@ -96,11 +96,13 @@ def test_a_decision_that_is_edited_in_the_file_of_a_sweep_is_another_sweep(swept
     """Otherwise a finished sweep would keep its earlier choice, and a search would compare values of two metrics."""
     file, found = Path("sweeps", "mine.yaml"), []
     file.parent.mkdir()
-    for text in ("objective: context_ndcg", "objective: mrr", "constraints: {context_tokens: 50}", "") * 2:
+    target = "targets: {mrr: {_target_: ragsweep.parts.targets.Target, threshold: %s, action: %s}}"
+    targets = target % (1, "none"), target % (2, "none"), target % (2, "another text")
+    for text in ("objective: context_ndcg", "objective: mrr", "constraints: {context_tokens: 50}", "", *targets) * 2:
         file.write_text(f"# @package _global_\n{text}\n", "utf-8")
         found.append(run(*typed, *swept, "sweeps=mine").sweep)
-    assert len(set(found)) == 3  # context_ndcg is the default
-    assert found[:4] == found[4:]
+    assert len(set(found)) == 5  # context_ndcg is the default
+    assert found[:7] == found[7:]
 
 
 def test_a_command_returns_its_own_sweep_though_a_later_one_has_equal_jobs(typed: list[str]) -> None:

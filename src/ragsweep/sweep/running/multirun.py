@@ -19,6 +19,7 @@ from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import Failure, Result
 from ragsweep.core.secrets import mask as mask_values
+from ragsweep.parts.targets import ENFORCE
 from ragsweep.records.claims import COMMAND, CONFIG, Claim, ClaimKey
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Sweep
 from ragsweep.report.naming import number_configs
@@ -102,20 +103,20 @@ class Multirun:
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
 
-        Values in files are not part of ``key``; those with which a sweep ran are in its records. In a race, the seed,
-        which determines the order of the questions, counts as one of these settings.
+        Values in files are not part of ``key``; those with which a sweep ran are in its records. Targets are such a
+        setting, too, unless there are none (an earlier version had some by default), and so is the seed of a race,
+        which orders the questions.
         """
-        edited = (*EDITED, "seed") if self.race else EDITED
         sweep = self.ledger.latest(key)
         known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()
         number = min(known, default=0)
-        job = self.jobs[0 if self.command.searching else number]
+        values = self.jobs[0 if self.command.searching else number].config.values
         outcome = self.ledger.record(sweep.id, number).outcome if sweep and known else None
         before: Mapping[str, Any] = outcome.run.config if isinstance(outcome, Result) else {}
+        further = {"seed": self.race, "targets": (values.get("targets") or {}).keys() - {ENFORCE}}
+        edited = [*EDITED, *(name for name, counts in further.items() if counts)]
         names = [name for name in edited if name in before]  # versions without a setting did not record it
-        if _known(before, names) == _known(job.config.values, names):
-            return key
-        return content_hash([key, _known(job.config.values, edited)])
+        return key if _known(before, names) == _known(values, names) else content_hash([key, _known(values, edited)])
 
     @property
     def again(self) -> str:
@@ -280,12 +281,16 @@ class Multirun:
 
 
 def _known(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return settings as JSON values, without null and empty ones."""
-    plain = json.loads(json.dumps(mask_values({name: values.get(name) for name in names}), default=str))
-    for name, value in plain.items():
-        if isinstance(value, dict):
-            plain[name] = {key: one for key, one in value.items() if one is not None}
-    return {name: value for name, value in plain.items() if value not in (None, {})}
+    """Return settings as JSON values, without null and empty ones, and without the texts of targets."""
+
+    def reduced(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        kept = {key: reduced(one) for key, one in value.items() if key != "action"}
+        return {key: one for key, one in kept.items() if one not in (None, {})}
+
+    known = {name: values.get(name) for name in names}
+    return dict(reduced(json.loads(json.dumps(mask_values(known), default=str))))
 
 
 def lost_job(sweep: Sweep, number: int, why: str, numbered: bool = False) -> Failure:
