@@ -154,6 +154,7 @@ def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:
         (["dataset.path=c\\:/x", "retriever.k=3"], "dataset.path=c:/x", "k=3"),
         (["tracking.uri=sqlite\\:///x.db", "+store.path=y"], "other", "defaults"),
         (["dataset.path=c\\:/x"], "other", "path=c:/x"),
+        (["~metrics.mrr=null", "top_k=3"], "dataset=x ~metrics.mrr", "top_k=3"),
         (["plan=False", "~budget", "hydra/launcher=joblib", "top_k=3"], "", "top_k=3"),
     ],
 )

@@ -43,5 +43,6 @@ def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str],
     is named "defaults".
     """
     general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
+    general += [f"{line}=null" for line in general if line.startswith("~")]  # Hydra's spelling of a deletion
     own = [line for line in defining(overrides) if line.lower().replace("\\", "") not in general]
     return label(read_settings(own), groups, searched) or DEFAULTS
