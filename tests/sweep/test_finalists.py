@@ -95,6 +95,17 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
     assert list(finalist_lines(collect_finalists([], FIELD, METRIC))) == []
 
 
+def test_the_gap_of_few_finalists_is_not_that_of_the_best_trial(tmp_path: Path) -> None:
+    """With ``finalists=1``, "middle", the best trial on the tune questions, is no finalist."""
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD):
+        ledger.write("search", job, one)
+    for place, (row, mean) in enumerate(((0, 0.3), (2, 0.5))):
+        ledger.write("search", place, held(FIELD[row], mean, row), kind=FINALIST)
+    text = said(summarise_sweep(ledger, ledger.records("search")))
+    assert "gap: #3 cheap, the best of these on the tune questions, led #1 first" in text
+
+
 def test_a_finalist_s_means_and_gap_have_the_digits_of_the_metric() -> None:
     def measured(result: Result, value: float) -> Result:
         metrics = result.summaries.metrics

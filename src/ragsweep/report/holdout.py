@@ -107,5 +107,5 @@ def gap_line(gap: Gap | None) -> Iterator[Statement]:
         change = f"{with_interval(gap.change, gap.low, gap.high, gap.unit)}{unit}"
         config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
         leads = f"{over} there by {tune}, and leads by {holdout} on the holdout"
-        text = f"gap: {config}, the best on the tune questions, led {leads}, a change of {change}"
+        text = f"gap: {config}, the best of these on the tune questions, led {leads}, a change of {change}"
         yield Statement("", text, gap._asdict())
