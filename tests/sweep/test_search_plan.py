@@ -74,6 +74,13 @@ def test_answers_are_counted_for_every_trial_though_all_have_one_generator(typed
     assert all_trials.rows > 3 * one.rows
 
 
+def test_a_reference_that_is_worse_is_planned_beside_the_finalists(typed: list[str]) -> None:
+    more = (*typed, "retriever=bm25", "llm=extractive", "~metrics.semantic_similarity", "top_k=range(1,9)")
+    more = (*more, "partition=tune", "hydra.sweeper.n_trials=3")
+    alone, one, all_trials = (bound(*more, f"finalists={most}").stages["generate"].rows for most in (0, 1, 5))
+    assert (one, all_trials) == (alone // 3 * 5, alone // 3 * 6)
+
+
 def test_stored_answers_of_the_ends_of_a_range_are_not_those_of_its_other_values(typed: list[str]) -> None:
     one = [*typed, "retriever=bm25", "llm=extractive", "~metrics.semantic_similarity", "hydra.sweeper.n_trials=9"]
     space = [*one, "top_k=range(1,9)"]
