@@ -136,6 +136,8 @@ def test_trial_0_is_the_declared_baseline_or_the_default_of_the_space() -> None:
         command = read([*typed, f"+baseline='{baseline}'"], multirun=True)
         assert f"retriever={first}" in command.jobs[0], baseline
         assert bool(command.notes) == (baseline == "retriever=hybrid_rrf")
+    ignored = read([*typed, "+baseline='retriever=vector'", "hydra.sweeper.default=false"], multirun=True)
+    assert ignored.notes == ("the declared baseline is not run, because hydra.sweeper.default=false omits trial 0",)
 
 
 def test_a_named_sweep_chooses_its_sweeper_and_what_is_typed_wins() -> None:

@@ -289,13 +289,15 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
             raise ConfigError(f"hydra.sweeper.enqueue[{number}]: {fault}") from None
     jobs = [*([zero.overrides] if settings["default"] else []), *space.probes(), *enqueued]
     note = f"the declared baseline cannot be trial 0: {zero.outside}; trial 0 is the default config of the space"
+    if declared and not settings["default"]:
+        note = "the declared baseline is not run, because hydra.sweeper.default=false omits trial 0"
     numbered = f"baseline={'null' if zero.outside or not settings['default'] else 1}"  # trial 0 is the first config
     return replace(
         command,
         overrides=number_baseline(command.overrides, numbered) if declared else command.overrides,
         jobs=tuple(number_baseline(job, numbered) if declared else job for job in dict.fromkeys(jobs)),
         search={**settings, "declared": declared},
-        notes=(note,) if zero.outside else (),
+        notes=(note,) if zero.outside or (declared and not settings["default"]) else (),
     )
 
 
