@@ -17,7 +17,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
-from ragsweep.sweep.concluding.parent_run import RecordedContents
+from ragsweep.sweep.concluding.parent_run import RecordedContents, describe
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
@@ -150,6 +150,7 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
     legend = "The table is of the questions that the search used; the conclusion rests on others."
     assert [legend in said(one) for one in (tune, lost, kept)] == [False, True, True]
     assert legend in parent_run(kept).files["verdict/verdict.md"].decode()
+    assert legend in describe(kept)
     assert told(lost)["result"]["where"] == "on 210 questions that the search did not use"
     found = told(kept)
     assert (found["result"]["choice"], found["result"]["baseline"]) == ("#2 dear", "#1 first")

@@ -99,8 +99,8 @@ def description_document(report: SweepReport) -> Document:
     shown, found, blocks = report.shown, report.conclusion, list[Block]([conclusion_statements(report)])
     if shown:
         table = sweep_table([*shown, *report.baselines], headline(shown), found.comparison, found.chosen, width=10_000)
-        note = part_shown(len(table.rows), len(table.rows) + table.hidden).strip()
-        blocks.append(Table(table.header, table.rows, note))
+        note = part_shown(len(table.rows), len(table.rows) + table.hidden) + (f" {TUNED}." if found.finals else "")
+        blocks.append(Table(table.header, table.rows, note.strip()))
     return Document(report.title, [Section(blocks)])
 
 
