@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragsweep.commands.comparison import find_family
 from ragsweep.core.results import COMPLETE, PARTIAL, Failure, HumanLabel, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
@@ -18,6 +19,7 @@ from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.concluding.parent_run import RecordedContents, describe
+from ragsweep.sweep.concluding.recorded_runs import RecordedRun
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, finalist_lines, show_sweep, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists
@@ -268,6 +270,25 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
     lead = np.mean(noisy(0.5, 210, 1) - noisy(0.3, 210))
     assert second["lead"] == pytest.approx({"estimate": lead, "low": low, "high": high})
     assert low < lead < high
+
+
+@pytest.mark.parametrize("baseline", [None, 1])
+def test_two_finalists_are_compared_among_all_of_them(tmp_path: Path, baseline: int | None) -> None:
+    config = {"objective": METRIC, "headline": [METRIC], "baseline": baseline}
+    ledger = Ledger(tmp_path)
+    for job, one in enumerate(FIELD[:3]):
+        ledger.write("search", job, changed(one, config=config))
+        ledger.write("search", job, changed(held(one, 0.5 + 0.01 * job, job), config=config), kind=FINALIST)
+    runs = [RecordedRun("", one.outcome, "", "search") for one in ledger.finalists("search")]
+    finals = summarise_sweep(ledger, ledger.records("search")).conclusion.finals
+    assert isinstance(finals, SweepComparison)
+    assert len(finals.results) == 3
+    other = (finals.reference + 1) % 3
+    pair = [runs[int(finals.matrix.configs[row][1]) - 1] for row in (finals.reference, other)]
+    family = find_family(str(tmp_path), *pair)
+    assert family
+    found = family.compare(pair[0].result, pair[1].result, METRIC)
+    assert found.found.interval(found.rows[1]) == pytest.approx(finals.differences.interval(other))
 
 
 def test_leads_are_over_the_choice_on_the_holdout_if_no_baseline_is_declared(tmp_path: Path) -> None:

@@ -7,42 +7,57 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.results import Result
+from ragsweep.records.ledger import Ledger
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval, ratio_with_interval
 from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
+from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import Family, PairConclusion, PairMetric
 from ragsweep.stats.inference.matrix import ratio_of
 from ragsweep.stats.verdict import shown_kind
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_baseline, open_ledger
+from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.searching.study_summary import broken_trials
 
 _OPPOSITE = "the ratio for a typical question contradicts the change in the mean, which a few large values dominate"
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs of a sweep that contains both runs, with its declared baseline; None if no sweep does.
+    """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep does.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
     questions are left out. So are trials that violate a constraint of the search, unless they are one of the runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
+    asked = candidate.result.run.dataset.golden_digest
     for sweep in dict.fromkeys(run.sweep for run in (candidate, baseline) if run.sweep):
-        records = ledger.records(sweep)
-        names = number_configs({record.job: record.outcome.name for record in records})
-        results = [
-            record.outcome.renamed(names[record.job]) for record in records if isinstance(record.outcome, Result)
-        ]
-        declared = find_baseline(None, names, results, ledger)
-        beside = [declared] if declared and all(one is not declared for one in results) else []
-        own = {one.name: _given(one, given) for one in (*results, *beside)}
-        if all(any(one is run for one in own.values()) for run in given):
-            broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
-            asked = candidate.result.run.dataset.golden_digest
-            alike = {name: one for name, one in own.items() if one.run.dataset.golden_digest == asked}
-            members = [one for name, one in alike.items() if name not in broken or any(one is run for run in given)]
-            return Family(members, None if declared is None else own[declared.name].name)
+        for results, declared, broken in _families(ledger, sweep):
+            own = {one.name: _given(one, given) for one in results}
+            if all(any(one is run for one in own.values()) for run in given):
+                alike = {name: one for name, one in own.items() if one.run.dataset.golden_digest == asked}
+                members = [one for name, one in alike.items() if name not in broken or any(one is run for run in given)]
+                return Family(members, None if declared is None else own[declared].name)
     return None
+
+
+def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | None, set[str]]]:
+    """Yield the configs of a sweep, and the finalists of a search, which are compared on the holdout.
+
+    Each has the name of the declared baseline among them, and the names of the trials that violate a constraint.
+    """
+    records = ledger.records(sweep)
+    names = number_configs({record.job: record.outcome.name for record in records})
+    results = [record.outcome.renamed(names[record.job]) for record in records if isinstance(record.outcome, Result)]
+    declared = find_baseline(None, names, results, ledger)
+    beside = [declared] if declared and all(one is not declared for one in results) else []
+    broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
+    yield [*results, *beside], declared and declared.name, broken
+    if ledger.finalists(sweep):
+        finals = summarise_sweep(ledger, records, labels=()).conclusion.finals
+        if isinstance(finals, SweepComparison):
+            reference = None if finals.baseline is None else finals.matrix.configs[finals.baseline]
+            yield list(finals.results), reference, set()
 
 
 def pair_verdicts(path: str, baseline: RecordedRun, candidate: RecordedRun, metrics: Iterable[str]) -> dict[str, str]:
