@@ -238,6 +238,11 @@ def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> N
     assert statuses == [FINISHED, FAILED]
 
 
+def test_a_partial_finalist_has_a_remedy(tmp_path: Path) -> None:
+    text = said(ended(tmp_path, held(FIELD[0], 0.3), changed(held(FIELD[1], 0.5, 1), state=PARTIAL)))
+    assert "FIX #2 dear partition=holdout is PARTIAL: " in text
+
+
 def test_slices_of_a_leg_are_those_of_the_choice_on_the_holdout(tmp_path: Path) -> None:
     """On the tune questions, no leg is better than the fusion."""
 

@@ -41,7 +41,7 @@ def conclusion_statements(report: SweepReport) -> Statements:
         paragraphs("CHOICE", choice_statements(found)),
         paragraphs("EVIDENCE", evidence_statements(found)),
         paragraphs("LIMITS", limit_statements(found)),
-        remedies(report.results),
+        remedies(report.results, report.finalists),
     )
     return Statements([one for part in parts for one in part.items], "paragraphs")
 
@@ -126,9 +126,13 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
     return lines(Statement("failed", f"{rounded(failure.name)} · {failure.error}") for failure in failures)
 
 
-def remedies(results: Sequence[Result]) -> Statements:
-    """Return paragraphs on problems of the results or the data, each with its remedy; empty if there are none."""
-    texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in results if one.run.state == PARTIAL]
+def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Statements:
+    """Return paragraphs on problems of the results or the data, each with its remedy; empty if there are none.
+
+    Of a search's ``finalists`` on the holdout, only those that are PARTIAL are named.
+    """
+    partial = [one for one in (*results, *finalists) if one.run.state == PARTIAL]
+    texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in partial]
     warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
     texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
     shown = [name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")]

@@ -51,6 +51,7 @@ class SweepReport:
     sampler: str = ""  # the sampler of a search
     texts: PageTexts = field(default_factory=PageTexts)
     history: Sequence[PastSweep] = ()  # oldest first, this sweep last
+    finalists: Sequence[Result] = ()  # of a search, on the holdout
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
 
     @property

@@ -66,6 +66,7 @@ def sweep_content(
         reference,
         summary.study.sampler if summary.study else "",
         texts or PageTexts(),
+        finalists=summary.finalists.results,
         baselines=summary.baselines,
     )
 
