@@ -151,6 +151,7 @@ NOTES = "# Notes\n\nText.\n\n```sh\n# Run it\n```\n\n## Run `it`!\n\nGo on.\n\n#
         (NOTES, "Run it", "## Run `it`!", "Go on.\n\n"),  # text in a code span is not a heading
         (NOTES, "Notes", "# Notes", "Go on.\n\n"),
         ("Plain\nOne\ntext\n# Two\n", "one", "One\n", "text\n"),  # a line of its own
+        ("# One\n---\ntext\n# Two\n", "one", "# One\n", "text\n"),  # a rule below a heading is no second heading
     ],
 )
 def test_section_is_its_heading_and_all_below(text: str, name: str, begins: str, ends: str) -> None:
