@@ -54,6 +54,17 @@ def test_operational_parameter_is_no_part_of_the_spec(monkeypatch: pytest.Monkey
     )
 
 
+def test_part_holds_the_part_that_its_own_config_names_also_where_they_differ_only_operationally(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(TRUSTED, "support")
+    builder, embedder = Builder(), {"_target_": "support.parts.Letters"}
+    for size in (1, 64, 1):
+        leg = {"_target_": VECTOR, "embedder": {**embedder, "batch_size": size}, "index": FLAT, "exact": FLAT}
+        part = builder.build({"_target_": HYBRID, "legs": {"vector": leg}}, "retriever").value
+        assert part.legs["vector"].embedder.batch_size == size
+
+
 @pytest.mark.parametrize(
     ("node", "message"),
     [

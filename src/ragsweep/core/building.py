@@ -6,7 +6,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Union
 
@@ -58,8 +58,9 @@ class Builder:
         complete = {name: parameter.default for name, parameter in inspect.signature(made).parameters.items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
-        # Operational parameters are not in the spec, but a different device needs a different object.
-        key = f"{spec.digest} {sorted((name, repr(arguments[name])) for name in operational if name in arguments)}"
+        # Operational parameters, own and of nested parts, are not in the spec, but another device needs another object.
+        own = sorted((name, repr(arguments[name])) for name in operational if name in arguments)
+        key = f"{spec.digest} {own} {[id(part.value) for part in _parts_in(values)]}"
         if key not in self._made:
             self._made[key] = _construct(made, values, spec, where)
             self._connect(self._made[key].value)
@@ -129,6 +130,15 @@ def _with_key(message: str, made: type, where: str) -> str:
     if usual and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
         return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
     return message if message.startswith(f"{where}.") else f"{where}: {message}"
+
+
+def _parts_in(value: Any) -> Iterator[BuiltPart]:
+    """Yield the outermost BuiltParts in a tree of arguments."""
+    if isinstance(value, BuiltPart):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _parts_in(item)
 
 
 def _unwrap(value: Any, field: Literal["value", "spec"]) -> Any:
