@@ -85,7 +85,7 @@ def check_command(values: Mapping[str, Any]) -> None:
             " dataset.limit to evaluate a sample"
         )
     for key in ("path", "worker_path"):
-        if str(folder := values["store"][key]).startswith("~"):
+        if (folder := str(values["store"][key])).startswith("~/"):
             raise ConfigError(f"store.{key}: ~ is not expanded, got {folder!r}; write {Path(folder).expanduser()}")
     for key in ("timeout", "max_failures"):
         value = values[key]
