@@ -129,8 +129,9 @@ def test_a_result_that_the_ledger_cannot_take_is_not_said_to_be_in_it(
     assert capsys.readouterr().err.splitlines()[-1] == "ragsweep: the disk is full"
 
 
-def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str]) -> None:
-    assert sweeping.run(read_command([*typed, "depth=4", "top_k=1"], multirun=False)) == (0, None)
+def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweeping.run(read_command([*typed, "depth=4", "top_k=1", "baseline=top_k=2"], False)) == (0, None)
+    assert "baseline has no effect on one config; add -m, or use" in capsys.readouterr().out
     assert run(*typed, *SWEEP, "plan=true") == (0, None)
 
 

@@ -109,6 +109,8 @@ def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
     if context.labels:
         instead = "ragsweep judge calibrate LABELS --run RUN"
         context.terminal.line("note", f"judge.labels corrects only verdicts of sweeps; for one config, use {instead}")
+    if job.config.values["baseline"] is not None:
+        context.terminal.line("note", "baseline has no effect on one config; add -m, or use ragsweep compare RUN RUN")
     context.terminal.plan(prepared.planned)
     logs: list[str] = []
     try:

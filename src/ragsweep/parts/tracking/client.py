@@ -79,6 +79,8 @@ class Mlflow:
             raise ConfigError(f"tracking.traces must be {', '.join(TRACES[:-1])} or {TRACES[-1]}, got {self.traces!r}")
         if self.tables not in TABLES:
             raise ConfigError(f"tracking.tables must be {' or '.join(TABLES)}, got {self.tables!r}")
+        if not self.experiment.strip():
+            raise ConfigError("tracking.experiment: is blank; name an experiment, or omit the key")
         self._connection.check()
 
     def risk(self) -> str:
