@@ -81,3 +81,16 @@ def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
             if dtype != "float32":
                 lines["embedder", f"{one.parameters.get('embedder', node.spec.target)} in {dtype}"] = None
     return list(lines)
+
+
+def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
+    """Return a line (label, text) that names the configs that compute the same as an earlier one; none: no line."""
+    seen, repeated = set[object](), []
+    for one in experiments:
+        key = one.signature, *(node.address for node in one.graph.latency.values())
+        if key in seen:
+            repeated.append(one.name)
+        seen.add(key)
+    names = ", ".join([*repeated[:3], *["..."] * (len(repeated) > 3)])
+    fact = f"{len(repeated)} of {len(experiments)} repeat the results of an earlier config ({names})"
+    return [("note", f"{fact}: what differs between them has no effect here")] if repeated else []

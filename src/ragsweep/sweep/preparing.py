@@ -13,7 +13,7 @@ from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.corpus_language import language_lines
 from ragsweep.evaluation.cost_estimate import estimate_costs
-from ragsweep.evaluation.experiment import Experiment, dtype_lines
+from ragsweep.evaluation.experiment import Experiment, dtype_lines, repeated_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.services.usage import LIMITS
@@ -88,6 +88,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
     race = _prepare_race(session, command, experiments)
     facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
+    facts += [] if command.searching else repeated_lines(experiments)
     if command.searching:
         command = with_directions(command, configs[0], experiments[0])
         possible = [node for one in experiments[1:] for node in walk([wanted.node for wanted in one.wanted])]
