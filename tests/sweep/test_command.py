@@ -58,6 +58,8 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
+        (["headline=mrr,map"], '"headline=mrr,map" names several values: for a list, write headline=[mrr,map]'),
+        (["headline=[mrr],[map]"], '"headline=[mrr],[map]" names several values: add -m to sweep over them'),
         (["sweeps=top_k,demo"], 'sweeps: cannot differ within a sweep, got "sweeps=top_k,demo"; give it one value'),
         (
             ["reranker=[none,late_interaction]"],

@@ -93,4 +93,4 @@ def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
         seen.add(key)
     names = ", ".join([*repeated[:3], *["..."] * (len(repeated) > 3)])
     fact = f"{len(repeated)} of {len(experiments)} repeat the results of an earlier config ({names})"
-    return [("note", f"{fact}: what differs between them has no effect here")] if repeated else []
+    return [("note", f"{fact}: what differs between them has no effect on results")] if repeated else []

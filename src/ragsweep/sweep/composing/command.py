@@ -134,9 +134,7 @@ def read_command(
     for line, override in zip(swept, map(parse, swept), strict=True):
         is_shared = override.is_hydra_override() or override.key_or_group == "sweeps"
         if not multirun and not is_shared:
-            is_interval = not override.is_discrete_sweep() and not searches(str(sweeper["_target_"]))
-            added = "-m hydra/sweeper=optuna to search" if is_interval else "-m to sweep"
-            raise ConfigError(f'"{line}" names several values: add {added} over them')
+            raise ConfigError(f'"{line}" names several values: {_option_to_add(line, config)}')
         if is_shared:
             key, searched = override.key_or_group, line.partition("hydra.sweeper.params.")[2]
             instead = f"write {searched}" if searched else "give it one value"
@@ -158,6 +156,16 @@ def read_command(
         options = composer.options(overrides)
         cases = expand(task, sweeper["params"], sweeper.get("cases"), once=once, options=options)
     return replace(command, jobs=tuple(case.overrides for case in cases), cases=tuple(cases))
+
+
+def _option_to_add(line: str, config: DictConfig) -> str:
+    """Return the remedy for an override of a command without ``-m`` that names several values."""
+    override, (key, _, value) = parse(line), line.partition("=")
+    is_list = key == "metrics" or OmegaConf.is_list(OmegaConf.select(config, override.key_or_group))
+    if is_list and "[" not in value:
+        return f"for a list, write {key}=[{value}]"
+    is_interval = not override.is_discrete_sweep() and not searches(str(config.hydra.sweeper["_target_"]))
+    return f"add {'-m hydra/sweeper=optuna to search' if is_interval else '-m to sweep'} over them"
 
 
 def choices(line: str) -> list[str]:
