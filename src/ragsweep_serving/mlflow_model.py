@@ -12,6 +12,7 @@ from pandas import DataFrame
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Answer, Turn
 from ragsweep.parts.tracking.served_traces import is_traced, send_served
+from ragsweep.services.errors import CallFailed
 from ragsweep_serving.pipeline import ServedAnswer, ServedPipeline, as_question, as_turns
 from ragsweep_serving.reference import REFERENCE, Reference
 from ragsweep_serving.tracing import TraceQueue, describe, describe_failure
@@ -33,7 +34,8 @@ class ShippedConfig(PythonModel):
     ):
         """Return a row for each question: query, context, answer, abstained, failed, tokens and milliseconds.
 
-        An invalid question or history is not answered, and its row has the reason as ``failed``.
+        An invalid question or history is not answered, and its row has the reason as ``failed``; so has the row of a
+        question whose search failed.
         """
         return [self._row(row.get("question"), row.get("history")) for row in model_input.to_dict("records")]
 
@@ -41,8 +43,11 @@ class ShippedConfig(PythonModel):
         try:
             asked = as_question(question), as_turns(history)
         except InputError as fault:
-            return _row(ServedAnswer([], Answer("", failed=str(fault)), "", {}))
-        return _row(self._answer(asked))
+            return _failed_row(str(fault))
+        try:
+            return _row(self._answer(asked))
+        except CallFailed as failure:
+            return _failed_row(failure.reason)
 
     def _answer(self, asked: tuple[str, list[Turn]]) -> ServedAnswer:
         """Answer a question with its history; trace it if the bundle has a reference and MLflow can store traces."""
@@ -70,6 +75,10 @@ def _row(found: ServedAnswer) -> dict[str, Any]:
         "tokens": answer.usage.tokens_in + answer.usage.tokens_out if answer else 0,
         "milliseconds": [{"step": step, "value": value} for step, value in found.milliseconds.items()],
     }
+
+
+def _failed_row(reason: str) -> dict[str, Any]:
+    return _row(ServedAnswer([], Answer("", failed=reason), "", {}))
 
 
 set_model(ShippedConfig())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pandas import DataFrame
 
+from ragsweep.core.missing import SERVER_ERROR
 from ragsweep.core.results import Result
 from ragsweep.core.types import Corpus, Turn
 from ragsweep.evaluation.assembly import build_graph
@@ -81,6 +82,28 @@ def test_failed_search_is_no_answer_from_an_empty_context(tmp_path: Path, monkey
             pipeline.answer("what keeps the house safe")
         server.reply = lambda body, number: (200, {}, json.dumps(scored).encode())
         assert pipeline.answer("what keeps the house safe").context == whole.context
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of MLflow, when it is first imported
+def test_failed_search_of_one_row_keeps_the_answers_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.pyfunc.model import PythonModelContext
+
+    from ragsweep_serving.mlflow_model import ShippedConfig
+
+    scored = {"results": [{"index": n, "relevance_score": n} for n in range(3)]}
+    with serving(monkeypatch, lambda body: (200, {}, json.dumps(scored).encode())) as server:
+        chosen = [f"reranker.{key}" for key in (f"base_url={server.url}", "model=m", "retries=0", "candidates=3")]
+        _, bundle = shipped(tmp_path, "retriever=vector", "reranker=api", *chosen, "llm=extractive")
+        model = ShippedConfig()
+        model.load_context(PythonModelContext({"bundle": str(bundle)}, {}))
+        lost = (500, {}, b"down")
+        server.reply = lambda body, number: lost if "cat" in body["query"] else (200, {}, json.dumps(scored).encode())
+        asked = ["what keeps the house safe", "where is the cat", "what keeps the yard safe"]
+        rows = model.predict(None, DataFrame({"question": asked}))
+    assert [row["failed"] for row in rows] == ["", SERVER_ERROR, ""]
+    assert [bool(row["context"]) for row in rows] == [True, False, True]
 
 
 def test_history_reaches_the_query_as_in_the_evaluation(tmp_path: Path) -> None:
