@@ -12,6 +12,7 @@ from ragsweep.core.types import Usage
 from ragsweep.parts.tokens import count
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import EndpointFailed
+from ragsweep.services.limits import RateLimiter
 
 KEY = "k-5ecret-5ecret"
 
@@ -59,6 +60,16 @@ def test_seconds_are_those_of_the_successful_attempt() -> None:
 def test_tokens_without_a_count_are_estimated_and_marked(server: LlmServer) -> None:
     server.usage, server.answer = False, lambda asked: "x" * 41
     assert asyncio.run(endpoint(server).chat(messages("y" * 32))).usage == Usage(1, 10, 11, estimated=True)
+
+
+def test_limit_of_a_reply_is_reserved_by_either_of_its_names(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserved: list[float] = []
+    monkeypatch.setattr(RateLimiter, "reserve", lambda limiter, amount, *_: reserved.append(amount) or 0.0)
+    for name in ("max_tokens", "max_completion_tokens"):
+        asyncio.run(endpoint(server, tokens_per_minute=6000).chat(messages("y" * 32), **{name: 100}))
+    assert reserved == [1, 110, 1, 110]
 
 
 def test_schema_is_sent(server: LlmServer) -> None:

@@ -28,7 +28,10 @@ MAX_TOKENS = 10**9
 
 APART = ("reasoning_content", "reasoning")  # fields in which a server with a reasoning parser returns thoughts
 
-_LONGER = "raise max_tokens of the part that makes the call, such as llm.max_tokens or system.body.max_tokens"
+_LONGER = (
+    "raise max_tokens of the part that makes the call, such as llm.max_tokens (or llm.extra.max_completion_tokens) or"
+    " system.body.max_tokens"
+)
 
 TRUNCATION = frozenset({"length", "model_length", "max_tokens"})
 
