@@ -61,6 +61,12 @@ def test_a_record_that_cannot_be_read_is_named_and_counted_and_the_others_are_ha
     assert noted.startswith("ragsweep: note: 4 records not read:\n")
     assert "log.jsonl:2: [404, 500] where an object {...} is required" in noted
     assert all(f"log.jsonl:{line}:" in noted for line in (2, 3, 4, 5))
+    (tmp_path / "log.jsonl").write_text('Server started\n{"question": "How tall?"}\n')
+    assert read_log(tmp_path / "log.jsonl") == ["", "How tall?"]
+    assert "1 record not read:" in capsys.readouterr().err
+    (tmp_path / "log.jsonl").write_text("How tall?\nWhy?\n")
+    with pytest.raises(InputError, match=r"log\.jsonl:1: not JSON lines; write one JSON object on each line"):
+        read_log(tmp_path / "log.jsonl")
 
 
 TALL, PALE = ["How tall is it?", "how tall is it", "HOW  TALL is it?", "how tall is it"], ["Is it pale?", "is it PALE"]

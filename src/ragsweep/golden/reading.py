@@ -26,13 +26,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> Iterator[Row]:
     """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults.
 
-    The faults of single records are added to ``of_records``, by default ``faults``.
+    The faults of single records are added to ``of_records``, by default ``faults``. If it is given, the first line may
+    be any text.
     """
     of_records = of_records or faults
     if path.suffix.lower() == ".parquet":
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
-    elif (kind := _kind(path, faults)) is str:
+    elif (kind := _kind(path, faults)) is str and of_records is faults:
         way = "write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
         if path.suffix.lower() in (".csv", ".tsv", ".tab"):
             made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"

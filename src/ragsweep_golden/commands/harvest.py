@@ -72,6 +72,8 @@ def read_log(path: Path) -> list[str]:
             questions.append("")
             of_records.add(row.where, str(fault))
     if not any(questions):
+        read_records(path, faults)  # as a file in which every record must be readable
+        faults.raise_any()
         of_records.raise_any()
         seen = ", ".join(dict.fromkeys(name for row in rows for name in row.values))
         way = f"the fields are {seen}; rename the field of the question to one of {', '.join(NAMES)}"

@@ -31,13 +31,15 @@ def read_records(path: Path, faults: Faults, of_records: Faults | None = None) -
     if is_table(path):
         return list(read_table(path, Columns("", {}, (), ()), faults))
     of_records = of_records or faults
-    of_file, of_lines = faults.apart(), of_records.apart()
+    of_file = faults.apart()
+    of_lines = of_file if of_records is faults else of_records.apart()
     rows = list(_read_rows(path, of_file, of_lines))
     if (of_file.found or of_lines.found) and (root := read_object(path, faults.apart())):
         rows = [root]
     else:
         faults.found += of_file.found
-        of_records.found += of_lines.found
+        if of_records is not faults:
+            of_records.found += of_lines.found
     if len(rows) == 1 and not _ASKED & {*rows[0].values}:
         lists = [name for name in _WRAPPERS if isinstance(rows[0].values.get(name), list)]
         rows = Row(rows[0].where, rows[0].values, of_records).parts(lists[0]) if lists else rows
