@@ -42,7 +42,14 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "u
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
-_ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # of zip (.xlsx), and of Office before 2007 (.xls)
+_WORKBOOK = "is an Excel workbook or another zip archive; save the table as CSV, or unzip the archive"
+_BINARY = {
+    b"PK\x03\x04": _WORKBOOK,
+    b"\xd0\xcf\x11\xe0": _WORKBOOK,  # Excel before 2007
+    b"\x1f\x8b": "is gzipped; add .gz to its name",
+    b"PAR1\x15": "is a Parquet file; convert it to JSON or, if it is a corpus or a golden file, name it .parquet",
+}
+"""The first bytes of a file that is no text -> the fault."""
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
@@ -211,10 +218,10 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     most = most_unzipped(status.st_size)
     with path.open("rb") as file:
         if path.suffix != ".gz":
-            if file.read(4) in _ARCHIVES:
-                raise ValueError(
-                    "is an Excel workbook or another zip archive; save the table as CSV, or unzip the archive"
-                )
+            head = file.read(8)
+            for first, fact in _BINARY.items():
+                if head.startswith(first):
+                    raise ValueError(fact)
             file.seek(0)
             yield file, most
             return
