@@ -301,6 +301,15 @@ def test_without_a_corpus_texts_are_listed_and_documents_kept(tmp_path: Path) ->
     assert entry["evidence"] == [{"document": "alder", "anchor": ALDER}, {"document": "yew", "anchor": YEW}]
 
 
+def test_blank_passages_are_no_evidence(tmp_path: Path) -> None:
+    record = {"user_input": HOW_TALL, "reference_contexts": ["", ALDER, None, " "]}
+    found = imported(tmp_path, [record, {"user_input": "Why?", "reference_contexts": [""]}])
+    assert [one.get("evidence") for one in found.entries] == [EVIDENCE, None]
+    assert (found.exact, found.unfound) == (1, [])
+    whole = {"user_input": HOW_TALL, "reference_contexts": [""], "reference_context_ids": ["alder", "yew"]}
+    assert imported(tmp_path, [whole]).entries[0]["evidence"] == [{"document": "alder"}, {"document": "yew"}]
+
+
 def test_each_passage_has_the_document_at_its_position(tmp_path: Path) -> None:
     texts = ["Trees stand everywhere.", "It grows beside water.", "Its seeds are poisonous to most animals."]
     record = {"user_input": HOW_TALL, "reference_contexts": texts, "reference_context_ids": ["alder", "alder", "copy"]}

@@ -116,10 +116,13 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
                 notes.append(f"{name}: {as_note(value)}")
         except ValueError as fault:
             raise ValueError(f'"{name}" {fault}') from None
+    if not any(text.strip() or own for text, own in passages):
+        passages = []
     if passages and (len(set(documents)) == 1 or len(documents) == len(passages)):
         passages = [(text, one or own) for (text, own), one in zip(passages, cycle(documents), strict=False)]
     elif not passages:
         passages = [("", document) for document in dict.fromkeys(filter(None, documents))]
+    passages = [(text, document) for text, document in passages if text.strip() or document]
     if passages and entry.get("answerable") is False:
         left += [name for name in chosen if place_of(name) in (PASSAGES, "documents")]
         passages = []

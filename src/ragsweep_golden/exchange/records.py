@@ -105,7 +105,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
         facts = [(plain_text(title), number if isinstance(number, int) else str(number)) for title, number in pairs]
         titled = [(plain_text(title), sentences) for title, sentences in map(_pair, items)]
         return [(sentence, None) for sentence in _sentences(titled, facts)]
-    passages = [item if isinstance(item, dict) else {"text": item} for item in items]
+    passages = [item if isinstance(item, dict) else {"text": item if is_filled(item) else " "} for item in items]
     right = [one for one in passages if all(one.get(mark) not in (False, 0) for mark in _MARKS)]
     return [(_HOP.sub("", _first(one, _TEXTS) or ""), _first(one, _DOCUMENTS)) for one in right]
 
