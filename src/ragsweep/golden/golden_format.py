@@ -59,7 +59,7 @@ def read_question(row: Row) -> Question:
     row.check_keys((*QUESTION_KEYS, "schema_version", *GROUPS))
     section = row.text("expected_section")
     answerable, needs_retrieval = row.flag("answerable", True), row.flag("needs_retrieval", True)
-    unanswerable_type = row.text("unanswerable_type").strip() or None
+    unanswerable_type = group_name(row.text("unanswerable_type")) or None
     if answerable and unanswerable_type:
         fact = f'is answerable, but has the unanswerable_type "{unanswerable_type}"'
         row.fault(f'{fact}; remove it, or set "answerable" to false')
@@ -76,14 +76,14 @@ def read_question(row: Row) -> Question:
     return Question(
         id=row.identifier("id"),
         text=text,
-        category=row.text("category", usual_category if text.strip() else BLANK).strip(),
+        category=group_name(row.text("category", usual_category if text.strip() else BLANK)),
         answerable=answerable,
         unanswerable_type=unanswerable_type,
         needs_retrieval=needs_retrieval,
         references=tuple(answers),
         keywords=row.texts("keywords"),
         evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
-        labels=distinct_labels(labels),
+        labels=group_names(labels),
         distractors=tuple(map(normal_id, row.texts("distractors"))),
         section=section,
         expected_count=row.position("expected_count"),
@@ -94,9 +94,17 @@ def read_question(row: Row) -> Question:
     )
 
 
-def distinct_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels without blank ones, and without white space at their ends, which would make other groups."""
-    return {name: label.strip() for name, label in labels.items() if label.strip()}
+def group_name(text: str) -> str:
+    """Return a category or label in the form in which groups of questions are compared.
+
+    This is Unicode's composed form, without white space at the ends.
+    """
+    return normal_id(text).strip()
+
+
+def group_names(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that are not blank, in the form of ``group_name``."""
+    return {name: given for name, label in labels.items() if (given := group_name(label))}
 
 
 def read_weight(row: Row) -> float | None:

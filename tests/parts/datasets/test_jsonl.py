@@ -125,9 +125,9 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_white_space_at_the_ends_of_categories_and_labels_makes_no_other_groups(tmp_path: Path) -> None:
-    padded = {**FULL, "id": "q2", "category": " x\n", "labels": {"team": "docs ", "level": " "}}
-    given = [{**FULL, "category": "x", "labels": {"team": "docs"}}, padded]
+def test_the_spelling_of_categories_and_labels_makes_no_other_groups(tmp_path: Path) -> None:
+    padded = {**FULL, "id": "q2", "category": " cafe\u0301\n", "labels": {"team": "docs ", "level": " "}}
+    given = [{**FULL, "category": "caf\u00e9", "labels": {"team": "docs"}}, padded]
     first, second = load(tmp_path, given).golden.questions
     assert (second.category, second.labels) == (first.category, first.labels)
 

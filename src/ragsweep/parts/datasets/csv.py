@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError, Faults, nearest
 from ragsweep.core.types import Dataset, PartTraits, Question
 from ragsweep.golden.corpora import DOCUMENT_COLUMNS, read_documents
-from ragsweep.golden.golden_format import read_evidence, read_question
+from ragsweep.golden.golden_format import group_name, read_evidence, read_question
 from ragsweep.golden.golden_set import NO_LABEL_LEFT, RawGoldenSet, Selection, golden_set
 from ragsweep.golden.qrels import LEFT_OUT, GradedQrels, Grades, Qrel
 from ragsweep.golden.reading import Row
@@ -101,7 +101,7 @@ def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Quest
         earlier = first.setdefault(identifier, row)
         labels = [name for name in row.values if name not in _COLUMNS and name not in dropped]
         for name in (*QUESTION_COLUMNS[1:], *labels):
-            differs = name in row and row.text(name).strip() != earlier.text(name).strip()
+            differs = name in row and group_name(row.text(name)) != group_name(earlier.text(name))
             if differs and (name in QUESTION_COLUMNS or not is_structure(row.text(name))):
                 row.fault(
                     f'question "{identifier}" has another "{name}" in {earlier.where}; rows with the same id must agree'

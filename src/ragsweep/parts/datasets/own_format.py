@@ -9,7 +9,7 @@ from typing import ClassVar
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.types import Corpus, Dataset, GoldenSet, PartTraits, Question
 from ragsweep.golden.corpora import read_corpus, read_documents, read_folder
-from ragsweep.golden.golden_format import distinct_labels, read_evidence, read_questions, read_weight
+from ragsweep.golden.golden_format import group_name, group_names, read_evidence, read_questions, read_weight
 from ragsweep.golden.golden_set import RawGoldenSet, Selection, golden_set
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, collect_faults, path_of
@@ -167,10 +167,10 @@ class TaskCases:
         return Question(
             id=row.identifier("id"),
             text=self._render("request", row, fields),
-            category=row.text("category").strip(),
+            category=group_name(row.text("category")),
             references=(expected,) if expected else (),
             evidence=tuple(read_evidence(item) for item in row.rows("evidence")),
-            labels=distinct_labels(labels),
+            labels=group_names(labels),
             notes=row.text("notes"),
             weight=read_weight(row),
             query=self._render("query", row, fields),
