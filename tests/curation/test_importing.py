@@ -322,6 +322,19 @@ def test_each_passage_has_the_document_at_its_position(tmp_path: Path) -> None:
     assert [one["document"] for one in entry["evidence"]] == ["alder", "alder", "copy"]
 
 
+@pytest.mark.parametrize(("name", "text"), [("g.csv", "id,question,reference\n"), ("g.csv", ""), ("g.json", "[]")])
+def test_a_file_without_questions_is_no_unknown_layout(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=r"g\.(csv|json): contains no questions; add at least one$"):
+        import_file(tmp_path / name, "auto", None)
+
+
+def test_a_yaml_file_in_another_encoding_has_one_fault(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_bytes(b"- question: caf\xe9\n  answer: x\n")
+    with pytest.raises(InputError, match=r"byte 16 .* with encoding$"):
+        import_file(tmp_path / "g.yaml", "auto", None)
+
+
 def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_path: Path) -> None:
     said = r"given\.json: unknown format with the fields a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
     with pytest.raises(InputError, match=said):

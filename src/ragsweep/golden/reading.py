@@ -114,8 +114,12 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
     """
     import yaml  # type: ignore[import-untyped]
 
+    before = len(faults.found)
+    text = read_text(path, faults)
+    if len(faults.found) > before:
+        return []
     try:
-        loader = yaml.BaseLoader(read_text(path, faults))  # reads all scalars as text
+        loader = yaml.BaseLoader(text)  # reads all scalars as text
         loader.yaml_implicit_resolvers = {
             first: [(tag, form) for tag, form in resolvers if tag == _YAML_NULL]
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

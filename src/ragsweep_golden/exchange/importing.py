@@ -74,6 +74,8 @@ def import_file(
     faults = collect_faults(encoding, "encoding")
     rows = read_records(path, faults)
     faults.raise_any()
+    if not rows:
+        raise InputError(f"{path}: contains no questions; add at least one")
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
     found = NAMED if named else recognise(path, seen) if name == AUTO else name
     layout = named or LAYOUTS[found]
