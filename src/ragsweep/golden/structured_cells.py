@@ -23,8 +23,8 @@ _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
-FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-"""Text of a boolean in a table -> the boolean."""
+FLAGS = {**dict.fromkeys(("true", "yes", "1", "1.0"), True), **dict.fromkeys(("false", "no", "0", "0.0"), False)}
+"""Text of a boolean in a table -> the boolean; pandas writes 1.0 in a column with empty cells."""
 _TEXT = ("text", "value")
 _MORE = ("aliases",)
 _UNREAD = frozenset((

@@ -79,10 +79,11 @@ def test_lines_may_end_as_excel_for_the_mac_ends_them(tmp_path: Path) -> None:
     assert second.where == f"{tmp_path}/questions.csv:4"
 
 
-def test_a_start_may_be_written_as_pandas_writes_whole_numbers(tmp_path: Path) -> None:
-    rows = "id,question,document,anchor,start\nq1,what?,b,to be,13.0\nq2,who?,b,or not,\n"
-    first, second = csv(tmp_path, rows).load().golden.questions
-    assert (first.evidence, second.evidence) == ((Evidence("b", "to be", 13),), (Evidence("b", "or not"),))
+def test_starts_and_flags_may_be_written_as_pandas_writes_whole_numbers(tmp_path: Path) -> None:
+    rows = "q1,what?,b,to be,13.0,1.0\nq1,,b,or not,,\nq2,who?,,,,0.0\n"
+    first, second = csv(tmp_path, f"id,question,document,anchor,start,answerable\n{rows}").load().golden.questions
+    assert first.evidence == (Evidence("b", "to be", 13), Evidence("b", "or not"))
+    assert (first.answerable, second.answerable) == (True, False)
 
 
 def test_columns_may_have_other_names_and_one_may_hold_two_things(tmp_path: Path) -> None:
