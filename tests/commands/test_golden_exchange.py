@@ -44,7 +44,12 @@ def test_import_by_a_reader_writes_the_documents_of_squad_too(place: Path) -> No
     answer = {"text": "10 metres", "answer_start": TEXT.index("10 metres")}
     paragraph = {"context": TEXT, "qas": [{"id": "q1", "question": "How tall?", "answers": [answer]}]}
     (place / "squad.json").write_text(json.dumps({"data": [{"title": "alder", "paragraphs": [paragraph]}]}))
-    assert golden(["import", "dataset=squad", "dataset.path=squad.json", "out=set.jsonl"]) == 0
+    words = ["import", "dataset=squad", "dataset.path=squad.json", "out=set.jsonl"]
+    (place / "set.corpus.jsonl").write_text("other documents")
+    with pytest.raises(ConfigError, match=r"set\.corpus\.jsonl already exists; choose another out=, or add overwrite"):
+        golden(words)
+    assert (place / "set.corpus.jsonl").read_text() == "other documents"
+    assert golden([*words, "overwrite=true"]) == 0
     (entry,) = read_rows(place / "set.jsonl")
     assert entry["audit"] == {"status": "silver", "created_by": "ragsweep golden import squad"}
     assert entry["evidence"][0]["document"] == "alder/1"

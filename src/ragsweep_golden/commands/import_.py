@@ -32,8 +32,7 @@ def import_(arguments: Sequence[str]) -> int:
     _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
     values, file = inputs.values, inputs.file
     out = inputs.destination("out=GOLDEN.jsonl")
-    if out.exists() and not values["overwrite"]:
-        raise ConfigError(f"golden import: {out} already exists; choose another out=, or add overwrite=true")
+    _check_new(out, values["overwrite"])
     corpus = inputs.given_corpus
     if (file is None) == ("dataset" not in values):
         raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
@@ -52,6 +51,11 @@ def import_(arguments: Sequence[str]) -> int:
     return 1 if imported.unfound else 0
 
 
+def _check_new(path: Path, may_overwrite: object) -> None:
+    if path.exists() and not may_overwrite:
+        raise ConfigError(f"golden import: {path} already exists; choose another out=, or add overwrite=true")
+
+
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
     """Import a set with the reader given by ``dataset=``.
 
@@ -63,6 +67,7 @@ def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
     corpus = dataset.corpus
     if name == "squad":
         documents = out.with_name(f"{out.name.removesuffix('.jsonl')}.corpus.jsonl")
+        _check_new(documents, values["overwrite"])
         rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
         write_rows(documents, ({"id": one, "title": title, "text": text} for one, title, text in rows))
         text = f"{counted(len(corpus.ids), 'paragraph')}, in {documents}"
