@@ -78,11 +78,18 @@ def test_export_writes_files_or_folders_and_says_what_is_lost(place: Path, capsy
     assert (place / "triplets.jsonl").read_text() == ""
 
 
+READ = ("dataset=jsonl", "dataset.corpus=corpus.jsonl", "dataset.golden=golden.jsonl")
+
+
 @pytest.mark.parametrize(
     ("words", "lost"),
     [
         (["export", "golden.jsonl", "format=csv", "out=./golden.jsonl"], "golden.jsonl"),
         (["export", "golden.jsonl", "format=beir", "out=.", "corpus=corpus.jsonl"], "corpus.jsonl"),
+        (["export", *READ, "format=csv", "out=golden.jsonl"], "golden.jsonl"),
+        (["import", "golden.jsonl", "out=golden.jsonl", "overwrite=true"], "golden.jsonl"),
+        (["import", "golden.jsonl", "out=corpus.jsonl", "corpus=corpus.jsonl", "overwrite=true"], "corpus.jsonl"),
+        (["import", *READ, "out=golden.jsonl", "overwrite=true"], "golden.jsonl"),
         (["verify", "golden.jsonl", "corpus=corpus.jsonl", "out=corpus.jsonl"], "corpus.jsonl"),
         (["pool", "a", "golden=golden.jsonl", "out=golden.jsonl"], "golden.jsonl"),
         (["items", "a", "--golden", "golden.jsonl", "--mini", "golden.jsonl"], "golden.jsonl"),

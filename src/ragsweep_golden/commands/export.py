@@ -37,7 +37,7 @@ def export(arguments: Sequence[str]) -> int:
     entries, questions = [given.entries[n] for n in kept], [given.questions[n] for n in kept]
     exported = _export(name, given._replace(entries=entries, questions=questions), inputs, out)
     files = {out / path if path else out: text for path, text in exported.files.items()}
-    check_outputs(files, inputs.file, values["corpus"])
+    check_outputs(files, inputs.file, values["corpus"], *values.get("dataset", {}).values())
     for path, text in files.items():
         write_whole(path, text)
     fields = ", ".join(f"{field} of {count:,}" for field, count in exported.lost.most_common())

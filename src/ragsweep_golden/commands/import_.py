@@ -11,7 +11,14 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Dataset
 from ragsweep.report.document import Block, Statement, Statements, lines, paragraphs
-from ragsweep_golden.commands.inputs import evidence_step, next_step, read_inputs, user_name, words_parser
+from ragsweep_golden.commands.inputs import (
+    check_outputs,
+    evidence_step,
+    next_step,
+    read_inputs,
+    user_name,
+    words_parser,
+)
 from ragsweep_golden.exchange.importing import Imported, finish, import_file
 from ragsweep_golden.exchange.layouts import COLUMNS
 from ragsweep_golden.sets.entries import as_entry
@@ -40,6 +47,7 @@ def import_(arguments: Sequence[str]) -> int:
     if file is None and of_file:
         fact = f"{', '.join(of_file)}: only read with a file, not with a reader"
         raise ConfigError(f"golden import: {fact}; remove it, or use settings of the reader, such as dataset.columns=")
+    check_outputs([out], inputs.file, values["corpus"], *values.get("dataset", {}).values())
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])
         show_notes(imported.notes)
