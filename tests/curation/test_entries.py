@@ -131,6 +131,11 @@ def test_ids_of_documents_are_read_in_their_composed_form(tmp_path: Path) -> Non
     assert (question.evidence[0].document, question.distractors) == ("caf\u00e9", ("caf\u00e9",))
 
 
+def test_categories_are_read_as_an_evaluation_compares_them(tmp_path: Path) -> None:
+    ((entry, question),) = read(tmp_path, {"id": "q1", "question": "How tall?", "category": "cafe\u0301 "})
+    assert entry["category"] == question.category == "caf\u00e9"
+
+
 def test_numbers_are_ids_of_questions_and_documents(tmp_path: Path) -> None:
     ((entry, question),) = read(tmp_path, {"id": 17, "question": "How tall?", "evidence": [{"document": 4}]})
     assert (entry["id"], entry["evidence"]) == ("17", [{"document": "4"}])

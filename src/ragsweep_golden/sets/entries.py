@@ -116,9 +116,9 @@ def read_set(path: Path) -> list[tuple[dict[str, Any], Question]]:
 def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Question]]:
     """Return (entry, question) pairs of a golden file in file order, and add its faults to ``faults``.
 
-    The question contains what an evaluation reads from the entry; the ids in both are normalised. Keys with null values
-    are omitted from the entry, because they count as missing. Entries with faulty fields are included, but lines that
-    are not JSON objects are omitted.
+    The question contains what an evaluation reads from the entry; ids and categories are normalised in both. Keys with
+    null values are omitted from the entry, because they count as missing. Entries with faulty fields are included, but
+    lines that are not JSON objects are omitted.
     """
     unique, entries = UniqueIds("question"), []
     for row in read_rows(path, faults):
@@ -128,7 +128,8 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
             _check_group(row.row(group), [field for field in FIELDS if field.group == group])
         filled = {name: one for name, one in row.values.items() if name in row}
         places = {name: _normal(name, one) for name, one in filled.items() if name in _PLACES}
-        entries.append((filled | places | {"id": question.id}, question))
+        category = {"category": question.category} if "category" in filled else {}
+        entries.append((filled | places | category | {"id": question.id}, question))
     return entries
 
 
