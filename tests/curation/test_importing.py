@@ -339,6 +339,8 @@ def test_an_unknown_layout_is_one_error_with_the_columns_and_the_formats(tmp_pat
     said = r"given\.json: unknown format with the fields a, b; name the fields: question=.* mlflow \(inputs\);.*=squad"
     with pytest.raises(InputError, match=said):
         imported(tmp_path, [{"a": 1}, {"b": 2}])
+    with pytest.raises(InputError, match=r"fields q0, q1, .* q19, \.\.\.; name the fields"):
+        imported(tmp_path, {f"q{n}": {"question": "Why?", "answer": "So."} for n in range(500)})
     with pytest.raises(InputError, match=r"format=ragas needs user_input, but the file has question"):
         imported(tmp_path, [{"question": "Why?"}], "ragas")
     with pytest.raises(InputError, match='did you mean "ragas"'):

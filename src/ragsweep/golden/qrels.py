@@ -105,7 +105,7 @@ def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
     """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):
-        fields = [field.strip() for field in line.split("\t")]
+        fields = [field.strip() for field in line.rstrip().split("\t")]  # a table may end its lines with tabs
         if len(fields) != 3 and len(line.split()) == 4:
             question, _, document, score = line.split()
             fields = [question, document, score]

@@ -228,6 +228,9 @@ LAYOUTS = {
 """Format -> layout; the first that fits a file is used, so layouts with unique fields come first."""
 
 
+_SHOWN = 20  # maximum number of fields in a message: an object may have a field for each question
+
+
 def recognise(path: Path, columns: Iterable[str]) -> str:
     """Return the first format whose layout fits the fields of the records in a file.
 
@@ -240,8 +243,9 @@ def recognise(path: Path, columns: Iterable[str]) -> str:
     if is_table(path) and {"id", "question"} <= {*seen}:
         return "csv"
     known = [f"{name} ({', '.join(' or '.join(either) for either in one.needs)})" for name, one in LAYOUTS.items()]
+    shown = [*seen[:_SHOWN], "..."] if len(seen) > _SHOWN else seen
     raise InputError(
-        f"{path}: unknown format with the fields {', '.join(seen) or '(none)'}; {NAME_FIELDS} (any of"
+        f"{path}: unknown format with the fields {', '.join(shown) or '(none)'}; {NAME_FIELDS} (any of"
         f" {', '.join(COLUMNS)}); known formats: {'; '.join(known)}; beir, trec and squad are read with a"
         " reader, such as dataset=squad dataset.path=FILE"
     )

@@ -72,6 +72,13 @@ def test_answer_of_a_query_is_its_right_answer_and_no_label(tmp_path: Path) -> N
     assert (question.references, question.labels) == (("Yes.",), {})
 
 
+def test_lines_of_labels_may_end_with_tabs(tmp_path: Path) -> None:
+    path = folder(tmp_path, test="query-id\tcorpus-id\tscore\t\nq1\td1\t2\t\n")
+    assert beir(path).load().golden.questions[0].evidence == (Evidence("d1", grade=2.0),)
+    missing = folder(tmp_path / "missing", test="q1\td1\t\n")
+    assert refused(missing)[0].startswith("qrels/test.tsv:1: 2 filled columns where three are required")
+
+
 def test_query_in_metadata_is_no_label(tmp_path: Path) -> None:
     """TREC-COVID: no label may have the name of a column of the results."""
     metadata = {"query": "rain", "narrative": "Reports of rain."}
