@@ -74,8 +74,9 @@ def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
         return
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     first, *others = _CARRIAGE.split(first)
+    rest = chain.from_iterable(map(_CARRIAGE.split, lines)) if others else lines
     delimiter = max(_DELIMITERS, key=first.count)
-    rows = _rows(csv.reader(chain(before, [first], others, lines), delimiter=delimiter, strict=True), path, faults)
+    rows = _rows(csv.reader(chain(before, [first], others, rest), delimiter=delimiter, strict=True), path, faults)
     where, header = next(rows, (f"{path}:1", []))
     header = [original_cell(name.strip()) for name in header]
     if not _check_header(header, where, columns, faults):

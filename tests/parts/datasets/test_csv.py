@@ -73,10 +73,11 @@ def test_header_may_follow_blank_lines_and_the_separator_for_excel(tmp_path: Pat
 
 
 def test_lines_may_end_as_excel_for_the_mac_ends_them(tmp_path: Path) -> None:
-    rows = 'id,question,document\rq1,"what\rthen?",b\rq2,who?,b\r'
-    first, second = csv(tmp_path, rows, corpus=CORPUS).load().golden.questions
-    assert (first.text, second.text, second.evidence) == ("what\rthen?", "who?", (Evidence("b"),))
-    assert second.where == f"{tmp_path}/questions.csv:4"
+    rows = 'id,question,document\rq1,"what\rthen,\nand who?",b\rq2,who?,b\rq3,why?,a\r'
+    first, *others = csv(tmp_path, rows, corpus=CORPUS).load().golden.questions
+    assert (first.text, first.evidence) == ("what\rthen,\nand who?", (Evidence("b"),))
+    assert [(one.text, one.evidence) for one in others] == [("who?", (Evidence("b"),)), ("why?", (Evidence("a"),))]
+    assert [one.where for one in others] == [f"{tmp_path}/questions.csv:{line}" for line in (5, 6)]
 
 
 def test_starts_and_flags_may_be_written_as_pandas_writes_whole_numbers(tmp_path: Path) -> None:
