@@ -3,6 +3,7 @@ import json
 import math
 from pathlib import Path
 
+import pandas
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
@@ -232,6 +233,13 @@ def test_bytes_in_parquet_are_texts_in_utf8_or_no_texts(tmp_path: Path) -> None:
     assert (taken.text("id"), taken.text("text")) == ("caf\u00e9", "")
     (fault,) = taken.faults.found
     assert fault.endswith('rows.parquet:row 1: "text" is {"bytes": 4}, not a text in quotes')
+
+
+def test_the_index_of_pandas_is_no_field(tmp_path: Path) -> None:
+    frame = pandas.DataFrame([{"id": name} for name in "abcd"])
+    frame[frame["id"] != "c"].to_parquet(tmp_path / "rows.parquet")
+    rows, faults = rows_and_faults(tmp_path / "rows.parquet")
+    assert ([dict(row.values) for row in rows], faults) == ([{"id": name} for name in "abd"], [])
 
 
 def test_endings_are_read_in_any_case(tmp_path: Path) -> None:

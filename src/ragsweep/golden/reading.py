@@ -19,6 +19,7 @@ from ragsweep.golden.text_files import MOST_UNZIPPED, most_unzipped, read_lines,
 _NOTHING = object()
 _YAML_NULL = "tag:yaml.org,2002:null"
 _LARGEST = 1e9
+_PANDAS_INDEX = "__index_level_"  # prefix of the columns in which pandas stores the index of a filtered table
 _BOMB = f"expands to more than {MOST_UNZIPPED} times its size; convert it to JSON lines if you trust it"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -67,7 +68,7 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Return the rows of a Parquet file or folder; none after a fault.
+    """Return the rows of a Parquet file or folder, without the index of pandas; none after a fault.
 
     Values of types that JSON lacks, such as dates, are converted to text, and so are bytes in UTF-8; for other bytes,
     the row has an object, which is a fault wherever a text is required.
@@ -80,7 +81,8 @@ def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
         table = dataset.dataset(path, format="parquet", partitioning="hive")
         # A value shared by many rows is stored once: the expanded size is limited as for gzip.
         most = most_unzipped(sum(Path(name).stat().st_size for name in table.files))
-        for batch in table.to_batches(batch_readahead=0, fragment_readahead=0):
+        columns = [name for name in table.schema.names if not name.startswith(_PANDAS_INDEX)]
+        for batch in table.to_batches(columns=columns, batch_readahead=0, fragment_readahead=0):
             if batch.nbytes > most:
                 raise ValueError(_BOMB)
             for number in range(len(batch)):
