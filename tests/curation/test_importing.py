@@ -142,8 +142,6 @@ def test_a_testset_of_ragas_keeps_its_synthesizer_as_the_category(tmp_path: Path
     cells = {**record, "reference_contexts": repr([ALDER]), "rubrics": repr(record["rubrics"])}  # as pandas writes them
     (from_table,) = without_audit(table(tmp_path, [cells]))
     assert from_table | {"id": ""} == entry | {"id": ""}
-    (padded,) = without_audit(table(tmp_path, [cells | {"synthesizer_name": "single_hop "}]))
-    assert padded["category"] == "single_hop"
 
 
 def test_numbers_of_hops_before_the_passages_of_ragas_are_no_part_of_them(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from ragsweep.golden.golden_format import QUESTION_KEYS, group_name
+from ragsweep.golden.golden_format import QUESTION_KEYS
 from ragsweep.golden.structured_cells import FLAGS, decoded, plain_number, plain_text, plain_texts
 from ragsweep_golden.exchange.records import FIELD_NAMES, as_documents, as_mapping, as_passages, as_texts
 from ragsweep_golden.sets.entries import GROUPS, as_references, is_filled, is_group
@@ -231,6 +231,4 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
         number = plain_number(str(value))
         is_count = place == "expected_count" and number.is_integer()  # 3.0 in a table that pandas wrote
         return {place: value if math.isnan(number) else int(number) if is_count else number}
-    if place in ("category", "unanswerable_type"):
-        return {place: group_name(plain_text(value))}
     return {place: as_note(value) if place == "notes" else plain_text(value)}

@@ -1,5 +1,6 @@
 """Convert records in other formats to entries: map fields, locate texts in the corpus, and count what is lost."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ AUTO = "auto"
 RowDraft = tuple[Row, RecordDraft]
 
 NAMED = "columns"  # the format in which the command line names the fields
+_HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts it before the passages of multi-hop questions
 
 
 @dataclass
@@ -228,9 +230,9 @@ def _given(draft: RecordDraft, corpus: Corpus | None) -> list[GivenText]:
     no evidence.
     """
     if draft.passages:
-        named = [(text, document and normal_id(document)) for text, document in draft.passages]
+        named = [(_HOP.sub("", text.strip()), document and normal_id(document)) for text, document in draft.passages]
         return [
-            GivenText(text.strip(), document if not text or corpus is None or document in corpus.position else None)
+            GivenText(text, document if not text or corpus is None or document in corpus.position else None)
             for text, document in named
         ]
     answer = str(draft.entry.get("reference") or "").strip()

@@ -1,6 +1,5 @@
 """Read the records of a file (a table, JSON lines, JSON, Parquet, YAML or topics), and convert their values."""
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -18,7 +17,6 @@ FIELD_NAMES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("fiel
 _TEXTS, _DOCUMENTS, _MARKS, _WRAPPERS = (
     FIELD_NAMES["records"][name] for name in ("texts", "documents", "marks", "wrappers")
 )
-_HOP = re.compile(r"\A<\d+-hop>\s+")  # ragas puts it before the passages of multi-hop questions
 _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messages"}
 
 
@@ -107,7 +105,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
         return [(sentence, None) for sentence in _sentences(titled, facts)]
     passages = [item if isinstance(item, dict) else {"text": item if is_filled(item) else " "} for item in items]
     right = [one for one in passages if all(one.get(mark) not in (False, 0) for mark in _MARKS)]
-    return [(_HOP.sub("", _first(one, _TEXTS) or ""), _first(one, _DOCUMENTS)) for one in right]
+    return [(_first(one, _TEXTS) or "", _first(one, _DOCUMENTS)) for one in right]
 
 
 def as_items(found: Any) -> list[Any]:
