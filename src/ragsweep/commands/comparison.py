@@ -52,7 +52,7 @@ def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | 
     declared = find_baseline(None, names, results, ledger)
     beside = [declared] if declared and all(one is not declared for one in results) else []
     broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
-    yield [*results, *beside], declared and declared.name, broken
+    yield [*results, *beside], declared.name if declared else None, broken
     if ledger.finalists(sweep):
         finals = summarise_sweep(ledger, records, labels=()).conclusion.finals
         if isinstance(finals, SweepComparison):
