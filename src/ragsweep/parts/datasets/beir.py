@@ -10,7 +10,7 @@ from ragsweep.core.errors import Faults, InputError, nearest
 from ragsweep.core.types import Corpus, Dataset, PartTraits, Question
 from ragsweep.core.words import search_terms
 from ragsweep.golden.corpora import read_corpus
-from ragsweep.golden.golden_format import group_name, group_names, read_weight
+from ragsweep.golden.golden_format import group_name, read_weight
 from ragsweep.golden.golden_set import BLANK, Selection, golden_set
 from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
@@ -121,7 +121,7 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
             category="unanswerable" if unanswerable and text.strip() else group_name(category),
             answerable=not unanswerable,
             references=(answer,) if answer.strip() else (),
-            labels=group_names(labels),
+            labels={name: group_name(label) for name, label in labels.items()},
             weight=read_weight(metadata),
             where=row.where,
         )
