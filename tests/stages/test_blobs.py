@@ -66,6 +66,11 @@ def test_half_characters_stay_two_keys(key: str) -> None:
     assert unpack(packed(np.zeros(1), keys=(key,)), ADDRESS, np.ndarray).keys == (key,)
 
 
+def test_row_may_be_longer_than_a_million_bytes() -> None:
+    rows = np.array([b"x" * 1_000_000, b"y"])
+    assert same(unpack(packed(rows, keys=("long", "short")), ADDRESS, np.ndarray).value, rows)
+
+
 def test_value_is_a_view_that_cannot_be_written() -> None:
     data = packed(np.arange(1000.0))
     found = unpack(data, ADDRESS, np.ndarray).value

@@ -21,7 +21,7 @@ import numpy as np
 FORMAT = 1
 MAGIC = b"ragsweep\x00\x01"
 ALIGNED = 64
-PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,5})")
+PLAIN = re.compile(r"[<>|]([biufc]\d{1,2}|[SU][1-9]\d{0,7})")
 """Matches the dtypes of arrays that can be stored: booleans, numbers and fixed-width strings."""
 
 _LENGTH = 8
