@@ -194,8 +194,9 @@ def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
     with LlmServer() as server:
         typed += [*model, f"llm.base_url={server.base_url}", *SEARCH[:3]]
         ran = [run(*typed, *more) for more in (["rerun=true"], [])]
-    said = " ".join(capsys.readouterr().out.split())
-    assert "because its budget is spent; the same command without rerun=true continues it" in said
+    said = capsys.readouterr().out
+    assert "stopped   the budget is spent; the same command without rerun=true continues the search\n" in said
+    assert "failed    #" not in said
     assert [status for status, _ in ran] == [1, 0]
     assert len({sweep for _, sweep in ran}) == 1
     assert len(server.log) == 12  # 3 configs, 4 questions

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds of waiting for a lock after which a message is printed."""
+
+SPENT = "the budget is spent"
+"""Why a search ended before the trials whose calls the budget refused; they are PARTIAL, and will be repeated."""
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
@@ -168,7 +172,7 @@ class Search(Multirun):
         return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
-        """Run our sweeper, which launches trials until the study is complete or stopped; return ""."""
+        """Run our sweeper, which launches trials until the study is complete or stopped; return "", or `SPENT`."""
         command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
@@ -186,16 +190,23 @@ class Search(Multirun):
                 config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
                 jobs.append(Job(config, "", trial.overrides, trial.job, searching=True, rung=rung))
             returned = launch(jobs)
-            partial = self.ledger.jobs(sweep.id, PARTIAL.lower()).intersection(trial.job for trial in trials)
-            if any(_lacks_budget(self.ledger.record(sweep.id, job).outcome) for job in partial):
-                raise HydraException(f"the search ended, because its budget is spent; {self.again} continues it")
+            partial = self.ledger.jobs(sweep.id, PARTIAL.lower()) & {job.number for job in jobs}
+            found = (self.ledger.record(sweep.id, number).outcome for number in partial)
+            scored = (result.summaries.metrics.values() for result in found if isinstance(result, Result))
+            if any(BUDGET_SPENT in summary.reasons for summary in chain.from_iterable(scored)):
+                raise HydraException(SPENT)
             return returned
 
         def attributes(job: int) -> dict[str, str]:
-            run = self.ledger.job_run(sweep.id, job)
-            return {"mlflow_run_id": run} if run else {}
+            return {"mlflow_run_id": run} if (run := self.ledger.job_run(sweep.id, job)) else {}
 
-        run_search(settings, command.task, launch_trials, composed, folder, attributes)
+        try:
+            run_search(settings, command.task, launch_trials, composed, folder, attributes)
+        except HydraException as fault:
+            if str(fault) != SPENT:
+                raise
+            self.terminal.line("stopped", f"{SPENT}; {self.again} continues the search")
+            return SPENT
         return ""
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
@@ -218,7 +229,7 @@ class Search(Multirun):
         """Return one failure if ``why`` is not empty, a stop rule prevented every trial, or a result was lost; else [].
 
         A result was lost if the study has its value, but the ledger has no record. Other trials without a record are
-        not failures, because a search may end early.
+        not failures, because a search may end early. After a spent budget, the PARTIAL trials state the reason.
         """
         study = None if self.elsewhere else read_summary(self.ledger.path, sweep.id)
         if study and study.stopped and not study.trials:
@@ -227,7 +238,8 @@ class Search(Multirun):
         if lost := valued - self.ledger.jobs(sweep.id, *DONE):
             fact = f"the study has the values of {counted(len(lost), 'trial')} without a result in {self.ledger.path}"
             why = why or f"{fact}; restore that file, or run the search again with rerun=true"
-        return [lost_job(sweep, min(len(recorded), len(sweep.jobs) - 1), why, numbered=True)] if why else []
+        number = min(len(recorded), len(sweep.jobs) - 1)
+        return [lost_job(sweep, number, why, numbered=True)] if why not in ("", SPENT) else []
 
     def leave(self, sweep: Sweep) -> str:
         """Release this process's claim on a search that another process has concluded or will conclude.
@@ -286,10 +298,3 @@ class Search(Multirun):
                 logging.getLogger(__name__).debug("a finalist failed", exc_info=fault)
             else:
                 writer.keep(*evaluated)
-
-
-def _lacks_budget(outcome: Result | Failure) -> bool:
-    """Return whether calls of a config were refused because the budget was spent."""
-    return isinstance(outcome, Result) and any(
-        BUDGET_SPENT in one.reasons for one in outcome.summaries.metrics.values()
-    )
