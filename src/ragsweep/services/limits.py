@@ -153,8 +153,8 @@ class CircuitBreaker:
         self._fact = fact
         paused = max(self._paused_until, now)
         counts = not (repeated and (self._answered or self.answered_before))
-        if counts and (self._failures < SLOW_AFTER or began >= self._last_failure):
-            self._failures, self._last_failure = self._failures + 1, now
+        if self._failures < SLOW_AFTER or began >= self._last_failure:
+            self._failures, self._last_failure = self._failures + counts, now
             if self._failures >= SLOW_AFTER:
                 pause = min(PAUSE * 2.0 ** min(self._failures - SLOW_AFTER, 16), LONGEST_PAUSE)
                 self._paused_until = max(paused, now + pause)
