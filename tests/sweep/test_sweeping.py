@@ -184,7 +184,8 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert status == 1
     assert len(Ledger(Path("store")).records(sweep or "")) == 2
     said = " ".join(capsys.readouterr().out.split())
-    assert "the search ended, because the limit max_failures=2 is reached; raise this limit to run the rest" in said
+    assert "because the limit max_failures=2 is reached; with another limit, it starts again from stored stages" in said
+    assert run(*typed, *SEARCH, "max_failures=3", "hydra.sweeper.max_failure_rate=1").sweep != sweep
 
 
 def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
