@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragsweep.commands.comparison import find_family
-from ragsweep.core.results import COMPLETE, PARTIAL, Failure, HumanLabel, Result
+from ragsweep.core.results import PARTIAL, Failure, HumanLabel, Result
 from ragsweep.records.claims import FINALIST
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
@@ -45,6 +45,11 @@ def held(result: Result, mean: float, seed: int = 0, count: int = 210) -> Result
 
 ROWS = (("first", 0.3, 100), ("dear", 0.602, 900), ("cheap", 0.6, 10), ("middle", 0.601, 500), ("poor", 0.2, 1))
 FIELD = [tuned(*row, seed) for seed, row in enumerate(ROWS)]
+
+
+def partial(result: Result) -> Result:
+    metrics = result.summaries.metrics
+    return changed(result, state=PARTIAL, metrics={**metrics, METRIC: replace(metrics[METRIC], coverage=0.5)})
 
 
 def names(results: list[Result]) -> list[str]:
@@ -231,15 +236,15 @@ def test_a_search_with_a_partial_finalist_is_sent_as_failed(tmp_path: Path) -> N
     for job, one in enumerate(FIELD[:2]):
         ledger.write(opened.id, job, one)
     contents = RecordedContents(ledger, Session().page_texts)
-    for state in (COMPLETE, PARTIAL):
+    for end in (held, lambda *given: partial(held(*given))):
         for job, one in enumerate(FIELD[:2]):
-            ledger.write(opened.id, job, changed(held(one, 0.3 + 0.2 * job), state=state), kind=FINALIST)
+            ledger.write(opened.id, job, end(one, 0.3 + 0.2 * job), kind=FINALIST)
         statuses.append(contents.of_sweep(opened, ledger.records(opened.id))[1])
     assert statuses == [FINISHED, FAILED]
 
 
 def test_a_partial_finalist_has_a_remedy(tmp_path: Path) -> None:
-    text = said(ended(tmp_path, held(FIELD[0], 0.3), changed(held(FIELD[1], 0.5, 1), state=PARTIAL)))
+    text = said(ended(tmp_path, held(FIELD[0], 0.3), partial(held(FIELD[1], 0.5, 1))))
     assert "FIX #2 dear partition=holdout is PARTIAL: " in text
 
 
