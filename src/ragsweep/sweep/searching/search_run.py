@@ -172,7 +172,7 @@ class Search(Multirun):
         return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
-        """Run our sweeper, which launches trials until the study is complete or stopped; return "", or `SPENT`."""
+        """Run our sweeper, which launches trials until the study is complete or stopped; return its error, or ""."""
         command, sweep = self.command, self.context.sweep
         assert sweep
         own = {"subject": sweep.id, "objectives": list(objectives(self.values)), "race": self.race}
@@ -202,11 +202,10 @@ class Search(Multirun):
 
         try:
             run_search(settings, command.task, launch_trials, composed, folder, attributes)
-        except HydraException as fault:
-            if str(fault) != SPENT:
-                raise
-            self.terminal.line("stopped", f"{SPENT}; {self.again} continues the search")
-            return SPENT
+        except HydraException as fault:  # a sentence of the sweeper
+            if str(fault) == SPENT:
+                self.terminal.line("stopped", f"{SPENT}; {self.again} continues the search")
+            return self.secrets.mask_text(str(fault).splitlines()[0])
         return ""
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:
