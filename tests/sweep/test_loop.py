@@ -201,3 +201,12 @@ def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatc
     with pytest.raises(ValueError, match="unlucky"):
         _ = came.return_value
     assert Path.cwd() == tmp_path
+
+
+def test_a_folder_that_cannot_be_created_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out").touch()
+    command = read_command(["hydra.run.dir=out/run"], False)
+    (job,) = compose_jobs(command)
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: cannot create the folder out/run: .*; set another one"):
+        JobLoop(command, job, Secrets()).run(lambda: 0, job)

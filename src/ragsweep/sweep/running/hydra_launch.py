@@ -26,7 +26,7 @@ from ragsweep.sweep.composing.search_settings import searches
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.jobs import Body, JobValue, command_folder, run_job
-from ragsweep.sweep.running.loop import JobLoop, to_yaml
+from ragsweep.sweep.running.loop import JobLoop, create_folder, to_yaml
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
 
@@ -64,12 +64,12 @@ class HydraTask:
         assert self.body is not None
         assert self.context is not None
         folder = Path(str(master.hydra.sweep.dir))
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_masked(folder / "multirun.yaml", master, self.context.secrets)
         started = through_queue(master.hydra.launcher, lambda jobs: launch([job.lines for job in jobs], jobs[0].number))
         if self.sent:
             started = Collector(self.context, self.sent, started).launch
         try:
+            create_folder(folder, "hydra.sweep.dir")
+            _write_masked(folder / "multirun.yaml", master, self.context.secrets)
             _join_cluster(master.hydra.launcher)
             self.result = self.body(started, folder)
         except BaseException as fault:

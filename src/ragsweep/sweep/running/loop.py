@@ -39,6 +39,14 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
 
 
+def create_folder(folder: Path, key: str) -> None:
+    """Create the folder named by the config key ``key`` unless it exists; raises ConfigError if this is impossible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ConfigError(f"{key}: cannot create the folder {folder}: {fault.strerror}; set another one") from None
+
+
 class JobLoop:
     """The folders, files and logs of one command's jobs, which run sequentially in this process.
 
@@ -63,7 +71,7 @@ class JobLoop:
 
     def write_multirun(self) -> None:
         """Write the config of the multirun to the sweep's folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        create_folder(self.folder, self._folder_key)
         (self.folder / "multirun.yaml").write_text(self._masked_yaml(self._first.tree), encoding="utf-8")
 
     def run(self, task: Callable[[], object], job: Job) -> JobReturn:
@@ -115,7 +123,7 @@ class JobLoop:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
             own["hydra.runtime.output_dir"] = str(folder.absolute())
             template.changed({**config.changes, **own})
-            folder.mkdir(parents=True, exist_ok=True)
+            create_folder(folder, self._folder_key)
             if whole.hydra.job.chdir:
                 stack.enter_context(chdir(folder))
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
