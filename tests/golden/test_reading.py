@@ -90,6 +90,13 @@ def test_json_array_may_be_one_line_that_is_longer_than_a_json_line(tmp_path: Pa
     assert ([row.text("id") for row in rows], faults) == (["a", "b"], [])
 
 
+def test_an_object_on_several_lines_is_one_fault(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps({"questions": [{"id": "a"}, {"id": "b"}]}, indent=1).encode())
+    rows, (fault,) = rows_and_faults(path)
+    assert rows == []
+    assert fault.startswith(f"{path}:1: not JSON lines; write one JSON object on each line, or")
+
+
 def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> None:
     path = written(tmp_path, b"id,question\n" + b"1,Who?\n" * 30)
     rows, (fault,) = rows_and_faults(path)

@@ -52,14 +52,14 @@ def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> I
 
 
 def _kind(path: Path, faults: Faults) -> type:
-    """Return the kind of a file: dict for JSON lines, list for a single JSON array, str if it does not begin like JSON.
+    """Return the kind of a file: dict for JSON lines, list for a single JSON array, str if it begins like neither.
 
     An empty or unreadable file counts as JSON lines.
     """
     lines = (line for _, line in read_lines(path, faults.apart()))
     first = (next(lines, "") or read_text(path, faults.apart())).strip()  # an array may be one very long line
     if not first or first.startswith("{"):
-        return dict
+        return str if first == "{" else dict  # "{": an object on several lines
     if first.startswith("[") and not next(lines, None):
         return list
     if _decode(first, "", Faults()) is not _NOTHING:
