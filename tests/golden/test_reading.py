@@ -123,7 +123,7 @@ def test_faults_of_a_json_array_have_their_place(tmp_path: Path) -> None:
 
 def test_all_faults_of_a_file_are_raised_at_once(tmp_path: Path) -> None:
     faults = Faults()
-    list(read_rows(written(tmp_path, b"{\n" * 25), faults))
+    list(read_rows(written(tmp_path, b"{,\n" * 25), faults))
     with pytest.raises(InputError) as caught:
         faults.raise_any()
     lines = str(caught.value).splitlines()
