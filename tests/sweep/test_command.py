@@ -57,6 +57,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra.verbose=true,false"], "hydra.verbose: cannot differ within a sweep"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
+        (["top_k=3 depth=50"], "write each of several overrides as a word of its own, without quotes around them; to"),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
         (["headline=mrr,map"], '"headline=mrr,map" names several values: for a list, write headline=[mrr,map]'),
         (["headline=[mrr],[map]"], '"headline=[mrr],[map]" names several values: add -m to sweep over them'),

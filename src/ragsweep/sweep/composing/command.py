@@ -241,6 +241,8 @@ def _check_readable(lines: Sequence[str]) -> None:
         except HydraException as fault:
             quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
             way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
+            if re.search(r" [\w.+~/@]+=", value):
+                way = f"write each of several overrides as a word of its own, without quotes around them; {way}"
             way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
             if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
                 way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
