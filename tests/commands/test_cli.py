@@ -188,7 +188,7 @@ def test_jobs_that_hydra_could_not_start_say_why(ragsweep: Ragsweep, tmp_path: P
     (tmp_path / "file").write_text("")
     done = ragsweep("-m", "top_k=1,2", "hydra.sweep.dir=file/x", "tracking=none", *write_dataset(tmp_path))
     assert done.returncode == 1
-    assert done.stdout.count("did not complete: NotADirectoryError") == 2
+    assert done.stdout.count("did not complete: ConfigError: hydra.sweep.dir: cannot create the folder file/x: ") == 2
 
 
 @pytest.mark.parametrize(
