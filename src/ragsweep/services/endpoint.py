@@ -20,8 +20,8 @@ class Endpoint(Service):
     """A model at a service that implements OpenAI's protocol.
 
     ``chat`` and ``embed`` are coroutines; ``each`` runs many of them. ``settings`` are those of
-    :class:`ragsweep.services.http_client.Service`. ``thoughts`` has the names of the tags around the
-    thoughts of a reasoning model in the text of a reply; None means that the whole text is the answer.
+    :class:`ragsweep.services.http_client.Service`. ``thoughts`` lists the names of the tags that enclose a reasoning
+    model's thoughts in the text of a reply; None means that the whole text is the answer.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Endpoint(Service):
             response = await self.post(request, read, retry_unread)
         except CallError as failure:
             used = sum_usage(failure.usage, *wasted)
-            billed = used.tokens_in + used.tokens_out > 0  # then the call has a price, although it failed
+            billed = used.tokens_in + used.tokens_out > 0  # a failed call counts if tokens were billed
             failure.usage = used._replace(calls=max(used.calls, int(billed)))
             meter.record(self.model, failure.usage)
             raise

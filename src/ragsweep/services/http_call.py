@@ -55,7 +55,7 @@ WINDOW_EXCEEDED = (
 """Texts in the responses of services to a prompt that is longer than the model's context window."""
 
 BATCH_EXCEEDED = ("batch", "tokens per request", "number of texts")
-"""Texts in responses to a batch of too many texts or tokens: of TEI, Mistral and Voyage; of OpenAI; and of Cohere."""
+"""Texts in responses that reject a batch as too large: those of TEI, Mistral and Voyage; of OpenAI; and of Cohere."""
 
 WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
 """Texts in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
@@ -128,7 +128,7 @@ class Call(Generic[Read]):
             raise
 
     async def _repeat(self) -> Timed[Read]:
-        """Make attempts until one succeeds or fails permanently, or until no retry or no time is left."""
+        """Make attempts until one succeeds or fails permanently, or until the retries or the time are used up."""
         host = self.service.session.host(self.service.base_url, self.key)
         slot = await self.service.session.slot(host, self.service.concurrency)
         attempts = 0

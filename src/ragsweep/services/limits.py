@@ -1,7 +1,7 @@
 """Limits on the calls to one service: backoff between attempts, a rate limiter, and a circuit breaker.
 
-Nothing in this module sleeps or reads the monotonic clock: callers pass its time in seconds. Only `parse_retry_after`
-reads the wall clock, to compare it with a date.
+Nothing in this module sleeps or reads the monotonic clock: callers pass the clock's time in seconds. Only
+`parse_retry_after` reads the wall clock, to compare the time with a date.
 """
 
 import math
@@ -93,7 +93,7 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.answered_before = False  # whether an earlier process got answers, so that only single calls are refused
+        self.answered_before = False  # whether the service answered an earlier process; then refuse() never raises
         self._answered = False
         self._first_call = math.inf
         self._failures = 0  # consecutive; from SLOW_AFTER on, not those of calls that began before the last failure
@@ -133,8 +133,8 @@ class CircuitBreaker:
     def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:
         """Record the permanent failure of a call; ``unanswered``: the last reply had no answer.
 
-        Raises EndpointFailed if the service refused or did not answer this call and at least DOWN_AFTER calls in all,
-        and has answered none, even in an earlier process; a truncated or withheld answer counts as one.
+        Raises EndpointFailed if at least DOWN_AFTER calls, including this call, were refused or left unanswered, and
+        if the service has never answered, not even in an earlier process; truncated and withheld answers count.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)

@@ -108,7 +108,7 @@ def read_events(text: str) -> EventStream:
 
 
 class NoAnswer(ValueError):
-    """A chat completion that is whole, but has no text."""
+    """A chat completion that is complete, but has no text."""
 
 
 class Reply(NamedTuple):
@@ -152,7 +152,7 @@ def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS)
 
 
 def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = False) -> None:
-    """Raise an error unless the reply of a chat completion with the finish reason ``reason`` is whole.
+    """Raise an error unless the reply of a chat completion with the finish reason ``reason`` is complete.
 
     Raises:
         ValueError: The service aborted the reply, or the reason is not a string. Another attempt may help.
@@ -213,9 +213,9 @@ def is_float32(value: Any) -> bool:
 def read_vectors(response: Any, texts: int, dimension: int | None = None) -> list[list[float]]:
     """Return one vector per text, in the order of the texts.
 
-    A vector without an index belongs to the text at its place, because Gemini omits an index of 0. Raises ValueError
-    unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is given, each vector
-    must have this length.
+    A vector without an index belongs to the text at the same position, because Gemini omits an index of 0. Raises
+    ValueError unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is given,
+    each vector must have this length.
     """
     try:
         vectors = {entry.get("index", place): entry["embedding"] for place, entry in enumerate(response["data"])}

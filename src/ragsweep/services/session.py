@@ -157,7 +157,7 @@ def each(
     """Process items, at most ``at_once`` at a time, and call ``done(index, result)`` as soon as a result is available.
 
     Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the thread of
-    ``run``, normally the calling one. The first exception that ``work`` or ``done`` raises cancels all other items, and
+    ``run``, normally the caller's. The first exception that ``work`` or ``done`` raises cancels all other items, and
     is re-raised.
     """
 
