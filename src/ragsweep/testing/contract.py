@@ -61,8 +61,8 @@ def collect(
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
     """Check the shapes and dtypes of rankings of ``chunks`` chunks, and the order of each row.
 
-    A row must be sorted by falling score, then by position; its positions must be distinct and in range, and its scores
-    finite; and padding must be at its end, with the score -inf. Raises AssertionError otherwise.
+    A row must be sorted by descending score, then by position; its positions must be distinct and in range, and its
+    scores finite; and padding must be at its end, with the score -inf. Raises AssertionError otherwise.
     """
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions must be int32, not {positions.dtype}"
@@ -78,7 +78,7 @@ def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
         assert all(0 <= chunk < chunks for chunk in ranked), f"positions must be below {chunks}: {ranking}"
         assert np.isfinite(score[:length]).all(), f"scores must be finite: {score}"
         keys = [(-value, chunk) for value, chunk in zip(score[:length], ranked, strict=True)]
-        assert keys == sorted(keys), f"sort by falling score, then by position: {ranking}, {score}"
+        assert keys == sorted(keys), f"sort by descending score, then by position: {ranking}, {score}"
 
 
 def assert_equal(actual: Rankings, expected: Rankings) -> None:
