@@ -15,10 +15,10 @@ Span = tuple[int, int]
 _LONG_RUN = r"\s\s+"
 _IGNORED_FIRST = re.compile(r"\A[\s\u00ad]+")
 _MARKUP = re.compile(r"[*_`~\[\]<>&\\#|!]|^(?:[-+]|\d+[.)])\s")  # a quote without markup needs no rendering
-_LONGEST_MARKUP = 500  # maximum characters of markup, such as the targets of links, between the words of a passage
+_LONGEST_MARKUP = 500  # maximum length of markup, such as the target of a link, between the words of a passage
 _HIDING = re.compile(r"[\[\]()<>&;`~\"']")  # markup that can hide words
 _LETTER = re.compile(r"[^\W\d_]")
-_SHOWN = 160  # maximum characters of a passage in a message
+_SHOWN = 160  # maximum length of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
@@ -93,9 +93,10 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def _continued(text: str, reached: Sequence[Span], places: Sequence[Span], hiding: Sequence[int]) -> Iterator[Span]:
-    """Yield (latest start of the words before, end of the next word) for each place where this word can follow them.
+    """Yield (latest start of the words so far, end of the next word) for each place where the next word can follow.
 
-    The text between must have at most one character, have no letters, or contain a character that can hide letters.
+    The text between the words must have at most one character, have no letters, or contain a character that can hide
+    letters.
     """
     ends, latest = [end for end, _ in reached], list(accumulate((start for _, start in reached), max))
     for place, end in places:

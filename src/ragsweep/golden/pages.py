@@ -56,8 +56,8 @@ _DOCUTILS = {
 class Page(NamedTuple):
     """The title and the text of a file; both may be empty.
 
-    ``starts`` has the offset in the text of each page of a PDF file; ``doubts`` describes the pages that may have been
-    misread, "" if there are none.
+    For a PDF file, ``starts`` lists the offsets at which its pages begin in the text; ``doubts`` describes the pages
+    that may have been misread, "" if there are none.
     """
 
     title: str
@@ -88,7 +88,7 @@ def _plain(text: str) -> Page:
 
 def _html(text: str) -> Page:
     soup = _soup(text)
-    titles = (title for title in soup("title") if not title.find_parent("svg"))  # in a drawing, it is a tooltip
+    titles = (title for title in soup("title") if not title.find_parent("svg"))  # in a drawing, a title is a tooltip
     title = next((title.get_text(" ", strip=True) for title in titles), "")
     return Page(title or _heading(soup), _visible(soup))
 

@@ -323,7 +323,7 @@ class Row:
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows, or [] if it is missing; the place of each is like ``file:$.data[3]``.
+        """Return the objects in a list as rows with places such as ``file:$.data[3]``, or [] if the list is missing.
 
         Items of other types are omitted, and are a fault.
         """
@@ -373,7 +373,7 @@ def _excerpt(value: Any) -> str:
 
 
 class UniqueIds:
-    """Checks that ids are unique; ``what`` is the noun for the identified things in messages, such as "question"."""
+    """Checks that ids are unique; in messages, ``what`` names the things that have the ids, such as "question"."""
 
     def __init__(self, what: str) -> None:
         self._what = what

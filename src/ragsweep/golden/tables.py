@@ -19,7 +19,7 @@ _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _ENDINGS = {".csv", ".tsv", ".tab"}
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _SEPARATOR = re.compile("sep=.?")  # first line of a table for Excel
-_CARRIAGE = re.compile(r"(?<=\r)(?!\n)")  # the end of each line of a "CSV (Macintosh)" of Excel
+_CARRIAGE = re.compile(r"(?<=\r)(?!\n)")  # the line end of Excel's format "CSV (Macintosh)"
 
 
 class Columns:

@@ -24,7 +24,7 @@ LARGEST_WHOLE = 128 << 20
 """Maximum size in bytes, unzipped, of a file that is read as a whole (a document, or a single JSON value)."""
 
 MOST_BLANK = 100_000
-"""Maximum number of consecutive blank lines: more of them indicate a damaged file."""
+"""Maximum number of consecutive blank lines; more indicate a damaged file."""
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
