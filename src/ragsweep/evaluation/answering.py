@@ -30,7 +30,7 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Limits of a group of results that took no call to a service: its size, and seconds since results were last stored.
+"""Limits of a group of results that needed no call to a service: its size, and the seconds since the last storing.
 
 Both limits are checked when a result arrives; once one of them is reached, the group is stored.
 """
@@ -40,7 +40,7 @@ Both limits are checked when a result arrives; once one of them is reached, the 
 
 
 class QuestionKey(str):
-    """The identity of a question in one config: all that its answer and verdicts depend on, except the config.
+    """The identity of a question in one config: everything that its answer and verdicts depend on, except the config.
 
     As a string, it is the stored key of the question's row. ``needs_retrieval`` is from the golden set. ``searched`` is
     from the router or, if there is none, from the golden set. ``reference`` is set only for judges. ``query`` is the
@@ -109,7 +109,7 @@ def case_key(case: Case) -> str:
 def packed(items: Sequence[Answer | Judgement | Route | Response]) -> Packed:
     """Pack results as JSON, one per row; fields that are NaN, infinite or equal to their default are omitted.
 
-    Numbers of NumPy become Python numbers.
+    NumPy numbers become Python numbers.
     """
     rows = [json.dumps(_plain(item), allow_nan=False).encode("ascii") for item in items]
     return np.array(rows, dtype=np.bytes_) if rows else np.empty(0, dtype="S1")
@@ -195,11 +195,11 @@ def ask_all(
 ) -> Packed:
     """Request the results of all rows, and return them packed, in the order of the rows.
 
-    A result that took a call to a service is stored as soon as it arrives, so that the call is paid for only once.
+    A result that needed a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests, and a function to which it passes each result with the index of the request. If it raises
-    CallFailed, as with an embedding service, missing results are requested in ever smaller parts, and those that fail
-    alone are failed results of ``kind``. Raises AssertionError unless ``ask`` reports exactly one result per request.
+    CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
+    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 

@@ -46,7 +46,7 @@ class PaidStage(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """One answer to every question, and the verdicts on it; verdicts that read no answer are only in the first."""
+    """One answer to every question, and the verdicts; only the first repetition has verdicts that read no answer."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric
@@ -72,7 +72,7 @@ class ConfigGraph:
     route: Node | None = None  # None if the golden set decides which questions need the corpus
     query: Node | None = None  # queries of questions with a history; None if there is no query writer
     paid_stages: tuple[PaidStage, ...] = ()
-    repetitions: tuple[Repetition, ...] = (Repetition(None, {}),)  # at least one, also without answers
+    repetitions: tuple[Repetition, ...] = (Repetition(None, {}),)  # at least one, even without answers
 
     @property
     def answer(self) -> Node | None:

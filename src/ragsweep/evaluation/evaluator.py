@@ -168,7 +168,7 @@ class Evaluator:
         return routes, tabulate(table.questions, bytes(route.search for route in routes))
 
     def _view(self, experiment: Experiment, table: QuestionTable, rankings: Rankings) -> EvaluationView:
-        """Return the input of metrics, still without routes, queries and latency."""
+        """Return the input of metrics without routes, queries and latency, which the caller adds."""
         graph, (names, coverage) = experiment.graph, self._covered(experiment)
         context = self._ranked(graph.context, table)
         approximate = {}
@@ -242,7 +242,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the work of each stage since ``before``, and the time in which the config's nodes were first computed.
+        """Return the work of each stage since ``before``, and how long it took to first compute the config's nodes.
 
         For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut off.
         """

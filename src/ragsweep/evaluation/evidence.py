@@ -34,7 +34,7 @@ BLOCK = 2**22
 """Number of ranking entries that are compared at once, which takes 20 MB of memory."""
 
 COUNTING = Spec("ragsweep.evidence.count_tokens", "2")
-"""The identity of :func:`count_tokens`; every change of the number of tokens of any text needs a new version."""
+"""The identity of :func:`count_tokens`; a change to the token count of any text requires a new version."""
 
 
 class Overlaps(NamedTuple):
@@ -134,9 +134,9 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: A label names an unknown document, or its anchor does not occur there (see :func:`find_places`). If
-            no label has these faults: no chunk contains any part of the passage that a label's anchor marks. The
-            message lists all labels with the fault.
+        InputError: Some labels name unknown documents, or their anchors do not occur there (see :func:`find_places`).
+            If there are no such labels: some labels have anchors of which no chunk contains any part. The message
+            lists all faulty labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")

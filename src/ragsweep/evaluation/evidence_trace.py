@@ -79,6 +79,6 @@ def _held(coverage: Coverage, threshold: float) -> NDArray[np.float64]:
 
 
 def view_alone(ranking: Rankings, top_k: int, coverage: Coverage, budget: int | None) -> EvaluationView:
-    """Return the input of metrics as if ``ranking`` were the final ranking, from which the budget cuts the context."""
+    """Return the input of metrics as if ``ranking`` were the final ranking; ``budget`` limits the context's tokens."""
     length = None if budget is None else cut_to_budget(ranking.first(top_k), coverage.tokens, budget).lengths
     return make_view(coverage, ranking, top_k, length=length)

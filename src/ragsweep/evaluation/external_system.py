@@ -89,7 +89,7 @@ def align_contexts(
       ligatures and soft hyphens.
 
     A context that is not found becomes an additional document, which covers no evidence. A context that occurs twice in
-    the list of a question counts only at its first place. The documents with the ids ``whole`` become one chunk each,
+    the list of a question counts only where it is first. The documents with the ids ``whole`` become one chunk each,
     even if the system did not use them, because evidence that the system missed must also be in a chunk.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()

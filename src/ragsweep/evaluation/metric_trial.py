@@ -26,7 +26,7 @@ from ragsweep.evaluation.evidence import cover, view
 from ragsweep.evaluation.scoring import is_ours, try_metric
 
 EXCERPT = 2000
-"""Maximum number of characters of an excerpt that is the beginning of a document."""
+"""Maximum length, in characters, of an excerpt from the beginning of a document."""
 
 
 def find_faults(

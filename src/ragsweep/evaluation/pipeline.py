@@ -149,7 +149,7 @@ class _Stages:
         return drop_scores(exclude(self.parts.excluded, found, self.corpus, self.chunks), part)
 
     def map_to_parents(self, ranking: Node) -> Node:
-        """Return the node that replaces ranked chunks with their parents; ``ranking`` itself without parents."""
+        """Return the node that replaces ranked chunks with their parents; ``ranking`` itself if there are none."""
         if self.context_chunks is self.chunks:
             return ranking
         return widen_to_parents(ranking, self.chunks, self.context_chunks)

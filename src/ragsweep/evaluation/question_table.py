@@ -28,7 +28,7 @@ COLUMNS = ("question_id", "question", "reference", "case_fields", "answerable", 
            "query", "evidence", "searched", "first_evidence_rank", "retrieved", "context", "context_scores",
            "context_cut", "answer", "abstained", "answer_failed", "answer_thoughts", "category", "output_fault",
            "unscored", "answer_repetitions", "evidence_trace", "steps")  # fmt: skip
-"""The fixed columns of the table of results; its other columns are labels and metrics."""
+"""The fixed columns of the table of results (outcomes.parquet); its other columns are labels and metrics."""
 
 MOST_GROUPS = 40
 """Maximum number of values of a label by which results are grouped; a label with more values is an identifier."""
@@ -84,7 +84,7 @@ class QuestionTable:
     def probed(self) -> tuple[str, ...]:
         """The MOST_PROBED distinct search texts with the lowest hashes, for which latency is measured.
 
-        So the order of the questions has no effect, and additional questions replace only a few of the chosen texts.
+        Thus the order of the questions has no effect, and additional questions replace only a few of the chosen texts.
         """
         return tuple(sorted(set(self.queries), key=content_hash)[:MOST_PROBED])
 
@@ -146,7 +146,7 @@ class QuestionTable:
 
     @cached_property
     def labels(self) -> dict[str, list[str]]:
-        """The value of every question by label, first the category; "" for a question without the label."""
+        """Label -> its value for every question ("" if the question lacks it); the category is the first label."""
         others = sorted({label for question in self.questions for label in question.labels} - {"category"})
         return {
             "category": [question.category for question in self.questions],

@@ -25,7 +25,7 @@ CUT_WARNING = 0.01
 SMALLEST_WINDOW = 1024
 """Minimum length, in tokens, of prompts that count as cut by a service; shorter prompts often have equal lengths."""
 FEWEST_EQUAL = 3
-"""Minimum number of prompts with the highest length for which a warning is given."""
+"""Minimum number of prompts of the greatest length for which a warning is given."""
 
 
 def result_warnings(

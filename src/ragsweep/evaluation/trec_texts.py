@@ -131,10 +131,10 @@ def write_run(
     """Return rankings as text in TREC run format.
 
     Each question has a list of ``documents``, the best first; ``scores`` (single precision) are those of all lists, one
-    after another. They are rounded to six significant digits. A score that is then not below its predecessor in the
-    list is lowered to the largest single-precision number below that one, so every tool keeps our order of ties. White
-    space in ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores every
-    id. The last field, ``tag``, names the system.
+    after another. They are rounded to six significant digits. A score that is then not below the preceding score in
+    the list is lowered to the next single-precision number below the latter, so every tool keeps our order of ties.
+    White space in ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores
+    every id. The last field, ``tag``, names the system.
     """
     lengths = [len(row) for row in documents]
     written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))
