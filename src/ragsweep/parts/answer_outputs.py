@@ -29,9 +29,9 @@ def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
     """Return one output per answer, in order.
 
-    If ``reader`` raises ValueError, the error's message becomes the output's ``unreadable``; of any other error, its
-    type and message. A RagsweepError and, after the deadline, any other error is not caught. A failed answer is not
-    parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
+    If ``reader`` raises ValueError, ``unreadable`` is the error's message; for other errors, it is their type and
+    message. A RagsweepError is not caught; after the deadline, only ValueError is. A failed answer is not parsed; the
+    ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
     return [_read(answer, reader) for answer in answers.answers]
 

@@ -53,7 +53,7 @@ class Judge(Protocol):
         """Raise ConfigError if this judge cannot judge a metric. ``embeddings``: whether the metric embeds texts."""
 
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Return a reply to ``prompt`` that conforms to ``schema``. Raises CallFailed if the judge gives none.
+        """Return a reply to ``prompt`` that conforms to ``schema``. Raises CallFailed if the judge returns none.
 
         ``sample`` is the index of the sample, from 0; ``repetition`` is the number of earlier requests with the same
         prompt in this sample.

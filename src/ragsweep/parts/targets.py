@@ -35,7 +35,7 @@ class Target:
         action: The action suggested for a value that is not in the best band.
         bands: Name of each band -> its limit, in place of ``good`` and ``fair``; a value is in the best band that it
             reaches.
-        below: The name of the band for values that reach no limit of a band.
+        below: The name of the band for values that do not reach the limit of any band.
         ideal: A limit to aim for; reports show whether the value reaches it, and nothing else depends on it.
         improvement, ideal_improvement: The minimum and the ideal improvement of a config over its baseline, in the unit
             of the metric; ``ragsweep compare --report`` tests both.

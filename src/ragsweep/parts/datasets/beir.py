@@ -110,8 +110,8 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
-        answer = labels.pop("answer", "")  # as in HotpotQA; no label may have this name
-        if "query" in labels:  # as in TREC-COVID; nor this one
+        answer = labels.pop("answer", "")  # as in HotpotQA; a label must not have the name of a column of results
+        if "query" in labels:  # as in TREC-COVID; also a column of results
             faults.note(path.name, 'metadata "query", not read as a label')
             del labels["query"]
         category = labels.pop("category", "" if text.strip() else BLANK)

@@ -96,7 +96,7 @@ class SentenceTransformerEmbedder(LocalModel):
             raise InputError(f"the model {self.model} returns no token vectors; {WITH_TOKENS}")
         # The token of an unknown word is also a special token, but it is part of the text.
         added = torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), dtype=torch.long)
-        # In a batch, the other queries change the last bits of a token's vector, which orders nearly equal chunks.
+        # In a batch, the other queries change the last bits of a token's vector, which can reorder nearly equal chunks.
         size = 1 if kind == "query" else self.batch_size
         order = np.argsort([-count for count in self._count(kind, texts)], kind="stable")
         vectors: list[Floats] = [np.empty((0, 0), dtype=np.float32)] * len(texts)

@@ -161,7 +161,7 @@ class Transformers(LocalModel):
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The maximum input length of the model in tokens, also if config.json names it as GPT-2 does."""
+        """The maximum input length of the model in tokens, even if config.json uses GPT-2's name for it."""
         return super()._longest_input or self._config().get("n_positions") or None
 
     @cached_property

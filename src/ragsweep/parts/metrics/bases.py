@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Return scores with NaN and ``reason`` (one, or one per question) in the mask ``where``; keep existing reasons."""
+    """Return scores with NaN and ``reason`` (one, or one per question) where ``where`` holds; keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 

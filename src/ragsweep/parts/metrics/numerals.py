@@ -1,4 +1,4 @@
-"""Recognise numbers in texts, whose decimal marks and separators of thousands differ between languages."""
+"""Recognise numbers in texts, whose decimal marks and thousands separators differ between languages."""
 
 import re
 
@@ -9,7 +9,7 @@ _DECIMAL = re.compile(
     r"(?<![\d.,])(\d{4,}|\d+(?![.,]\d{3}(?!\d))|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\.)|\d{1,3}(?:\.\d{3})+(?=,))[.,](\d+)"
     r"(?![.,]?\d)"
 )
-"""Matches a number with a decimal mark, with or without separators of thousands: ``1.5``, ``1,5`` and ``1,234.50``.
+"""Matches a number with a decimal mark, with or without thousands separators: ``1.5``, ``1,5`` and ``1,234.50``.
 
 Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark after at most three digits and before exactly
 three may separate thousands and is not matched.

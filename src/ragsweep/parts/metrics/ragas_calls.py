@@ -37,7 +37,7 @@ class NothingToJudge(Exception):
 
 
 class JudgeSession:
-    """Make the calls for one sample of one case, and sum their usage in ``usage``.
+    """Makes the calls for one sample of one case, and sums their usage in ``usage``.
 
     Args:
         judge: The judge, with its cache.
@@ -119,7 +119,7 @@ def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:
-    """Return a value with every text in it changed, also in lists; values of other types are unchanged."""
+    """Return a value with every text in it changed, even inside lists; values of other types are unchanged."""
     if isinstance(value, str):
         return change(value)
     return [map_texts(change, item) for item in value] if isinstance(value, list | tuple) else value

@@ -44,7 +44,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block in an answer that is fenced by three or more backticks, also if it is indented in a list.
+    """Read the last block in an answer that is fenced by three or more backticks, even if it is indented in a list.
 
     If ``language`` is set, only blocks with this word after the opening fence count.
     """

@@ -12,7 +12,7 @@ from ragsweep.parts.prompts import fenced_messages
 
 
 class Last:
-    """Search with the question alone."""
+    """Search without the history: with the golden set's query for the question, else with the question itself."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

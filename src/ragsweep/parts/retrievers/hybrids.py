@@ -15,9 +15,9 @@ class _Hybrid:
     """Base class of hybrid retrievers: the legs, and the weight of each leg, in the order of the legs."""
 
     def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-        """Raise ConfigError for no legs, for other weights than one per leg, and for invalid weights.
+        """Raise ConfigError if there are no legs, if there is not exactly one weight per leg, or for invalid weights.
 
-        A weight that is negative or NaN is invalid, and so are weights that are all 0.
+        Negative and NaN weights are invalid, and so are weights that are all 0.
         """
         if not legs:
             raise ConfigError("retriever.legs is empty; a hybrid needs at least one leg")

@@ -16,7 +16,7 @@ from ragsweep.parts.unit_vectors import unit
 
 
 class NoRouter:
-    """Represent a config without a router: every question leads to a search, and this part is never called."""
+    """Represent a config without a router: the golden set's ``needs_retrieval`` decides; this part is never called."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 

@@ -142,7 +142,7 @@ class Http(ServiceSettings):
         response = Response(Answer(usage=self._usage(body)))
         try:
             response = self._found(body, *Returned._fields)
-        finally:  # also if there is no value at the path of the answer, as in some withheld replies
+        finally:  # even if there is no value at the path of the answer, as in some withheld replies
             said = Separated(response.answer.text, response.answer.thoughts)
             check_finish(self._finish_reason(body), said, response.answer.usage)
         return response

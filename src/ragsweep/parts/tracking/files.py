@@ -126,7 +126,7 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>``: the value of each objective, headline metric and judged metric
     - ``<objective>_low``, ``<objective>_high``: the 95 % interval of each objective
     - ``<metric>_n_failed``: the number of questions that an objective or headline metric failed to measure, if any
-    - ``race_asked``, ``race_of``: in a race, the number of questions on which the config ran, and of questions in all
+    - ``race_asked``, ``race_of``: in a race, the number of questions on which the config ran, and of all questions
     - ``race_ahead``: a lower bound of the best config's lead over this config, if the race dropped this config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
       ``query``: the usage of the original calls, even if their results were reused

@@ -166,7 +166,7 @@ def _read_all(
         client, token = connection.client, None
         places = _places(connection, experiment)
     while True:
-        with connection.opened():  # for each page, because it limits the total time
+        with connection.opened():  # anew for each page, because ``opened`` limits the total time of its block
             page = client.search_traces(locations=places, filter_string=condition, max_results=PAGE, page_token=token)
             found = [one for trace in page if (one := read(trace)) is not None]
         yield from found
