@@ -151,7 +151,7 @@ def results(found: Watch) -> Iterator[Statement]:
     for drift in found.alarms:
         yield Statement("", _sentence(drift, found), {"quantity": drift.name, **drift.compared._asdict()})
     for lack in found.unlike:
-        text = f"No evaluated question is like {_percent(lack.measure)} of the requests: {lack.what} {lack.value}."
+        text = f"{_percent(lack.measure)} of the requests are like no evaluated question: {lack.what} {lack.value}."
         yield Statement("", text, {"value": lack.value, **lack.measure._asdict()})
     falls = [one for one in found.alarms if one.name.startswith(watching.TOP_SCORE) and one.compared.estimate < 0.5]
     if falls and found.changes is None:
@@ -194,15 +194,16 @@ def _sentence(drift: Drift, found: Watch) -> str:
     size = f"{shares}: {_difference(drift)}"
     more = drift.compared.estimate > (0.5 if drift.kind == ORDER else 0)
     if what == watching.UNKNOWN_WORDS:
-        many = "have a larger share of words that no document has than 95 % of the evaluated questions"
-        return f"Topic shift, or other words: {_number(drift.now, SHARE)} of the requests {many}: {_difference(drift)}."
+        many = "the share of words that no document contains is larger than in 95 % of the evaluated questions"
+        asked = f"in {_number(drift.now, SHARE)} of the requests"
+        return f"Topic shift, or other words: {asked}, {many}: {_difference(drift)}."
     if what in (watching.TOP_SCORE, watching.GAP):
         name = "Top scores" if what == watching.TOP_SCORE else "Gaps between the first two scores"
         return (
             f"{name} of {rest} are {'higher' if more else 'lower'}: median {_score(drift.now)},"
             f" {_score(drift.before)} in the evaluation; {_difference(drift)}."
         )
-    before = f"{_number(drift.now, RATIO, 'ms')} in the median, {_number(drift.before, RATIO, 'ms')}"
+    before = f"median {_number(drift.now, RATIO, 'ms')}, {_number(drift.before, RATIO, 'ms')}"
     words = {
         watching.LANGUAGE: f"Language shift: {rest} {size}.",
         watching.FORM: f"Question types shift: {rest} {size}.",
@@ -210,7 +211,7 @@ def _sentence(drift: Drift, found: Watch) -> str:
         watching.FAILED: f"More failures: {size}.",
         watching.REFUSED: f"{'More' if more else 'Fewer'} refusals: {size}.",
         watching.STALE: f"Stale index: {found.changes}; these changes affect {size}.",
-        watching.LATENCY: f"Slower {rest}: {before} in the evaluation, {_difference(drift)}.",
+        watching.LATENCY: f"Slower {rest}: {before} in the evaluation; {_difference(drift)}.",
     }
     medians = f"median {_score(drift.now)}, {_score(drift.before)} in the evaluation"
     return words.get(what, f"More {what}: {medians}; {_difference(drift)}.")
