@@ -209,7 +209,7 @@ def find_text(text: str, domain: Categorical | Numeric) -> str | None:
 
 
 def parse_value(text: str) -> Any:
-    """Return the value of a config that an override with this text sets."""
+    """Return the value that an override with this text sets, or the text itself if Hydra cannot parse it."""
     try:
         return OverridesParser.create().parse_override(f"key={text}").value()
     except HydraException:

@@ -95,10 +95,10 @@ def seeded_sampler(
 
 
 def _among_points(sampler: Any, is_point: Callable[[Any], bool]) -> Any:
-    """Return a sampler for one trial that draws as the given sampler does in a study with only the points tried so far.
+    """Return a sampler for one trial that draws as ``sampler`` would in a study of only the points tried so far.
 
-    The given sampler samples values independently. Optuna's brute-force sampler fails on a trial that lacks a value,
-    such as an enqueued config outside the space.
+    ``sampler`` must sample values independently. Optuna's brute-force sampler fails on a trial that lacks a value, such
+    as an enqueued config outside the space.
     """
     from optuna import create_study
     from optuna.distributions import CategoricalDistribution, IntDistribution
