@@ -85,7 +85,7 @@ class Endpoint(Service):
     async def embed(
         self, texts: Sequence[str], length: int | None = None, dimensions: int | None = None
     ) -> tuple[list[list[float]], Usage]:
-        """Return one vector per text, in order, and the usage; no text may be blank. Raises like :meth:`chat`.
+        """Return one vector per text, in order, and the usage; no text may be blank. Raises the errors of ``chat``.
 
         ``length`` is the number of values that every vector must have (None: any number), and ``dimensions`` the
         number to request from the service (None: the service chooses).

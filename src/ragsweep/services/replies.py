@@ -124,7 +124,7 @@ class Reply(NamedTuple):
 def read_chat(response: Any, characters: int, tags: Sequence[str] | None = TAGS) -> Reply:
     """Return the reply in a chat completion.
 
-    ``tags`` has the names of the tags around thoughts (None means that all text is the answer). ``characters`` is the
+    ``tags`` names the tags that enclose thoughts (None means that all text is the answer). ``characters`` is the
     length of the request, from which a missing token count is estimated.
 
     Raises:
