@@ -217,7 +217,7 @@ ROWS: Sequence[tuple[str, Question, Answer, tuple[Passage, ...]]] = (
     ("nothing to compare with", replace(_ASKED, references=(), keywords=()), Answer("The red mat"), _BOTH),
     ("conversational", _CHAT, Answer("You are welcome."), ()),
 )
-"""Each row has the kind of the answer, the question, the answer, and the passages of its context."""
+"""Each row holds the kind of answer, the question, the answer, and the passages in the answer's context."""
 
 
 def answered(order: Sequence[int] | None = None, metric: object = None) -> EvaluationView:
