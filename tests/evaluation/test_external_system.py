@@ -230,7 +230,7 @@ def test_a_system_that_only_searches_is_measured_by_what_it_finds(
 def test_scores_that_rise_are_replaced_and_a_warning_counts_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(monkeypatch, lambda body: found(body, sign=-1.0)) as server:
         record = searched(folder, server)
-    assert record.run.warnings[0].startswith("the scores of the system rise along its list for 1 question, ")
+    assert record.run.warnings[0].startswith("the system's scores increase down its list for 1 question, ")
     assert list(record.questions["top_score"])[:2] == [1.0, 1.0]
 
 

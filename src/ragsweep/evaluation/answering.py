@@ -30,7 +30,7 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Limits of a group of results that needed no call to a service: its size, and the seconds since the last storing.
+"""Limits of a group of results that needed no call to a service: its size, and seconds since results were stored.
 
 Both limits are checked when a result arrives; once one of them is reached, the group is stored.
 """

@@ -105,7 +105,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
 
 
 def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
-    """List the languages that a part's class accepts; empty for other values and for classes without a list."""
+    """List the languages that a part's class accepts; empty for a node without a class, or a class without a list."""
     return traits_of(find_class(node["_target_"], where), where).languages if "_target_" in node else ()
 
 

@@ -65,7 +65,7 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
 _OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""A metric that needs nothing else can be scored by a ranking before reranking."""
+"""A metric without other needs can also be scored on the ranking before reranking."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ def result_warnings(
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
-    ``views`` has one view per repetition of the answers; ``lost`` is the result of `RepeatedScores.lost`.
+    ``views`` holds one view per repetition of the answers; ``lost`` is the result of `RepeatedScores.lost`.
     """
     if located := experiment.graph.located:
         aligned: AlignedContext = executor.get(located)
@@ -45,9 +45,9 @@ def result_warnings(
             )
         if aligned.rising:
             yield (
-                f"the scores of the system rise along its list for {counted(aligned.rising, 'question')}, as distances"
+                f"the system's scores increase down its list for {counted(aligned.rising, 'question')}, as distances"
                 " do; the order is kept, and all scores are replaced by 1, 1/2, 1/3 ...; make the system return scores"
-                " that decrease along the list"
+                " that decrease down the list"
             )
     for node in experiment.graph.embeddings:
         embeddings: Embeddings = executor.get(node)
@@ -106,7 +106,7 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
         if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
             yield (
                 f"{name}: the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts;"
-                " it probably cuts prompts to its context length without an error; enlarge this length (Ollama:"
+                " it probably cuts prompts to its context length without an error; increase this length (Ollama:"
                 " OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
             )
 
