@@ -44,7 +44,7 @@ def convex(
 ) -> Rankings:
     """Fuse by scores: the score of a chunk is the weighted sum of its normalised scores in all legs.
 
-    A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` has the lowest
+    A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` holds the lowest
     possible score of each leg (None: 0 for every leg), and is used only by "theoretical". Return rankings of ``depth``
     ranks, padded if there are fewer candidates. Source: Bruch, Gai and Ingber, "An analysis of fusion functions for
     hybrid retrieval", ACM TOIS 2023, eq. 2.
@@ -116,7 +116,7 @@ def _scaled(is_chunk: NDArray[np.bool_], above: Doubles, scale: Doubles) -> Doub
 
 
 def _fuse(rankings: Sequence[Rankings], weights: Sequence[float], shares: Sequence[Doubles], depth: int) -> Rankings:
-    """Rank chunks by the sum of their shares; ``shares`` has one array (questions, depth of the leg) per leg.
+    """Rank chunks by the sum of their shares; ``shares`` holds one array (questions, depth of the leg) per leg.
 
     Each distinct chunk of a question gets a column of ``table`` (legs, questions, columns), in order of position. The
     column contains the share of every leg, which is 0 if the leg did not find the chunk. The chunks of a leg with

@@ -30,7 +30,7 @@ APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032\uff07"
 
 @dataclass(eq=False)
 class Prompt:
-    """Templates of the prompt for an answer; a placeholder is a name in braces, and a literal brace is written twice.
+    """Templates of the prompt for an answer; a placeholder is a name in braces, and a literal brace is doubled.
 
     The four templates may contain these placeholders:
 

@@ -54,7 +54,7 @@ def test_scores_beyond_their_bounds_are_refused_and_not_fused(leg: str, score: f
     part = HybridConvex({"bm25": Bm25(), "vector": VECTOR}, normalisation="theoretical")
     found = {"bm25": scored(FOUND["bm25"], 2), "vector": scored(FOUND["vector"], 0, 0.5)}
     part.fuse(found, 9)
-    with pytest.raises(ConfigError, match=rf"the leg {leg} scores {score}, although it declares .*choose min_max"):
+    with pytest.raises(ConfigError, match=rf"the leg {leg} returned the score {score}, although .*choose min_max"):
         part.fuse({**found, leg: scored(FOUND[leg], score, 0)}, 9)
 
 

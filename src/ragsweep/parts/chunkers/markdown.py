@@ -61,7 +61,7 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section, given as its consecutive ``blocks``, into pieces; ``code`` has the document's code blocks.
+        """Cut a section, given as its consecutive ``blocks``, into pieces; ``code`` holds the document's code blocks.
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
         except for headings at its start; neighbouring subsections that stay whole are joined while they fit into

@@ -66,7 +66,7 @@ class RetrievalMetric(EvidenceMetric):
 def per_question(view: EvaluationView, weights: NDArray[Any]) -> NDArray[np.float64]:
     """Return, for each question, the sum of ``weights`` over its pieces of evidence.
 
-    ``weights`` has one number for each relevant piece of evidence of all questions.
+    ``weights`` holds one number for each relevant piece of evidence of all questions.
     """
     size = len(view.questions)
     return np.bincount(view.evidence_question, weights, size).astype(np.float64, copy=False)

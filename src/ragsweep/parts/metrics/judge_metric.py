@@ -35,7 +35,7 @@ class CachedJudge:
     """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
     ``words`` collects the reasons that the replies contain, in order of arrival. ``counted`` collects the keys of the
-    replies whose usage was returned, because the usage of a reply that is read again counts once.
+    replies whose usage was returned, because the usage of a reply that is read again must count only once.
     """
 
     judge: Judge

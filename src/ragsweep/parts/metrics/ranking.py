@@ -189,7 +189,7 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
 def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the rows of each question from 1; return the number of each row.
 
-    ``question`` has the index of each row's question, in ascending order.
+    ``question`` holds the index of each row's question, in ascending order.
     """
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
 

@@ -70,7 +70,7 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        letters = {"letters": "2"} if self.language == "turkish" else {}  # the version of the steps for Turkish only
+        letters = {"letters": "2"} if self.language == "turkish" else {}  # version of the steps for Turkish alone
         return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:

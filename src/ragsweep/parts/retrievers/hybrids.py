@@ -112,8 +112,8 @@ class HybridConvex(_Hybrid):
             if len(beyond):
                 bounds = f"at least {least:g}" + ("" if most is None else f" and at most {most:g}")
                 raise ConfigError(
-                    f"retriever.normalisation is 'theoretical', but the leg {name} scores {beyond[0]:g}, although it "
-                    f"declares that its scores are {bounds}; choose min_max or z_score"
+                    f"retriever.normalisation is 'theoretical', but the leg {name} returned the score {beyond[0]:g},"
+                    f" although it declares that its scores are {bounds}; choose min_max or z_score"
                 )
         lowest = [self._bounds[name][0] for name in rankings] if self._bounds else None
         weights = [self.weights[name] for name in rankings]

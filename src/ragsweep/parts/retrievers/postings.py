@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def words_of(numbers: list[list[int]], vocabulary: list[str]) -> Words:
-    """Return the Words of a block of texts; ``numbers`` has each text's words as indices into ``vocabulary``."""
+    """Return the Words of a block of texts; ``numbers`` holds each text's words as indices into ``vocabulary``."""
     lengths = np.fromiter(map(len, numbers), dtype=np.int32, count=len(numbers))
     flat = np.fromiter((word for text in numbers for word in text), dtype=np.int32, count=int(lengths.sum()))
     return Words(packed(vocabulary), flat, lengths)
@@ -133,7 +133,7 @@ def _weigh(
 
     ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word that occurs in n of N chunks; ``length`` is the number of
     words in the chunk, and ``average`` the mean over all chunks. The counts of word w are
-    ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` has the chunk of each count.
+    ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` holds the chunk of each count.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())
     spread = np.diff(starts)

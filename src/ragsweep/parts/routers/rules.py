@@ -1,4 +1,4 @@
-"""Decide without a language model whether to search: always, by patterns, or by similarity to examples."""
+"""Decide without a language model whether to search: by the golden set, patterns, or similarity to examples."""
 
 import re
 import unicodedata

@@ -101,7 +101,7 @@ FAILED = "_n_failed"
 """Suffix of the metrics that count the questions for which a metric failed."""
 
 MOST_METRICS = 40
-"""Number of metrics up to which optional metrics are added to a run: MLflow displays all metrics side by side."""
+"""Number of metrics of a run beyond which no optional ones are added: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Matches the names of metrics with many variants: metrics at cutoffs, of latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
@@ -245,7 +245,7 @@ def packed(name: str, text: str) -> bytes:
     """Return a text as the content of the file ``name``, compressed with gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
-    # Z_FILTERED ignores short matches, which between digits are accidental: it makes the file 10 % smaller.
+    # Z_FILTERED ignores short matches, which are accidental among digits; the file becomes 10 % smaller.
     packer = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 
