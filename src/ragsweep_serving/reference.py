@@ -32,7 +32,7 @@ Column = list[Any]
 class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
-    ``numbers`` has ``results`` (chunks in the context; NaN if not searched), ``unknown`` (the share of a question's
+    ``numbers`` holds ``results`` (chunks in the context; NaN if not searched), ``unknown`` (the share of a question's
     content words that the corpus lacks) and, where measured, ``abstained``, ``failed``, ``tokens``, ``money`` and,
     for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
