@@ -34,7 +34,7 @@ EXHAUSTED = 200
 """Number of duplicates in a row after which the space counts as exhausted."""
 
 SMALL = 1000
-"""A space with at most this number of points also counts as exhausted once each point has a trial."""
+"""Maximum number of points of a space that also counts as exhausted once every point has a trial."""
 
 _STOPPED = "stopped"
 Sign = Callable[[Sequence[str]], Signature]

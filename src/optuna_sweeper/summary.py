@@ -109,7 +109,7 @@ def best_trials(study: Any) -> list[Any]:
 def optimization_results(study: Any, fixed: Sequence[str] = ()) -> dict[str, Any]:
     """Return the content of ``optimization_results.yaml``, in the format of hydra-optuna-sweeper.
 
-    ``fixed`` are the overrides that all trials share. They are omitted.
+    The overrides in ``fixed``, which all trials share, are omitted.
     """
     found = [(_values(trial, fixed), list(trial.values)) for trial in best_trials(study)]
     if len(study.directions) > 1:
