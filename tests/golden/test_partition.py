@@ -87,7 +87,7 @@ def test_division_and_the_number_of_other_questions_are_recorded() -> None:
 
 def test_side_without_a_question_is_an_error() -> None:
     lone = Dataset("lone", corpus(), GoldenSet(questions(1)))
-    with pytest.raises(InputError, match=r"partition=holdout: has none of the chosen questions \(1 in all\); use"):
+    with pytest.raises(InputError, match=r"partition=holdout: contains none of the chosen questions \(1 in all\); use"):
         select_partition(lone, HOLDOUT)
 
 

@@ -79,7 +79,8 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
         raise InputError(
-            f"partition={name}: has none of the chosen questions ({len(sample.questions):,} in all); use partition=all"
+            f"partition={name}: contains none of the chosen questions ({len(sample.questions):,} in all); use"
+            " partition=all"
         )
     others = {TUNE: HOLDOUT, HOLDOUT: TUNE}[name]
     left_out = {**sample.left_out, f"in partition={others}": len(sample.questions) - len(kept)}

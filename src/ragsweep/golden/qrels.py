@@ -90,7 +90,7 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            way = "add one, or null, which omits its labels or a header"
+            way = "add one, or null to omit its labels (or a header)"
             return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
         way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
         fact = f'score "{code}" is not a whole number from 0 to {_HIGHEST:g}'
