@@ -94,7 +94,7 @@ def test_reason_to_finish_that_is_no_word_is_a_failure_of_the_request(reason: ob
 @pytest.mark.parametrize("content", ["half an ans", "<think>half a thou"])
 def test_reply_that_the_service_broke_off_is_a_failure_of_the_request(reason: str, content: str) -> None:
     choice = {"message": {"content": content}, "finish_reason": reason}
-    with pytest.raises(ValueError, match=rf"the service broke off the reply \(finish_reason {reason}\)"):
+    with pytest.raises(ValueError, match=rf"the service aborted the reply \(finish_reason {reason}\)"):
         read_chat({"choices": [choice]}, 10)
 
 

@@ -161,7 +161,7 @@ def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = Fal
     if not isinstance(reason, str | None):
         raise ValueError(f"a finish_reason of {reason!r:.60}, which is not a string")
     if reason in ABORTION:
-        raise ValueError(f"the service broke off the reply (finish_reason {reason})")
+        raise ValueError(f"the service aborted the reply (finish_reason {reason})")
     if reason == WINDOW_FULL:
         raise CallFailed("the prompt leaves no room for the answer in the model's context window", TOO_LONG, usage)
     if said.unclosed or (reason in TRUNCATION and said.thoughts and not said.answer.strip()):
