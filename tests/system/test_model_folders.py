@@ -100,7 +100,7 @@ def test_classes_of_its_own_are_passed_over_or_refused(folder: Folder, model_typ
 def test_kernel_from_the_hub_is_refused_before_loading(folder: Folder, key: str, depth: int) -> None:
     kernel = {key: "evil/kernel"}
     folder.edit("config.json", **(kernel, {"text_config": kernel}, {"parts": [{"one": kernel}]})[depth])
-    with pytest.raises(ConfigError, match=r"requires custom code \(evil/kernel\), which is never run"):
+    with pytest.raises(ConfigError, match=r"requires custom code \(evil/kernel\); such code is never run"):
         folder.use()
 
 

@@ -260,7 +260,7 @@ def _check_code(folder: Path, fact: str) -> None:
     ]
     for name in [*(name for name in types if not name.startswith(LIBRARYS_OWN)), *kernels]:
         raise ConfigError(
-            f"{fact}, which requires custom code ({name}), which is never run; use a model "
+            f"{fact}, which requires custom code ({name}); such code is never run; use a model "
             "that sentence-transformers and transformers load without custom code"
         )
 

@@ -64,8 +64,8 @@ class ExternalIndex(ABC):
             row[: len(near)] = near
         if candidates.size and candidates.max() >= len(vectors):
             raise EndpointFailed(
-                f"the {self.NAME} {name} has position {candidates.max()}, but only {len(vectors)} vectors exist; delete"
-                f" the {self.NAME}"
+                f"the {self.NAME} {name} contains position {candidates.max()}, but only {len(vectors)} vectors exist;"
+                f" delete the {self.NAME}"
             )
         return rank_candidates(vectors, queries, candidates, depth)
 
