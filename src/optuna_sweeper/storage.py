@@ -67,7 +67,7 @@ def check_url(url: str | None) -> str:
         shown = f"{scheme}://***@{rest.rpartition('@')[2]}" if "@" in rest else str(url)
         raise HydraException(
             f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {shown!r}; journal files are not"
-            " supported, because a torn last line makes them unreadable"
+            " supported, because a partly written last line makes them unreadable"
         )
     return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
 
