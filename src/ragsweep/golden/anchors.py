@@ -31,8 +31,8 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     occurrence is found, the visible texts of both are compared: rendered as Markdown, without emphasis, backticks and
     link targets.
 
-    The normalised and rendered forms of the latest texts are cached. So, to find many anchors in many texts, iterate
-    over the texts in the outer loop.
+    The normalised and rendered forms of the latest texts are cached. To find many anchors in many texts, therefore
+    iterate over the texts in the outer loop.
     """
     quote = canonical(anchor)
     if not quote:

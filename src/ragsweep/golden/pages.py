@@ -266,8 +266,8 @@ _LISTED = 10
 def _uncut(text: str) -> str:
     """Return a text in which words that are hyphenated at a line end are joined.
 
-    PDFium does not distinguish a hyphen that belongs to a word from one at a line break. So the hyphen is kept if the
-    rest of the text has the word with a hyphen more often than without.
+    PDFium does not distinguish a hyphen that belongs to a word from one at a line break. The hyphen is therefore kept
+    if, in the rest of the text, the word occurs more often with a hyphen than without.
     """
     known = Counter(_WORD.findall(text))
 
