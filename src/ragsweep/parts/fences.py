@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 VERSION = "1"
-"""Version of this module, included in the address of every fenced judgement; increase it with every change here."""
+"""Version of this module, included in the address of every fenced judgement; increase it with every change."""
 
 _KEY = b"ragsweep fence " + VERSION.encode()
 _HASH = 12

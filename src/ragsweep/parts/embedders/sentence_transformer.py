@@ -187,7 +187,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The prompts in the model's files (name -> prompt), and the name of the default prompt (empty without one)."""
+        """The prompts in the model's files (name -> prompt), and the name of the default prompt (empty if none)."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 

@@ -241,8 +241,8 @@ def _session(address: str, timeout: int) -> _Session:
 def _index_of(table: str) -> str:
     """Return the name of a table's index.
 
-    PostgreSQL cuts names after LONGEST_NAME characters; the longest name of a table with a suffix would be cut to the
-    name of the table.
+    PostgreSQL cuts names after LONGEST_NAME characters, so the longest name of a table would lose a suffix, and the
+    index would have the name of the table.
     """
     return f"{table}_hnsw" if len(table) < LONGEST_NAME else f"{table[:-5]}_hnsw"
 
