@@ -33,7 +33,7 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     fixed: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()  # all keys as first written, by which overrides are sorted
+    order: tuple[str, ...] = ()  # all keys, as first written; overrides are sorted in this order
 
     def suggest(self, trial: Any) -> dict[str, str]:
         """Suggest a value for each parameter that exists; return key -> value, as typed in an override."""
