@@ -137,7 +137,7 @@ def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) ->
 
 
 def first_price(price: Pricing, usage: Usage, *models: str) -> float:
-    """Return the price of a usage by the first of the models that has a price; NaN if none has."""
+    """Return the price of ``usage`` for the first of the models that has a price; NaN if none has."""
     return next((money for model in models if not math.isnan(money := price(model, usage))), math.nan)
 
 
