@@ -1,4 +1,4 @@
-"""Look up the price of a model's tokens in a dated table, and compute the cost of a usage."""
+"""Look up the price of a model's tokens in a dated table, and compute the cost of calls."""
 
 import math
 from dataclasses import dataclass
@@ -50,9 +50,9 @@ class Prices:
         return float(read), float(written)
 
     def money(self, model: str, usage: Usage) -> float:
-        """Return the cost of a usage, in ``currency``; NaN if the price of the model is unknown.
+        """Return the cost of ``usage``, in ``currency``; NaN if the price of the model is unknown.
 
-        A usage without calls, such as that of a local model, costs 0. The price of calls without token counts, as from
+        Usage without calls, such as that of a local model, costs 0. The price of calls without token counts, as from
         an external system that reports none, is unknown unless the tokens are free.
         """
         if not usage.calls:

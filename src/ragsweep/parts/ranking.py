@@ -82,7 +82,7 @@ def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integer
 def widen(narrow: Rankings, wide: NDArray[np.int64], chunks: str = "") -> Rankings:
     """Return rankings in which chunks are replaced by the larger chunks that contain them.
 
-    Each larger chunk occurs once, with the place and the score of the best chunk that it contains; later chunks move
+    Each larger chunk occurs once, in place of the best chunk that it contains and with its score; later chunks move
     up, and the end of each ranking is padded. ``wide`` (questions, depth) holds the positions of the larger chunks, and
     NO_CHUNK where ``narrow`` has padding. ``chunks`` is the address of the larger chunks.
     """

@@ -47,7 +47,7 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
     ``scores`` (pairs,) holds the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their places and scores; if ``min_score`` is set, they are dropped, and so are the chunks of the
+    after the head keep their ranks and scores; if ``min_score`` is set, they are dropped, and so are the chunks of the
     head with a lower score. The returned scores of the head are the scores that determine its order (mixed scores if
     ``mix`` is above 0).
     """

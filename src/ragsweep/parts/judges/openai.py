@@ -108,7 +108,7 @@ class OpenAIJudge(EndpointSettings):
     async def ask(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Return the reply to a prompt; see :class:`ragsweep.parts.judging.Judge`.
 
-        A reply that this process has already received is returned with a usage of 0. Raises CallFailed if a call fails,
+        A reply that this process has already received is returned with zero usage. Raises CallFailed if a call fails,
         or if neither the first nor the second reply conforms to the schema.
         """
         number = sample if self.temperature == 0 else sample * SEEDS + repetition
