@@ -180,7 +180,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Return the token counts that a service reports, as a usage of 0 calls; None if one is missing or out of range.
+    """Return the token counts that a service reports, as a Usage of 0 calls; None if one is missing or out of range.
 
     ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0,
     and the total replaces a missing count of input tokens.

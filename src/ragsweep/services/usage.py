@@ -15,7 +15,7 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""A function (name of a model, usage) -> the price of the usage, NaN if it is unknown."""
+"""A function (name of a model, usage) -> the price, NaN if it is unknown."""
 
 
 @dataclass(frozen=True)
