@@ -128,6 +128,23 @@ def test_marks_of_right_and_wrong_do_not_correct_a_mean() -> None:
     assert scores.corrected_mean.value == pytest.approx(scores.mean - 0.1, abs=1e-3)
 
 
+def test_marks_correct_no_mean_where_only_verdicts_without_a_label_are_fractions() -> None:
+    verdicts = {f"q{n}": float(n % 2) if n < 20 else 0.75 for n in range(40)}
+    assert math.isnan(
+        measure("m", verdicts, {f"q{n}": n % 3 == 0 for n in range(20)}, PassMark(0.5)).corrected_mean.value
+    )
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_marks_mean_right_and_wrong_on_any_scale_of_the_verdicts(higher: bool) -> None:
+    """A judge who gives 1 to 5 points, where 4 or more (or less than 4) pass, agrees with all people but one."""
+    verdicts = {f"q{n}": 5.0 - n // 10 for n in range(40)}
+    marks = {name: float(points >= 4) for name, points in verdicts.items()} | {"q0": 0.0}
+    found = measure("m", verdicts, marks, PassMark(4.0, higher))
+    agreed = (found.sensitivity.value, found.specificity.value)
+    assert agreed == pytest.approx((1, 20 / 21) if higher else (20 / 21, 1))
+
+
 def test_mirrored_scores_of_a_metric_where_lower_is_better_pass_the_same_answers() -> None:
     verdicts, people = drawn(60)
     mirrored = [{one: 1 - value for one, value in scores.items()} for scores in (verdicts, people)]

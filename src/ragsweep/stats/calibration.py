@@ -233,7 +233,7 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The pass mark for both verdicts and labels.
+        threshold: The pass mark for verdicts, and for labels on their scale; labels of 0 and 1 are wrong and right.
         sources: Question -> its cluster; None means that each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
@@ -247,11 +247,12 @@ def measure(
         raise InputError(f"{why}; label questions that the judge has scored")
     judge, people = (np.array([scores[question] for question in both]) for scores in (verdicts, labels))
     everything = np.array(list(verdicts.values()))
-    passes, right, passing = map(threshold.passes, (judge, people, everything))
+    # Labels of 1 and 0 mark right and wrong answers; they cannot correct a mean of other scores.
+    marks = bool(np.isin(people, (0, 1)).all() and not np.isin(everything, (0, 1)).all())
+    passes, passing = map(threshold.passes, (judge, everything))
+    right = (threshold._replace(score=0.5) if marks else threshold).passes(people)
     errors = confusion(passes.tolist(), right.tolist())
     passed = Share(int(passing.sum()), len(everything))
-    # Labels of 1 and 0 for fractional scores mark right and wrong answers and cannot correct a mean.
-    marks = bool(np.isin(people, (0, 1)).all() and not np.isin(judge, (0, 1)).all())
     clusters = np.unique([(sources or {}).get(question, question) for question in verdicts], return_inverse=True)[1]
     scores = np.array([labels.get(question, math.nan) for question in verdicts])
     matrix = Matrix(everything[None, :], clusters, (metric,), tuple(verdicts), metric, asked=len(verdicts))
