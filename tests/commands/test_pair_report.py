@@ -20,6 +20,7 @@ from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.intervals import bootstrap_interval, student_interval
+from support.inputs.human_labels import M, pair
 from support.results import changed, changed_table, drawn, record, record_sweep, scored
 
 CATEGORY = ["tls"] * 20 + ["acl"] * 20
@@ -151,6 +152,60 @@ def test_retrieval_that_was_not_measured_takes_no_time_from_the_sum() -> None:
     assert stage_means((answers, whole)) == [{"generate": 5.0}, measured]
     assert stage_means((whole, nothing)) == [measured, {}]
     assert stage_means((answers, answers)) == [{"generate": 5.0, "all": 5.0}] * 2
+
+
+def page(report: PairReport, key: str) -> list[list[str]]:
+    """Return the rows of the table in a section of the page."""
+    (table,) = next(section.blocks for section in pair_document(report).sections if section.key == key)
+    assert isinstance(table, Table)
+    return [list(row) for row in table.rows]
+
+
+def test_improvement_of_a_metric_that_was_not_asked_for_has_its_own_direction(tmp_path: Path) -> None:
+    """The latency falls by 50, which is a gain; the difference of only another metric is asked for."""
+    target = TargetResult("latency_ms", "pass", 150.0, 200.0, "good", True, "")
+    pair = [
+        scored({"score": BEFORE, "latency_ms": drawn(mean, seed=n)}, targets=(target,),
+               config={"targets": {"latency_ms": {"improvement": 20}}})
+        for n, mean in enumerate((200, 150))
+    ]  # fmt: skip
+    record(tmp_path, *pair)
+    report = PairReport(
+        conclude_pair((pair[0], pair[1]), ["score"], Family(pair), RunLabels((), ("", ""))), str(tmp_path)
+    )
+    [cells] = page(report, "targets")
+    assert cells[-2] == "shown: 50.0 of +20"
+
+
+def test_page_shows_the_corrected_difference_beside_its_verdict(tmp_path: Path) -> None:
+    results, labels = pair()
+    record(tmp_path, *results)
+    found = conclude_pair((results[0], results[1]), [M], Family(results), RunLabels(labels, ("", "")))
+    report = PairReport(found, str(tmp_path))
+    [row], [cells] = report.rows, page(report, "result")
+    assert (row["judged_verdict"], row["verdict"]) == ("shown better", "open")
+    assert f"(shown better), corrected by {row['labels']} labels" in cells[-2]
+
+
+def test_page_has_the_warnings_weights_and_notes_of_the_terminal(tmp_path: Path) -> None:
+    """The first config declines a question, half of the questions count three times, and two parameters differ."""
+    before, after = (
+        changed_table(scored({"solved": column}), {"weight": [1.0, 3.0] * 20, "unscored": ["{}"] * 39 + [why]})
+        for column, why in (([0.5] * 39 + [math.nan], '{"solved": "abstained"}'), (AFTER, "{}"))
+    )
+    sweep = [
+        changed(scored({"solved": AFTER}), name=name, questions=questions, parameters={"a": name, "b": name})
+        for name, questions in (("x", before), ("y", after))
+    ]
+    record(tmp_path, *sweep)
+    report = PairReport(
+        conclude_pair((sweep[0], sweep[1]), ["solved"], Family(sweep), RunLabels((), ("", ""))), str(tmp_path)
+    )
+    (table,) = next(section.blocks for section in pair_document(report).sections if section.key == "result")
+    assert isinstance(table, Table)
+    assert "The configs differ in 2 factors" in table.note
+    assert "Weighted: 40 questions count as 32." in table.note
+    assert "declined answers, counted as the worst score: 1 of x" in table.rows[0][-1]
 
 
 def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:

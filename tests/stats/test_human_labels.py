@@ -1,6 +1,7 @@
 """Labels count for the very answers that they were given to, and decide differences of configs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ragsweep.stats.inference.matrix import Matrix, score_matrix
 from ragsweep.stats.inference.prediction_powered import Corrected, prediction_powered
 from support.inputs.human_labels import COUNT, M, answered, biased, label, pair, replace_outcomes, written
 from support.matrices import matrix
-from support.results import record, table_rows
+from support.results import changed, record, table_rows
 
 ALL = np.ones(4, dtype=bool)
 
@@ -144,6 +145,23 @@ def test_compare_decides_by_the_corrected_difference(tmp_path: Path, capsys: pyt
     other = [one._replace(metric="mrr") for one in labels]
     with pytest.raises(InputError, match="are of mrr, but the compared metrics are ragas_faithfulness"):
         compare([*runs, "--path", str(tmp_path), "--labels", written(tmp_path / "o.jsonl", other)])
+
+
+def test_labels_of_a_metric_that_tables_do_not_show_are_in_the_report(tmp_path: Path) -> None:
+    results, labels = pair()
+    other = [
+        changed(
+            one,
+            config={"objective": "other", "headline": ["other"]},
+            metrics={**one.summaries.metrics, "other": replace(one.summaries.metrics[M], name="other")},
+            questions=one.questions.with_columns({"other": one.questions[M]}),
+        )
+        for one in results
+    ]
+    options = [*record(tmp_path, *other), "--path", str(tmp_path), "--labels", written(tmp_path / "l.jsonl", labels)]
+    assert compare([*options, "--report", str(tmp_path / "pair")]) == 0
+    shown = json.loads((tmp_path / "pair" / "comparison.json").read_text())["metrics"]
+    assert [(one["metric"], one["labels"] > 0) for one in shown] == [("other", False), (M, True)]
 
 
 def test_weights_count_in_corrections() -> None:

@@ -1,6 +1,5 @@
 """``ragsweep compare``: compare two configs, question by question."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ from ragsweep.commands.command_line import (
     print_document,
     usual_metrics,
 )
-from ragsweep.commands.comparison import PairRows, find_family, pair_rows, pair_warnings, ratio_text
+from ragsweep.commands.comparison import PairRows, difference_text, find_family, pair_rows, pair_warnings
 from ragsweep.commands.labels import LABELS, check_labelled, read_run_labels
 from ragsweep.commands.pair_page import PAGE, write_report
 from ragsweep.commands.pair_report import PairReport, pair_metrics
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
-from ragsweep.report.numbers import amount, chance, signed, with_interval
+from ragsweep.report.numbers import amount, chance, signed
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.comparable import check_same_questions, check_whole, shared_metrics
 from ragsweep.stats.conclusion import Family, PairConclusion, conclude_pair
@@ -61,8 +60,8 @@ def compare(arguments: Sequence[str]) -> int:
     baseline, candidate = (find_run(options.path, run) for run in options.runs)
     results = baseline.result, candidate.result
     labels = read_run_labels(options.labels, results)
-    wanted = options.metric or (pair_metrics(*results) if options.report else None)
-    names = _metrics(results, wanted, labels)
+    usual = pair_metrics(*results) if options.report else usual_metrics(results)
+    names = _metrics(results, options.metric, usual, labels)
     family = find_family(options.path, baseline, candidate) or Family(results)
     conclusion = conclude_pair(results, names, family, RunLabels(labels, (baseline.run, candidate.run)))
     if options.report:
@@ -73,7 +72,9 @@ def compare(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, labels: Sequence[HumanLabel]) -> list[str]:
+def _metrics(
+    results: tuple[Result, Result], wanted: Sequence[str] | None, usual: Sequence[str], labels: Sequence[HumanLabel]
+) -> list[str]:
     """Return the requested metrics or, if none are requested, the usual and the labelled metrics.
 
     Raises RagsweepError for results, metrics or labels that cannot be compared.
@@ -82,7 +83,7 @@ def _metrics(results: tuple[Result, Result], wanted: Sequence[str] | None, label
     for result in results:
         check_whole(result)
     labelled = dict.fromkeys(label.metric for label in labels)
-    names = shared_metrics(results, wanted, [*usual_metrics(results), *labelled])
+    names = shared_metrics(results, wanted, [*usual, *labelled])
     check_labelled(labels, names)
     return names
 
@@ -114,22 +115,12 @@ def _cells(row: Row) -> list[str]:
     return [
         row["metric"],
         f"{amount(row['baseline'], unit)} -> {amount(row['candidate'], unit)}",
-        _difference(row),
+        difference_text(row),
         row["verdict"],
         f"Wilcoxon {chance(row['p_wilcoxon'])}, randomised {chance(row['p_randomisation'])}",
         f"d {signed(row['effect_size'])}",
         f"{row['helped']} helped, {row['hurt']} hurt, {row['alike']} alike",
     ]
-
-
-def _difference(row: Row) -> str:
-    if row["ratio"] is not None:
-        return ratio_text(row)
-    judged = with_interval(row["difference"], row["low"], row["high"], row["unit"])
-    if not np.isfinite(row.get("corrected", math.nan)):
-        return judged
-    found = with_interval(row["corrected"], row["corrected_low"], row["corrected_high"], row["unit"])
-    return f"judged {judged} ({row['judged_verdict']}), corrected by {row['labels']} labels {found}"
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
@@ -159,7 +150,7 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
             where = f"{part['verdict']} on {part['label']} {part['value']}"
             count = counted(part["questions"], "question") + (": few" if part["small"] else "")
             basis = "; ".join(filter(None, (count, part["note"])))
-            yield Statement("slice", f"{metric}: {where} {_difference(part)} ({basis})", part)
+            yield Statement("slice", f"{metric}: {where} {difference_text(part)} ({basis})", part)
     for part in slices:
         perhaps = bool(part["note"]) and (part["difference"] < 0) == row["higher_is_better"]
         if row["verdict"] in (SHOWN_BETTER, LIKELY_BETTER) and (perhaps or part["verdict"] == SHOWN_WORSE):
@@ -185,7 +176,7 @@ def _slices(rows: PairRows) -> Table:
             part["metric"],
             f"{part['label']} {part['value']}",
             f"{part['questions']}{' (few)' if part['small'] else ''}",
-            _difference(part),
+            difference_text(part),
             part["verdict"] + (f" ({part['note']})" if part["note"] else ""),
         ]
         for part in rows.slices

@@ -9,7 +9,7 @@ import numpy as np
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.naming import number_configs
-from ragsweep.report.numbers import change_with_interval, ratio_with_interval
+from ragsweep.report.numbers import change_with_interval, ratio_with_interval, with_interval
 from ragsweep.report.tables import Row
 from ragsweep.report.verdict import pair_words
 from ragsweep.stats.comparison import SweepComparison
@@ -157,9 +157,15 @@ def ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
     return dict(zip(("low", "high", "ratio", "ratio_low", "ratio_high"), (*shown, *ratio), strict=True))
 
 
-def ratio_text(row: Row) -> str:
-    """Format the ratio in a row (see `ends`) with its interval."""
-    return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
+def difference_text(row: Row) -> str:
+    """Format the ratio or the difference in a row (see `ends`) with its interval; labels add the corrected one."""
+    if row["ratio"] is not None:
+        return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
+    judged = with_interval(row["difference"], row["low"], row["high"], row["unit"])
+    if not math.isfinite(row.get("corrected", math.nan)):
+        return judged
+    found = with_interval(row["corrected"], row["corrected_low"], row["corrected_high"], row["unit"])
+    return f"judged {judged} ({row['judged_verdict']}), corrected by {row['labels']} labels {found}"
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.commands.comparison import ratio_text
+from ragsweep.commands.comparison import difference_text, pair_warnings
 from ragsweep.commands.pair_report import FORMAT, GENERATE, PairReport, stage_means
 from ragsweep.core.errors import InputError
 from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Table, chart
-from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, number, with_interval
+from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, number
 from ragsweep.report.page import charts
 from ragsweep.report.page.figures import (
     ACCENT,
@@ -33,7 +33,7 @@ from ragsweep.report.page.figures import (
     scatter,
     titled,
 )
-from ragsweep.report.tables import Row, target_numbers, to_json
+from ragsweep.report.tables import Row, target_numbers, to_json, weighted_note
 from ragsweep.report.writers.html import as_html
 from ragsweep.stats.gate import Check
 from ragsweep.sweep.concluding.recorded_runs import open_ledger
@@ -80,14 +80,17 @@ def _found(report: PairReport) -> Iterator[Block]:
     for row in report.rows:
         unit = row["unit"]
         ends = [_range(row, kind, unit) for kind in ("student_", "bootstrap_")]
-        ours = _range(row, "", unit) if row["ratio"] is None else ratio_text(row)
+        is_plain = row["ratio"] is None and not math.isfinite(row.get("corrected", math.nan))
+        ours = _range(row, "", unit) if is_plain else difference_text(row)
         means = [amount(row[name], unit) for name in ("baseline", "candidate", "difference")]
-        rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, row["verdict"]])
+        verdict = row["verdict"] + (f" ({row['note']})" if row["note"] else "")
+        rows.append([row["metric"], *means, *ends, chance(row["p_wilcoxon"]), ours, verdict])
     names = (">baseline", ">candidate", ">difference")
     header = ["metric", *names, "Student 95 %", "bootstrap 95 %", "Wilcoxon", "interval", "verdict"]
     before, after = report.results
-    compared = f"Baseline: {before.name}. Candidate: {after.name}. "
-    yield Table(header, rows, compared + " ".join(_INTERVALS.split()), "Metrics")
+    facts = filter(None, [*pair_warnings(report.conclusion), weighted_note(before)])
+    known = [f"Baseline: {before.name}", f"Candidate: {after.name}", *(f"{one[:1].upper()}{one[1:]}" for one in facts)]
+    yield Table(header, rows, f"{'. '.join(known)}. {' '.join(_INTERVALS.split())}", "Metrics")
 
 
 def _range(row: Row, kind: str, unit: str) -> str:
@@ -97,10 +100,11 @@ def _range(row: Row, kind: str, unit: str) -> str:
 def _targets(report: PairReport) -> Iterator[Block]:
     sides = [{one.metric: _target(result, one) for one in result.summaries.targets} for result in report.results]
     tested = {(metric, kind): check for metric, kind, check in report.improvements}
-    rising = {row["metric"]: row["higher_is_better"] for row in report.rows}
+    measured = report.results[0].summaries.metrics
     rows = []
     for metric in dict.fromkeys([*sides[0], *sides[1]]):
-        gains = (_improvement(tested.get((metric, kind)), rising.get(metric, True)) for kind in ("minimal", "ideal"))
+        rises = metric not in measured or bool(measured[metric].higher_is_better)
+        gains = (_improvement(tested.get((metric, kind)), rises) for kind in ("minimal", "ideal"))
         rows.append([metric, *(text for side in sides for text in side.get(metric, (NOT_MEASURED,) * 2)), *gains])
     sides_of = ("baseline", "candidate", "improvement")
     header = ["metric", *(name for side in sides_of for name in (f"{side}: minimal", "ideal"))]
@@ -163,9 +167,7 @@ def _slices(report: PairReport) -> Iterator[Block]:
     rows = []
     for part in report.slices:
         first, last = (part["metric"], part["label"], part["value"]), (part["verdict"], part["note"])
-        plain = part["difference"], part["low"], part["high"], part["unit"]
-        difference = with_interval(*plain) if part["ratio"] is None else ratio_text(part)
-        rows.append([*first, str(part["questions"]), difference, *last])
+        rows.append([*first, str(part["questions"]), difference_text(part), *last])
     if rows:
         header = ["metric", "label", "value", ">questions", ">difference", "verdict", "note"]
         yield Table(header, rows, "Corrected for the number of slices (Holm).")
