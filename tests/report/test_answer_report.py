@@ -151,6 +151,14 @@ def test_an_llm_that_had_better_not_answer_is_said_to_in_words() -> None:
     assert line.startswith("best in hindsight, without any answer: answers 0 % of all, ")
 
 
+def test_keywords_of_searched_questions_are_averaged_with_their_weights() -> None:
+    columns = {"needs_retrieval": [True] * 3 + [False] * 2, "searched": [True] * 5, "weight": [1.0, 1.0, 2.0, 1.0, 3.0]}
+    found = outcomes("ccccc").with_columns({**columns, "keyword_coverage": [0.0, NAN, 1.0, 1.0, 0.0]})
+    said = texts(answer_lines([changed(BM25, questions=found)]))
+    assert "questions for the corpus, 3: 3 searched, keyword_coverage .67" in said
+    assert "conversation, 2: 2 searched, keyword_coverage .25" in said
+
+
 def test_files_say_the_same_to_programs() -> None:
     files = artifacts({"name": "sweep"}, [BASE, BM25], [], [])
     (row,) = csv_rows(files["quadrants.csv"])

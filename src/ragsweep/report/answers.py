@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
@@ -15,6 +17,7 @@ from ragsweep.stats import context_effect, risk_coverage
 from ragsweep.stats.answer_outcomes import FATES, ContextPair, abstention_curves, against_no_context, confusion
 from ragsweep.stats.audits import DistractorLoss
 from ragsweep.stats.context_effect import KINDS, ContextEffect
+from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.risk_coverage import CoveragePoint
 
 MOST_LINES = 8
@@ -88,11 +91,13 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
         return
-    keywords = questions.get("keyword_coverage") or [math.nan] * len(needed)
+    keywords = np.array(questions.get("keyword_coverage") or [math.nan] * len(needed))
+    weights = np.array(questions.get(WEIGHT) or [1.0] * len(needed))
     for is_needed, kind in ((True, "questions for the corpus"), (False, "conversation")):
         rows = [n for n, one in enumerate(needed) if bool(one) is is_needed]
-        found = [keywords[n] for n in rows if not math.isnan(keywords[n])]
-        mean = f", keyword_coverage {number(sum(found) / len(found))}" if found else ""
+        scored = [n for n in rows if not math.isnan(keywords[n])]
+        found = np.average(keywords[scored], weights=weights[scored]) if scored else math.nan
+        mean = f", keyword_coverage {number(float(found))}" if scored else ""
         count = sum(bool(searched[n]) for n in rows)
         text = f"{kind}, {len(rows)}: {count} searched{mean}"
         yield Statement("" if kind == "conversation" else "search", text, {"questions": len(rows), "searched": count})
