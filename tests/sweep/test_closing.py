@@ -183,6 +183,19 @@ def test_gap_is_the_lead_that_the_best_of_the_tune_questions_loses() -> None:
     assert holdout_gap([unmeasured, *held], tuned, METRIC) == found
 
 
+def test_gap_is_of_configs_with_the_same_settings_whatever_their_sweep_is_called() -> None:
+    tuned, held = (
+        [
+            changed(one, parameters={**one.run.parameters, "name": name, "baseline": baseline, "objective": METRIC})
+            for one in (measured("a", 0.5, partition), measured("b", 0.7, partition, 1))
+        ]
+        for partition, name, baseline in (("tune", "search", "null"), ("holdout", "final", "1"))
+    )
+    found = holdout_gap(held, tuned, METRIC)
+    assert found
+    assert (found.config, found.change) == ("b", 0)
+
+
 def test_gap_is_over_the_best_on_the_questions_that_every_config_was_scored_on() -> None:
     """The mean of b's own scores is the highest, but a is better on each of these questions."""
     columns = {"a": [0.8, 0.4] * 20, "b": [0.7, np.nan] * 20}

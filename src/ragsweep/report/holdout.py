@@ -9,6 +9,7 @@ from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import signed, with_interval
+from ragsweep.stats.comparable import changes_scores
 from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_scores
@@ -39,9 +40,9 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     """Compare a lead on the tune questions with the same lead on the holdout.
 
     ``results`` are the results on the holdout. The lead is that of the best config on the tune questions over the first
-    config of ``results`` with a value of the metric. Configs are matched by all parameters except ``partition``. Only
-    configs measured on both sets count: the best of them on the tune questions is the config that the search would have
-    chosen.
+    config of ``results`` with a value of the metric. Configs are matched by the parameters that can change a score.
+    Only configs measured on both sets count: the best of them on the tune questions is the config that the search would
+    have chosen.
 
     Return None if the first config is itself the best, if it was not measured on the tune questions, if no config
     was measured on both sets, or if either set has fewer than ten effective clusters.
@@ -74,7 +75,7 @@ def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
 
 
 def _identity(run: Run) -> frozenset[tuple[str, str]]:
-    return frozenset((name, value) for name, value in run.parameters.items() if name != "partition")
+    return frozenset((name, value) for name, value in run.parameters.items() if changes_scores(name))
 
 
 def _usable(summaries: Summaries, metric: str) -> bool:
