@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragsweep.commands.list import list as list_runs
 from ragsweep.commands.report import report
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import PARTIAL, Result
@@ -45,6 +46,22 @@ def test_sweeps_are_grouped_by_their_questions_with_the_best_config_of_each_and_
     ]
     assert [row[6].partition(" ")[0] for row in sweeps["rows"]] == [".40", ".70"]
     assert [row[5] for row in second["items"][0]["rows"]] == ["#1 k=3"]  # a single point is not drawn
+
+
+def test_a_sweep_over_two_golden_sets_has_a_best_config_on_each_and_none_on_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = [("3", "1", 0.1), ("5", "1", 0.0), ("3", "2", 0.3), ("5", "2", 0.4), ("9", "2", 0.2)]
+    record_sweep(tmp_path, "a" * 32, *(asked(config(gain, 1, k=k), golden) for k, golden, gain in sweep))
+    _, *sections = page(tmp_path)["sections"]
+    found = {section["title"][-14:-6]: section["items"][-1]["rows"] for section in sections}
+    assert {golden: [row[4:6] for row in rows] for golden, rows in found.items()} == {
+        "1" * 8: [["2", "#1 k=3"]],
+        "2" * 8: [["3", "#4 k=5"]],
+    }
+    capsys.readouterr()
+    assert list_runs(["--path", str(tmp_path)]) == 0
+    assert "#" not in capsys.readouterr().out
 
 
 def test_figures_are_those_that_plotly_accepts_and_no_text_is_markup(tmp_path: Path) -> None:

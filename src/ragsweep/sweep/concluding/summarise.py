@@ -214,8 +214,11 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
 
     Configs that are not completely evaluated, or have no value of the metric, are ignored, as are those that the sweep
     excludes: trials that violate a constraint, and configs for reference. Configs that refuse every answerable question
-    are ignored too, unless all the remaining configs do. Return None if no config remains.
+    are ignored too, unless all the remaining configs do. Return None if no config remains, or if configs have different
+    questions.
     """
+    if len(_by_questions(records)) > 1:
+        return None
     names = number_configs({record.job: record.outcome.name for record in records})
     metric = deciding_metric([record.outcome for record in records if isinstance(record.outcome, Result)])
     valued = {
@@ -262,11 +265,23 @@ def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Reco
     return refusing
 
 
+def _by_questions(records: Iterable[Record]) -> list[list[Record]]:
+    """Group the records that have results by the golden set."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if isinstance(record.outcome, Result):
+            groups.setdefault(record.outcome.run.dataset.golden_digest, []).append(record)
+    return list(groups.values())
+
+
 def recorded_sweeps(ledger: Ledger) -> Iterator[tuple[PastSweep, Result]]:
-    """Yield each sweep that has a best config (see `best_of`), with that config's result, oldest sweep first."""
+    """Yield each sweep that has a best config (see `best_of`), with that config's result, oldest sweep first.
+
+    A sweep over several golden sets is yielded once for each of them.
+    """
     for sweep in ledger.sweeps():
-        records = ledger.records(sweep.id)
-        if best := best_of(ledger, sweep.id, records):
-            name, result, summary = best
-            measured = sum(isinstance(record.outcome, Result) for record in records)
-            yield PastSweep(reference(sweep), sweep_title(sweep), sweep.created, measured, name, summary), result
+        for records in _by_questions(ledger.records(sweep.id)):
+            if best := best_of(ledger, sweep.id, records):
+                name, result, summary = best
+                past = reference(sweep), sweep_title(sweep), sweep.created, len(records), name, summary
+                yield PastSweep(*past), result
