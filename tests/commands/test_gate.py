@@ -169,6 +169,15 @@ def test_only_the_questions_of_the_file_count(tmp_path: Path) -> None:
     assert check["difference"] == pytest.approx(0.1)
 
 
+def test_the_note_on_weights_is_of_the_listed_questions(tmp_path: Path) -> None:
+    """The note is absent if their weights are equal."""
+    table = changed_table(scored({"ndcg": [0.5] * 40}), {"weight": [1.0] * 39 + [3.0]})
+    options = [*named(tmp_path, *[scored({"ndcg": [0.5] * 40}, questions=table)] * 2), "--margin", "ndcg=.02"]
+    for names, note in ((("q0", "q39"), ["weighted: 2 questions count as 2"]), (("q0", "q1"), [])):
+        notes = decided(tmp_path, *options, *listed(tmp_path, *names))[1]["notes"]
+        assert [one for one in notes if one.startswith("weighted")] == note
+
+
 def test_each_question_is_held_to_the_margin_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [*pair(tmp_path, [0.5] * 39 + [-0.03]), "--margin", "ndcg=.02", "--each"]
     assert decided(tmp_path, *options, *listed(tmp_path, "q1", "q2"))[0] == 0

@@ -237,7 +237,7 @@ def decide(
         if baseline:
             said = [*_pair_notes(one, after, metrics), *said]
         notes += [f"{name}: {note}" for note in said] if anchor else said
-    notes += [weighted] if (weighted := weighted_note(after)) and not options.each else []
+    notes += [weighted] if (weighted := weighted_note(after, chosen)) and not options.each else []
     notes = list(dict.fromkeys([*notes, *_notes(checks, options.slice, len(chosen))]))
     if options.sequential and any(check.counts and check.found.decision == "inconclusive" for check in checks):
         notes.append(LOST_POWER)

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.data import describe_weights
@@ -121,10 +121,13 @@ def counts_range(counts: Iterable[int]) -> str:
     return " to ".join(f"{count:,}" for count in dict.fromkeys((known[0], known[-1])))
 
 
-def weighted_note(result: Result) -> str:
-    """Describe the weights of the questions; "" if all weights are equal."""
-    weights = result.questions.get(WEIGHT)
-    return describe_weights(weights) if weights else ""
+def weighted_note(result: Result, among: Collection[str] | None = None) -> str:
+    """Describe the weights of the questions, or only of those ``among`` them; "" if all these weights are equal."""
+    weights = list(result.questions.get(WEIGHT) or ())
+    if among is not None:
+        named = zip(map(str, result.questions["question_id"]), weights, strict=False)
+        weights = [weight for name, weight in named if name in among]
+    return describe_weights(weights) if len(set(weights)) > 1 else ""
 
 
 def reranking_note(result: Result, headline: Sequence[str]) -> str:
