@@ -191,7 +191,8 @@ def test_gap_is_of_configs_with_the_same_settings_whatever_their_sweep_is_called
         ]
         for partition, name, baseline in (("tune", "search", "null"), ("holdout", "final", "1"))
     )
-    found = holdout_gap(held, tuned, METRIC)
+    dropped = changed(measured("b", 0.4, "tune", 1), state=DROPPED, parameters=tuned[1].run.parameters)
+    found = holdout_gap(held, [*tuned, dropped], METRIC)
     assert found
     assert (found.config, found.change) == ("b", 0)
 

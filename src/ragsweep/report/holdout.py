@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ragsweep.core.results import Result, Run, Summaries
+from ragsweep.core.results import DROPPED, Result, Run
 from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
@@ -47,12 +47,8 @@ def holdout_gap(results: Sequence[Result], tuned: Sequence[Result], metric: str)
     Return None if the first config is itself the best, if it was not measured on the tune questions, if no config
     was measured on both sets, or if either set has fewer than ten effective clusters.
     """
-    tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result.summaries, metric)}
-    pairs = [
-        (tuned_by_identity.get(_identity(result.run)), result)
-        for result in results
-        if _usable(result.summaries, metric)
-    ]
+    tuned_by_identity = {_identity(result.run): result for result in tuned if _usable(result, metric)}
+    pairs = [(tuned_by_identity.get(_identity(result.run)), result) for result in results if _usable(result, metric)]
     both = [(before, after) for before, after in pairs if before is not None]
     if not both or pairs[0][0] is None:
         return None
@@ -78,9 +74,10 @@ def _identity(run: Run) -> frozenset[tuple[str, str]]:
     return frozenset((name, value) for name, value in run.parameters.items() if changes_scores(name))
 
 
-def _usable(summaries: Summaries, metric: str) -> bool:
-    found = summaries.metrics.get(metric)
-    return found is not None and math.isfinite(found.value) and found.higher_is_better is not None
+def _usable(result: Result, metric: str) -> bool:
+    found = result.summaries.metrics.get(metric)
+    known = found is not None and math.isfinite(found.value) and found.higher_is_better is not None
+    return known and result.run.state != DROPPED
 
 
 SHORT_LIST = 10
