@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ragsweep.commands import cli
 from ragsweep.commands.gate import gate, read, read_condition, read_questions
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.question_texts import REPEATED
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.gate import MOST, Condition
 from ragsweep.stats.inference.matrix import score_matrix
@@ -486,6 +487,22 @@ def test_an_anchor_checks_a_level_once_and_is_refused_by_name(tmp_path: Path) ->
         "specify it with --baseline RUN": [*options[2:], "--at-least", "ndcg=+.1", "--anchor", first],
         "--anchor: requires a condition": [*options[:6], "--at-least", "ndcg=.1", "--anchor", old],
     })  # fmt: skip
+
+
+def test_variances_and_missing_scores_are_told_apart_by_baseline(tmp_path: Path) -> None:
+    """The candidate repeats its answers; the metric does not apply to two questions of the anchor."""
+    again = [json.dumps({"answers": [0, 1], "scores": {"ndcg": [one - 0.1, one + 0.1]}}) for one in drawn(0.5)]
+    candidate = scored({"ndcg": drawn(0.5)}, signature="c")
+    runs = record(
+        tmp_path, scored({"ndcg": drawn(0.5, seed=1)}), scored({"ndcg": [*drawn(0.5, 38, seed=2), math.nan, math.nan]}),
+        changed(candidate, questions=changed_table(candidate, {REPEATED: again})),
+    )  # fmt: skip
+    options = [one for pair in zip(("--baseline", "--anchor", "--candidate"), runs, strict=True) for one in pair]
+    _, found, _ = decided(tmp_path, *options, "--path", str(tmp_path), "--margin", "ndcg=.02")
+    assert list(found["variance"]) == ["ndcg=0.02", "ndcg=0.02 against the anchor"]
+    notes = [one.partition(":")[0] for one in found["notes"]]
+    assert notes == ["ndcg against the anchor", "ndcg against the baseline", "ndcg against the anchor"]
+    assert "38 of 40 questions" in found["notes"][0]
 
 
 def test_a_condition_is_written_as_it_is_typed() -> None:

@@ -285,13 +285,13 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
         yield from check.lost
         if check.label in ("", EACH) and check.found.questions < chosen:
             where = " in both configs" if check.condition.paired else ""
-            yield f"{check.condition.metric}: {check.found.questions:,} of {chosen:,} questions have a score{where}"
+            yield f"{check.name}: {check.found.questions:,} of {chosen:,} questions have a score{where}"
     sliced = {(check.label, check.condition.metric) for check in checks}
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):
             if (label, metric) not in sliced:
                 yield f"{metric}: no question with a score has the label {label}, so it has no slices"
-    yield from (f"{check.condition.metric}: {check.variance}" for check in checks if check.variance)
+    yield from (f"{check.name}: {check.variance}" for check in checks if check.variance)
     yield from (correction(check, check.judged) for check in checks if check.judged)
     if any(check.judged for check in checks) and any(check.label for check in checks):
         yield "slices are not corrected: human labels correct only the checks on all questions"

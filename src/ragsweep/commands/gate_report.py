@@ -57,10 +57,9 @@ def correction(check: Check, judged: Gate) -> str:
         return f"{moved}, {slack} [{low}, {high}] from the {bound} ({found.decision})"
 
     bound = "margin" if check.condition.kind == MARGIN else "bound"
-    where = f"{check.condition.metric} against the {check.against}" if check.against else check.condition.metric
     if math.isnan(check.found.low):
-        return f"{where}: not corrected, so undecided; as judged {basis(judged)}"
-    return f"{where}: as judged {basis(judged)}; corrected by {check.labels} labels {basis(check.found)}"
+        return f"{check.name}: not corrected, so undecided; as judged {basis(judged)}"
+    return f"{check.name}: as judged {basis(judged)}; corrected by {check.labels} labels {basis(check.found)}"
 
 
 def gate_document(decision: GateDecision) -> Document:
@@ -93,7 +92,7 @@ def _cells(check: Check) -> list[str]:
         distance += f"; {found.note}" if found.note else ""
     return [
         found.decision if check.counts else f"({found.decision})",
-        f"{condition.metric} against the {check.against}" if check.against else condition.metric,
+        check.name,
         f"{check.label} {check.value}" if check.label else "all",
         f"{counted(found.questions, 'question')}{' (few)' if check.small else ''}",
         f"{before}{amount(found.candidate, unit)}",
@@ -127,7 +126,9 @@ def _row(check: Check) -> Row:
 def _facts(decision: GateDecision) -> dict[str, Any]:
     """Return the decision as JSON-compatible values; ``checks`` is a table in the format of MLflow's log_table."""
     facts = decision.candidate.result.run.dataset
-    variance = {str(one.condition): vars(one.variance) for one in decision.checks if one.variance}
+    varied = [one for one in decision.checks if one.variance]
+    of_anchor = " against the anchor"
+    variance = {f"{one.condition}{of_anchor * (one.against == 'anchor')}": vars(one.variance) for one in varied}
     return {
         "format": FORMAT,
         **{name: getattr(decision, name) for name in _SAME},

@@ -91,6 +91,11 @@ class Check:
     lost: Sequence[str] = ()
 
     @property
+    def name(self) -> str:
+        """The metric and, if there are several baselines, the one that the check refers to."""
+        return f"{self.condition.metric} against the {self.against}" if self.against else self.condition.metric
+
+    @property
     def counts(self) -> bool:
         """Whether the check counts towards the gate; on a small slice, a check counts only if it fails."""
         return not self.small or self.found.decision == "fail"
