@@ -334,6 +334,17 @@ def test_a_score_without_a_worst_case_is_no_pass_where_some_are_missing(tmp_path
     assert (status, check["decision"], check["note"]) == (3, "inconclusive", "not scored in the candidate: q178, q179")
 
 
+def test_no_number_of_questions_is_said_to_decide_where_a_score_is_missing(tmp_path: Path) -> None:
+    """The candidate is faster by 60 of 300 ms, so only the lost question keeps it from passing."""
+    before, noise = drawn(300, spread=100), drawn(-60, spread=100, seed=1)
+    after = [one + more for one, more in zip(before, noise, strict=True)]
+    results = [scored({"latency_ms": column}) for column in (before, [*after[:39], math.nan])]
+    _, _, (check,) = decided(tmp_path, *named(tmp_path, *results), "--margin", "latency_ms=10")
+    assert check["low"] > 0
+    assert (check["decision"], check["note"]) == ("inconclusive", "not scored in the candidate: q39")
+    assert check["questions_needed"] is None
+
+
 def test_equal_scores_of_another_config_pass_only_where_rare_losses_are_excluded(tmp_path: Path) -> None:
     """Three of 40 questions in a hundred may be lost unseen; the very same config has nothing to lose."""
     same = scored({"ndcg": drawn(0.5)})

@@ -67,13 +67,13 @@ class Condition(NamedTuple):
 class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
-    ``needed``, for an inconclusive margin, is the number of such questions with which equal configs would pass in four
-    of five cases; None if it is unknown or reached, if the check is sequential or corrected by labels, and for all
-    other checks. ``needed_repetitions`` is the number of repetitions of each answer that would narrow the interval as
-    much with the same questions; None if no number would, if nothing is repeated, or without ``needed``. ``against``
-    names the baseline if there are several, else "". If human labels correct a judge, ``judged`` is the decision by the
-    judge's scores alone, and ``labels`` is the number of labels of the config that has the fewest. ``lost`` describes
-    the questions that do not pass a question-by-question check.
+    ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
+    in four of five cases; None if it is unknown or reached, if the candidate lacks scores, if the check is sequential
+    or corrected by labels, and for all other checks. ``needed_repetitions`` is the number of repetitions of each answer
+    that would narrow the interval as much with the same questions; None if no number would, if nothing is repeated, or
+    without ``needed``. ``against`` names the baseline if there are several, else "". If human labels correct a judge,
+    ``judged`` is the decision by the judge's scores alone, and ``labels`` is the number of labels of the config with
+    the fewest. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -190,7 +190,7 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
             found = replace(found, decision="pass")
         elif lost and found.decision == "pass":
             found = replace(found, decision="inconclusive", note=f"not scored in the candidate: {list_first(lost)}")
-        needed = None if scope.spread or judged else _questions_needed(condition, part, found)
+        needed = None if scope.spread or judged or lost else _questions_needed(condition, part, found)
         shares = None if label else variance_shares(compared, part, _share_of_baseline(condition, part))
         repetitions = shares.repetitions_for(needed / len(part.questions)) if shares and needed else None
         small = bool(label) and len(part.questions) < SMALL
