@@ -189,6 +189,13 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert run(*typed, *SEARCH, "max_failures=3", "hydra.sweeper.max_failure_rate=1").sweep != sweep
 
 
+def test_a_model_without_a_price_is_refused_before_anything_is_computed(typed: list[str]) -> None:
+    model = ["llm=openai", "llm.key_env=null", "llm.model=mine,gpt-4o", "llm.base_url=http://127.0.0.1:9/v1"]
+    with pytest.raises(ConfigError, match=r'^budget\.money cannot be enforced: the model "mine" has no price; .*$'):
+        run(*typed, *model, "budget.money=1")
+    assert not [*Path("store").glob("stages/whole/*")]
+
+
 def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
     typed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,11 @@ class Endpoint(Service):
         super().check(where, url, key_env)
         check_tags(self.thoughts, where)
 
+    def check_key(self, where: str, key_env: str = "key_env") -> None:
+        """Raise ConfigError as :meth:`Service.check_key`, and if a budget limits money and the model has no price."""
+        super().check_key(where, key_env)
+        self.session.meter.check_price(self.model)
+
     async def chat(
         self, messages: Messages, *, schema: Mapping[str, Any] | None = None, schema_name: str = "", **sampling: Any
     ) -> Reply:
