@@ -161,16 +161,13 @@ def check_same_questions(one: Result, other: Result, swept: bool = False) -> Non
                 for result, digest in zip((one, other), digests, strict=True)
             )
             way = f"sweep over one {what}" if swept else f"run the first config again on the {what} of the second"
-            raise InputError(
-                f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}; {way}"
-            )
+            fact = f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}"
+            raise InputError(f"{fact}; {way}")
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
         if values[0] != values[1]:
-            raise InputError(
-                f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}, so their scores mean"
-                " different things; run both with the same value"
-            )
+            fact = f"rebaseline: {name} is {values[0]} in {one.name} and {values[1]} in {other.name}"
+            raise InputError(f"{fact}, so their scores mean different things; run both with the same value")
 
 
 def check_whole(result: Result) -> None:
@@ -191,12 +188,10 @@ def check_whole(result: Result) -> None:
 def redefined_metrics(one: Result, other: Result, metrics: Sequence[str]) -> list[str]:
     """List the ``metrics`` that ``one`` defines and ``other`` lacks, defines differently or computes differently."""
     before, after = (_meaning(result.run.config.get("metrics") or {}) for result in (one, other))
-    versions = [(one.run.metric_versions.get(name), other.run.metric_versions.get(name)) for name in metrics]
-    return [
-        name
-        for name, pair in zip(metrics, versions, strict=True)
-        if (before.get(name) and before[name] != after.get(name)) or (all(pair) and pair[0] != pair[1])
-    ]
+    redefined = {name for name, meaning in before.items() if meaning and meaning != after.get(name)}
+    first, second = one.run.metric_versions, other.run.metric_versions
+    redefined |= {name for name in first.keys() & second.keys() if first[name] != second[name]}
+    return [name for name in metrics if name in redefined]
 
 
 def _meaning(node: Any) -> Any:

@@ -103,9 +103,8 @@ class Multirun:
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
 
-        Values in files are not part of ``key``; those with which a sweep ran are in its records. Targets are such a
-        setting, too, unless there are none (an earlier version had some by default), and so is the seed of a race,
-        which orders the questions.
+        Values in files are not part of ``key``; those with which a sweep ran are in its records. So are any targets (an
+        earlier version had some by default), and the seed of a race, which orders the questions.
         """
         sweep = self.ledger.latest(key)
         known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()
