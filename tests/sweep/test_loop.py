@@ -17,12 +17,15 @@ from omegaconf import DictConfig, OmegaConf
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.results import Failure
 from ragsweep.core.secrets import Secrets
+from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.running.hydra_launch import call_hydra
 from ragsweep.sweep.running.jobs import attempt
 from ragsweep.sweep.running.loop import JobLoop
+from ragsweep.sweep.running.session import Session
 from support import nightly
+from support.commands import write_dataset
 
 SEEN: list[dict[str, Any]] = []
 
@@ -187,6 +190,21 @@ def test_failure_with_an_immutable_exception_is_kept_as_this_exception() -> None
     with pytest.raises(Immutable):
         attempt(SimpleNamespace(session=services), job, failures.append)  # type: ignore[arg-type]
     assert [one.error.partition(" (")[0] for one in failures] == ["Immutable: no luck today"]
+
+
+def test_models_are_loaded_in_the_commands_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, seen = read_command([*write_dataset(tmp_path), "hydra.job.chdir=true"], False), list[Path]()
+    (job,) = compose_jobs(command)
+
+    def evaluate(*_: object) -> None:
+        seen.append(Path.cwd())
+        raise ValueError("enough")
+
+    monkeypatch.setattr(Session, "evaluate", evaluate)
+    context: Any = SimpleNamespace(session=Session(), terminal=Terminal.current(plain=True), sweep=None)
+    JobLoop(command, job, Secrets()).run(lambda: attempt(context, job, lambda failure: None), job)
+    assert seen == [tmp_path]
 
 
 def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,9 +123,8 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
     started, session = time.time(), context.session
     executor = session.evaluator.executor
     try:
-        with deadline(job.config.values["timeout"]):
-            with command_folder():
-                prepared = session.experiment(job)
+        with deadline(job.config.values["timeout"]), command_folder():  # models are loaded and tables opened when used
+            prepared = session.experiment(job)
             experiment = replace(prepared, name=job.name, parameters={**job.chosen, **prepared.parameters})
             shows = job.config.values.get("progress") == "questions"
             live = live_line(experiment.dataset.golden.questions, experiment.metrics) if shows else None
