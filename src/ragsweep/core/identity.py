@@ -90,17 +90,22 @@ def key_check(part: Any) -> Callable[[], None] | None:
 
     The function raises ConfigError if the API key of a service that one of the parts calls is not set.
     """
-    parts = [part]
-    for one in parts:  # grows
-        held = (value for value in getattr(one, "__dict__", {}).values() if hasattr(value, "TRAITS"))
-        parts += [value for value in held if all(value is not known for known in parts)]
-    checks = [one.check_key for one in parts if hasattr(one, "check_key")]
+    checks = [one.check_key for one in with_held(part) if hasattr(one, "check_key")]
 
     def check_all() -> None:
         for check in checks:
             check()
 
     return check_all if checks else None
+
+
+def with_held(part: Any) -> list[Any]:
+    """Return a part and the parts that it holds, at any depth."""
+    parts = [part]
+    for one in parts:  # grows
+        held = (value for value in getattr(one, "__dict__", {}).values() if hasattr(value, "TRAITS"))
+        parts += [value for value in held if all(value is not known for known in parts)]
+    return parts
 
 
 Rows = Sequence[str]

@@ -133,9 +133,9 @@ class _Stages:
     def _texts(self, work: StageContext) -> Texts:
         return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
 
-    def _add_latency(self, name: str, node: Node) -> None:
+    def _add_latency(self, name: str, node: Node, part: Any) -> None:
         if not any(known.inputs[0].address == node.address for known in self.latency.values()):
-            self.latency[name] = latency_node(node)
+            self.latency[name] = latency_node(node, part)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
         """Return the node of a retriever's rankings, without excluded documents and chunks below its ``min_score``."""
@@ -167,7 +167,7 @@ class _Stages:
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
-        self._add_latency(f"retrieve/{label}".strip("/"), node)
+        self._add_latency(f"retrieve/{label}".strip("/"), node, part)
         return node
 
     def _vector(self, built: BuiltPart, label: str) -> Node:
@@ -186,8 +186,8 @@ class _Stages:
 
         queries = Node("embed_queries", spec, (), embed, "rows", label, np.ndarray, check=check)
         node = self._search(built, "index", (embeddings, queries), label)
-        self._add_latency(f"embed_queries/{label}".strip("/"), queries)
-        self._add_latency(f"retrieve/{label}".strip("/"), node)
+        self._add_latency(f"embed_queries/{label}".strip("/"), queries, embedder)
+        self._add_latency(f"retrieve/{label}".strip("/"), node, built.value.index)
         exact = self._search(built, "exact", (embeddings, queries), f"{label} exact".strip())
         if self.parts.compared and exact.address != node.address:
             self.approximate[label] = ApproximateLeg(node, exact, self._kept(exact, built.value))
@@ -264,7 +264,7 @@ class _Stages:
         if not how.candidates:
             return first
         pairs = self._pairs()
-        probe = latency_node(pairs, first, partial(pair_keys, how.candidates))
+        probe = latency_node(pairs, self.parts.reranker.value, first, partial(pair_keys, how.candidates))
         counted = replace(probe.spec, parameters={"candidates": how.candidates})  # more candidates take longer
         reordered = reorder_node(first, pairs, how)
         self.latency["rerank"] = replace(probe, spec=counted, input_rows=reordered.input_rows)

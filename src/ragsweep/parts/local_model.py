@@ -88,6 +88,11 @@ class LocalModel:
         added = onnx_model.facts() if dtype == "int8" else {}
         return {**model_files.facts(self._folder()), "dtype": dtype, **libraries, **added}
 
+    @property
+    def accelerator(self) -> str:
+        """The configured device if the model runs on a GPU; "" on a CPU."""
+        return self.device if model_files.on_gpu(self.device) and self._resolved_dtype() != "int8" else ""
+
     def _folder(self) -> Path:
         return model_files.locate(str(self.model), f"{self.KEY}.model", self.download)
 

@@ -161,13 +161,18 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
             )
     if dtype != "auto":
         return dtype
-    if device != "cpu" and (device != "auto" or any(Path(name).exists() for name in GPUS)):
+    if on_gpu(device):
         return "float32"
     fastest = fastest_dtype(cpu_flags())
     if fastest != "int8":
         return fastest
     known = weights is not None and weights.is_file() and file_digest(weights) in RANKED_ALIKE_IN_INT8
     return "int8" if known else "float32"
+
+
+def on_gpu(device: str) -> bool:
+    """Return whether ``device`` is a GPU; "auto" is one if this machine has a GPU."""
+    return device != "cpu" and (device != "auto" or any(Path(name).exists() for name in GPUS))
 
 
 def fastest_dtype(flags: Set[str]) -> str:

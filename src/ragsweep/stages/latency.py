@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.identity import Node, Rows, Spec, StageContext
+from ragsweep.core.identity import Node, Rows, Spec, StageContext, with_held
 from ragsweep.services.errors import CallFailed
 from ragsweep.stages.machine import load, machine, store_speed, time_fixed_work
 from ragsweep.stages.stored_replies import speed_node
@@ -28,9 +28,9 @@ class Probes(NamedTuple):
 
 
 def latency_node(
-    target: Node, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
+    target: Node, part: Any, ranking: Node | None = None, keys: Callable[[Any, Rows], Sequence[Rows]] | None = None
 ) -> Node:
-    """Return the node that times ``target`` for each query; its value is `Probes`.
+    """Return the node that times ``target``, which calls ``part``, for each query; its value is `Probes`.
 
     If the target's rows are not queries, ``keys(value of ranking, queries)`` returns the rows of each query. If the
     target fails for a query, the query's time is NaN and is not stored.
@@ -42,7 +42,8 @@ def latency_node(
             work.get(target, [key for row in wanted for key in row])  # computes the inputs, which must not be timed
         return _one_by_one(target, work, wanted)
 
-    spec = Spec("ragsweep.latency", "2", files={"machine": machine()})
+    gpus = [one.accelerator for one in with_held(part) if getattr(one, "accelerator", "")]  # not in target's address
+    spec = Spec("ragsweep.latency", "2", files={"machine": " ".join([machine(), *gpus])})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
     return _node(target, spec, inputs, compute)
 
