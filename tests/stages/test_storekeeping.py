@@ -22,6 +22,7 @@ from ragsweep.records.ledger import FINISHED, Ledger
 from ragsweep.stages.blobs import StoredPiece
 from ragsweep.stages.eviction import Conditions, choose, evict, give_back
 from ragsweep.stages.store import Cost, Store
+from ragsweep.stages.stored_replies import StoredReplies, reply_node, speed_node
 from ragsweep.stages.storekeeping import Contents, Item, StorePlace, SweepResults, contents, read_results
 from support import without_root
 from support.servers import forked
@@ -225,6 +226,16 @@ def test_what_a_result_was_made_from_is_reachable(place: StorePlace) -> None:
     results = read_results(place)
     assert results == SweepResults({"s" * 64: ("s",)}, None)
     chosen = choose(contents(place), Conditions(unreachable=True), results, time.time())
+    assert {item.stage for item in chosen} == {"index", "retrieve", "rerank", ""}
+
+
+def test_replies_and_the_speed_of_the_machine_are_reachable(place: StorePlace) -> None:
+    Ledger(place.path).write(None, 0, result("a"))
+    store = Store(place.folder, print)
+    store.used([NODES["chunk"].address], "s" * 64)
+    for node in (reply_node(NODES["chunk"].spec, "judge"), speed_node()):
+        StoredReplies(node, store)["1"] = "a paid reply"
+    chosen = choose(contents(place), Conditions(unreachable=True), read_results(place), time.time())
     assert {item.stage for item in chosen} == {"index", "retrieve", "rerank", ""}
 
 

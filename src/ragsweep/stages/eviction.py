@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from ragsweep.core.errors import InputError
 from ragsweep.stages.storekeeping import Busy, Contents, Item, StorePlace, SweepResults, busy, is_address
 
+UNRECORDED = ("reply", "speed")
+"""Stages of entries whose use by results is not recorded: replies to requests, and the speed of the machine."""
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -26,7 +29,7 @@ class Conditions:
     """
 
     older_than: float | None = None  # seconds since the last use
-    unreachable: bool = False  # no result in the ledger depends on the item
+    unreachable: bool = False  # no result in the ledger depends on the item (see UNRECORDED)
     stage: str | None = None  # the stage of the item
     quarantine: bool = False  # only files in quarantine
     everything: bool = False  # also files in quarantine
@@ -66,7 +69,7 @@ def _fulfils(item: Item, conditions: Conditions, results: SweepResults | None, n
     aside, is_reachable = item.sort == "quarantine", False
     if conditions.unreachable and results is not None:
         is_running = results.running is not None and item.used >= results.running  # a running sweep may have used it
-        is_reachable = is_running or any(user in results.names for user in item.users)
+        is_reachable = is_running or item.stage in UNRECORDED or any(user in results.names for user in item.users)
     return (
         (aside if conditions.quarantine else not aside or conditions.everything)
         and not item.written
