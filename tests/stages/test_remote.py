@@ -19,11 +19,14 @@ from obstore.store import LocalStore, MemoryStore
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Spec
 from ragsweep.core.locks import myself
+from ragsweep.stages.blobs import StoredPiece
+from ragsweep.stages.database import Cost
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.leases import FREE, Leases
 from ragsweep.stages.remote import Remote, open_remote
 from ragsweep.stages.remote_url import check_remote
 from ragsweep.stages.shared_store import SharedStore
+from ragsweep.stages.store import Store
 from support import nightly, wait_until
 from support.inputs.mutants import mutant
 from support.inputs.write_faults import Small
@@ -211,6 +214,23 @@ def test_out_of_reach_is_one_warning_and_no_result_less(tmp_path: Path, object_s
     assert len(lost.warnings) == 1
     assert lost.warnings[0].startswith("cannot use s3://no-such-bucket/folder: ")
     assert "\n" not in lost.warnings[0]
+
+
+def test_slow_object_store_does_not_lock_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote, node = Remote(MemoryStore(), "memory://", pytest.fail), small().score
+    store, other = SharedStore(tmp_path, pytest.fail, remote), Store(tmp_path, pytest.fail)
+    queued = list[str]()
+
+    def put_later(name: str, data: bytes) -> None:  # waits while too many writes are unfinished
+        queued.append(name)
+        connection = other._database.open()
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
+
+    monkeypatch.setattr(remote, "put_later", put_later)
+    assert store.keep_rows(node, StoredPiece(("q",), np.zeros(1)), Cost(1, 1.0))
+    assert len(queued) == 1
 
 
 def test_full_disk_is_no_failure_of_the_object_store(tmp_path: Path) -> None:

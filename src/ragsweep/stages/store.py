@@ -109,14 +109,15 @@ class Store:
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
         """Write rows as segments, in one transaction; return whether this succeeded."""
-        with self._writing(node.title), self._database.transaction() as connection:
-            size = 0
-            for digest, data in self._pack_rows(node, rows):
-                connection.execute(
-                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)", (node.address, digest, data)
+        with self._writing(node.title):
+            segments = list(self._pack_rows(node, rows))  # may wait for an object store, so before the transaction
+            with self._database.transaction() as connection:
+                connection.executemany(
+                    "INSERT INTO segments (address, keys, data) VALUES (?, ?, ?)",
+                    [(node.address, *segment) for segment in segments],
                 )
-                size += len(data)
-            insert_entry(connection, node, size, len(rows.keys or ()), cost)
+                size = sum(len(data) for _, data in segments)
+                insert_entry(connection, node, size, len(rows.keys or ()), cost)
             return True
         return False
 
