@@ -192,9 +192,12 @@ def test_failure_with_an_immutable_exception_is_kept_as_this_exception() -> None
     assert [one.error.partition(" (")[0] for one in failures] == ["Immutable: no luck today"]
 
 
-def test_models_are_loaded_in_the_commands_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("typed", [["hydra.job.chdir=true"], []])
+def test_models_are_loaded_in_the_commands_folder(
+    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    command, seen = read_command([*write_dataset(tmp_path), "hydra.job.chdir=true"], False), list[Path]()
+    command, seen = read_command([*write_dataset(tmp_path), *typed], False), list[Path]()
     (job,) = compose_jobs(command)
 
     def evaluate(*_: object) -> None:
@@ -203,7 +206,13 @@ def test_models_are_loaded_in_the_commands_folder(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Session, "evaluate", evaluate)
     context: Any = SimpleNamespace(session=Session(), terminal=Terminal.current(plain=True), sweep=None)
-    JobLoop(command, job, Secrets()).run(lambda: attempt(context, job, lambda failure: None), job)
+
+    def work() -> None:
+        if not typed:
+            os.chdir("/")  # the folder of a worker of a cluster
+        attempt(context, job, lambda failure: None)
+
+    JobLoop(command, job, Secrets()).run(work, job)
     assert seen == [tmp_path]
 
 

@@ -148,11 +148,11 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def command_folder() -> AbstractContextManager[None]:
-    """Return a context in the command's folder, to which relative paths in a config refer (see ``hydra.job.chdir``)."""
+    """Return a context in the command's folder, to which relative paths in a config refer, also in a Ray worker."""
     from hydra.core.hydra_config import HydraConfig
 
     folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
-    return chdir(folder) if folder and Path(folder).is_dir() and HydraConfig.get().job.chdir else nullcontext()
+    return chdir(folder) if folder and Path(folder).is_dir() else nullcontext()
 
 
 def log_once(fault: BaseException) -> list[str]:
