@@ -58,6 +58,12 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
         (["top_k=3 depth=50"], "write each of several overrides as a word of its own, without quotes around them; to"),
+        (["retriever/index=hnsw"], "has no index of its own; write retriever/index@retriever.legs.vector.index=hnsw"),
+        (["retriever=bm25", "retriever/index=hnsw"], "retriever=bm25 has no index of its own; choose retriever=vector"),
+        (
+            ["answer_context=short"],
+            "answer_context has no option yet; write +answer_context=short",
+        ),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
         (["headline=mrr,map"], '"headline=mrr,map" names several values: for a list, write headline=[mrr,map]'),
         (["headline=[mrr],[map]"], '"headline=[mrr],[map]" names several values: add -m to sweep over them'),
@@ -73,6 +79,10 @@ def refusal(overrides: list[str], multirun: bool) -> str:
 )
 def test_typo_is_one_sentence_with_the_nearest_name(overrides: list[str], message: str) -> None:
     assert message in refusal(overrides, multirun=False)
+
+
+def test_an_option_that_was_typed_is_not_blamed_on_a_file() -> None:
+    assert refusal(["retriever=vector", "retriever/index=hnswx"], False).startswith("retriever/index=hnswx: no such op")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def explain(
         if known := re.findall(r"^\t(\S+)$", text, re.MULTILINE) or sorted(file.stem for file in files):
             folders = [str(folder / group) for folder in composer.folders(overrides) if (folder / group).is_dir()]
             searched = "" if not folders or group.startswith("hydra") else f"; searched: {', '.join(folders)}"
-            return f"{place}{group}={name}: no such option{nearest(name, known)}{searched}"
+            start = "" if f"{group}={name}" in overrides else place  # the file names the group, but not this option
+            return f"{start}{group}={name}: no such option{nearest(name, known)}{searched}"
         return f'{place}"{option.group(1)}": no such group{nearest(group or name, groups)}'
     if there := re.search(r"Could not append to config\. An item is already at '([^']+)'", text):
         line = next((o for o in overrides if o.lstrip("+~").startswith(there.group(1))), there.group(1))
@@ -91,7 +92,12 @@ def _explain_key(
     if re.match(r"hydra[./]callbacks\b", name):
         return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
-    template = _chosen(overrides, composer)
+    template = _chosen([one for one in overrides if one != line], composer)
+    if "=" in line and text.startswith("Could not override") and not name.startswith("hydra/"):
+        if "/" in name and (config_folder() / name).is_dir():
+            return f"{line}: {_other_place(name, line, template)}"
+        if composer.is_group(name, overrides):
+            return f"{line}: {name} has no option yet; write +{line}"
     keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if name in keys and text.startswith("Could not delete"):
         return f"{line}: {name} has no value; omit {line}"
@@ -123,6 +129,17 @@ def _explain_key(
         way = _PARTLY[searching].format(lacking, swept, outermost) if swept else ""
         return f"{start}{fact}; options that have it: {', '.join(holders)}{way}"
     return f'{start}no key "{name}"{nearest(outermost, siblings)}{added}'
+
+
+def _other_place(name: str, line: str, template: Template) -> str:
+    """Return the fact, with a remedy, that a config lacks the nested group ``name`` (``retriever/index``)."""
+    parent, _, child = name.rpartition("/")
+    choices = template.hydra["runtime"]["choices"]
+    files = sorted((config_folder() / parent).glob("*.yaml"))
+    having = [file.stem for file in files if f"\n  - {child}: " in file.read_text(encoding="utf-8")]
+    places = [place for place in choices if place.startswith(f"{name}@")]
+    ways = [f"write {place}{line.removeprefix(name)}" for place in places[:1]] or [f"choose {parent}={having[0]}"]
+    return f"{parent}={choices.get(parent)} has no {child} of its own; {ways[0]}"
 
 
 def wants_option(line: str, group: str, composer: Composer) -> str:
