@@ -218,8 +218,9 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
         if isinstance(value, list) and len(value) > 1 and is_part:
             way = f"to sweep over several, write {group}={','.join(map(str, value))}"
             raise ConfigError(f"{line}: {group} takes one option; {way}")
-        if group == "retriever.index" and isinstance(value, str) and "$" not in value:
-            raise ConfigError(f"{line}: retriever.index is a group; write retriever/index={value}")
+        if re.fullmatch(r"retriever\.(.+\.)?index", group) and isinstance(value, str) and "$" not in value:
+            place = "" if group == "retriever.index" else f"@{group}"
+            raise ConfigError(f"{line}: {group} is a group; write retriever/index{place}={value}")
         if group == "experiment" and override.is_add() and not composer.is_group(group, lines) and not packaged:
             raise ConfigError(
                 f"{line}: there is no folder conf/experiment here; create it, or name another folder of"
