@@ -42,6 +42,10 @@ def check(*overrides: str) -> None:
         ("depth=true", "depth: must be a whole number of at least 1, got True"),
         ("seed=-1", "seed: must be a whole number of at least 0, got -1"),
         ("top_k=5.0", "top_k: must be a whole number of at least 1, got 5.0; in a search write int(interval(...))"),
+        (
+            "top_k=[3,5]",
+            "top_k: must be a whole number of at least 1, got [3, 5]; to sweep over several values",
+        ),
         ("top_k=101", "top_k=101 exceeds depth=100; raise depth, or lower top_k"),
         ("evidence.threshold=0", "evidence.threshold: must be above 0 and at most 1, got 0"),
         ("evidence.threshold=nan", "evidence.threshold: must be above 0 and at most 1, got nan"),

@@ -199,7 +199,9 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def as_number(value: object) -> str:
-    """Return a remedy for a number that was given as a string; "" if ``value`` is anything else."""
+    """Return a remedy for a list, or for a text that is a number, where a number is required; "" for other values."""
+    if isinstance(value, list) and value:
+        return f"; to sweep over several values, write {','.join(map(str, value))}"
     if not (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", value)):
         return ""
     return "; it is text: remove its quotes, or decode a variable, KEY='\"${oc.decode:${oc.env:NAME}}\"'"
