@@ -169,6 +169,14 @@ def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(go
     assert faults.found == []
 
 
+def test_a_corrected_answer_loses_the_keywords_that_only_the_wrong_one_had(golden: Path) -> None:
+    write_rows(golden, [silver(0, keywords=["Metres", "ten", "height"])])
+    review = open_review(golden, None, "anna")
+    judge(review, 0, "edit", question="How tall is alder 0?", reference="twelve metres")
+    review.journal.finish()
+    assert read(golden)["q0"]["keywords"] == ["Metres", "height"]
+
+
 def test_a_harvested_question_that_was_accepted_needs_no_review_any_more(golden: Path) -> None:
     write_rows(golden, [silver(n, notes="needs_review: asked 2 times") for n in range(2)])
     review = open_review(golden, None, "anna")

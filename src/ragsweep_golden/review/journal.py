@@ -17,6 +17,7 @@ from typing import Any
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.golden.golden_format import REJECTED
 from ragsweep.golden.reading import Row, read_row
+from ragsweep.parts.languages import fold
 from ragsweep_golden.sets.entries import NEEDS_REVIEW, VALIDATED, Entry, read_entries, value
 from ragsweep_golden.sets.files import record_change, write_rows
 
@@ -173,7 +174,10 @@ def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
 
 
 def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
-    """Return a copy of an entry after a judgement of its question: rejected, or gold with any corrections."""
+    """Return a copy of an entry after a judgement of its question: rejected, or gold with any corrections.
+
+    Keywords that only the answer before a correction contains are dropped.
+    """
     validation = dict(entry.get("validation") or {})
     if judgement["action"] == REJECT:
         return {**entry, "validation": validation | {"status": REJECTED}}
@@ -185,6 +189,9 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
     if changes or validation.get("status") != VALIDATED:
         validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
     if "reference" in changes:
+        wrong, right = map(fold, changes["reference"])
+        words = [one for one in entry.get("keywords") or () if fold(one) not in wrong or fold(one) in right]
+        changed |= {"keywords": words} if entry.get("keywords") else {}
         passage = str(value(entry, "content", "passage") or "")
         validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
     if note := changed.get("notes"):
