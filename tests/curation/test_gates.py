@@ -206,6 +206,14 @@ def test_independent_questions_are_those_that_an_evaluation_resamples(tmp_path: 
     assert found == len(set(clusters([question for _, question in read]))) == 9  # the hub is the main document of two
 
 
+def test_the_difference_that_a_set_shows_is_that_of_the_questions_with_evidence() -> None:
+    notes = []
+    for entries in ([answerable(n) for n in range(10)], whole().entries):
+        (result,) = judge_gates(Subject(entries), {"G6-5": RULES["G6-5"]})
+        notes.append(result.note)
+    assert notes[0] == notes[1]  # context_ndcg has no value for the other questions
+
+
 @pytest.mark.parametrize(
     ("question", "reference", "found"),
     [

@@ -132,12 +132,16 @@ def _given_away(subject: Subject) -> Measured:
 
 
 def _independent(subject: Subject) -> Measured:
-    """Return the number of clusters of questions; the note has the smallest differences that they can detect."""
+    """Return the number of clusters of questions; the note has the smallest differences that the set can detect.
+
+    Only questions with relevant evidence have a value of the metric, so only these detect differences.
+    """
     count = len(set(clusters(_questions(subject.kept))))
-    if count < 2:
+    scored = _questions([one for one in subject.answerable if relevant_evidence(one)])
+    design = Design(len(scored), len(set(clusters(scored))))
+    if design.clusters < 2:
         return Measured(count, "shows no difference")
     _, variation = find_variation(_METRIC)
-    design = Design(len(subject.kept), count)
     shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
     sizes = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
     return Measured(count, f"shows a difference in {_METRIC} of {sizes}")
