@@ -72,6 +72,16 @@ def test_a_set_too_small_for_all_minimums_has_every_type() -> None:
     assert sorted(counts.values()) == [1, 2, 2, 2, 2, 3]
 
 
+@pytest.mark.parametrize("french", [0.5, 0.25])
+def test_unanswerable_questions_of_every_type_have_the_languages_of_the_answerable_ones(french: float) -> None:
+    asked = [entry(n) | {"language": "fr" if n < 100 * french else "en"} for n in range(100)]
+    others = [other(n, kind) | {"language": "en"} for n, kind in enumerate(UNANSWERABLE_TYPES * 20)]
+    others += [one | {"id": f"fr{one['id']}", "language": "fr"} for one in others]
+    chosen = chosen_of([*asked, *others], 148, 48 / 148)
+    counts = Counter((one["unanswerable_type"], one["language"]) for one in chosen if not one["answerable"])
+    assert {counts[kind, "fr"] for kind in UNANSWERABLE_TYPES} == {8 * french}
+
+
 def test_types_follow_the_mix_strata_their_quotas_and_hard_questions_come_where_there_are_some() -> None:
     entries = [
         entry(n, "factual" if n % 4 else "procedural", stratum="a" if n % 3 else "b", hard=0.9 if n % 10 == 0 else 0.1)

@@ -60,7 +60,8 @@ def choose(entries: Sequence[Entry], settings: BuildSettings, quotas: Mapping[st
     chosen = choose_answerable(answerable, settings.questions - of_these, settings, quotas)
     if len(chosen) + of_these < settings.questions:
         of_these = min(of_these, round(len(chosen) * settings.unanswerable / (1 - settings.unanswerable)))
-    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, settings.minimums)]}
+    languages = Counter(one.get("language") for one in chosen)
+    ids = {one["id"] for one in [*chosen, *choose_unanswerable(others, of_these, settings.minimums, languages)]}
     return [one for one in entries if one["id"] in ids]
 
 
@@ -112,22 +113,30 @@ def choose_answerable(
     return chosen
 
 
-def choose_unanswerable(entries: Sequence[Entry], count: int, minimums: Mapping[str, int]) -> list[Entry]:
+def choose_unanswerable(
+    entries: Sequence[Entry], count: int, minimums: Mapping[str, int], languages: Counter[str | None]
+) -> list[Entry]:
     """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
 
-    Types with no remaining entries are skipped.
+    Types with no remaining entries are skipped. The languages have their shares in ``languages``, as far as possible.
     """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES
     }
     chosen: list[Entry] = []
-    taken = Counter[str]()
+    taken = Counter[Any]()  # type, language, (type, language) -> chosen questions
+
+    def need(one: Entry) -> float:
+        kind, language = one["unanswerable_type"], one.get("language")
+        return languages[language] / (taken[language] + taken[kind, language] + 1)
 
     while len(chosen) < count and (filled := [kind for kind in left if left[kind]]):
         short = [kind for kind in filled if taken[kind] < minimums.get(kind, 0)]
         kind = min(short or filled, key=lambda kind: taken[kind] / minimums[kind] if short else taken[kind])
-        chosen.append(left[kind].pop(0))
-        taken[kind] += 1
+        best = max(left[kind], key=need)
+        left[kind].remove(best)
+        chosen.append(best)
+        taken.update([kind, best.get("language"), (kind, best.get("language"))])
     return chosen
 
 
