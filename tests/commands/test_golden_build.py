@@ -9,6 +9,7 @@ from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.golden_format import read_questions
 from ragsweep_golden.building import phases as build
 from ragsweep_golden.commands import golden
+from ragsweep_golden.commands.review import open_review
 from ragsweep_golden.sets.entries import count_filled, incoherences
 from ragsweep_golden.sets.files import read_changes
 from support import read_rows
@@ -105,6 +106,30 @@ def test_another_seed_or_corpus_is_another_build(place: Path) -> None:
                if one["answerable"])  # fmt: skip
 
 
+def test_another_threshold_of_near_copies_is_another_selection(place: Path) -> None:
+    golden(["build", *WORDS])
+    golden(["build", *WORDS, "gates.G5-2.threshold=.5"])
+    golden(["build", *WORDS, "gates.G5-2.threshold=.5", "out=fresh.jsonl"])
+    assert (place / "set" / "golden.jsonl").read_bytes() == (place / "fresh.jsonl").read_bytes()
+
+
+def test_a_build_does_not_replace_the_work_of_a_person(place: Path) -> None:
+    golden(["build", *WORDS])
+    golden(["build", *WORDS])
+    built = place / "set" / "golden.jsonl"
+    review = open_review(built, None, "anna")
+    review.judge({"id": "1", "task": review.tasks[0]["task"], "action": "accept"})
+    review.journal.finish()
+    (place / "own.jsonl").write_text(
+        '{"id": "a", "question": "How old is the barn?", "evidence": [], "answerable": false}'
+    )
+    for path in (built, place / "own.jsonl"):
+        before = path.read_bytes()
+        with pytest.raises(InputError, match="would be replaced"):
+            golden(["build", *WORDS, "seed=1", f"out={path}"])
+        assert path.read_bytes() == before
+
+
 def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden(["build", *WORDS, "+mixes.1={procedural: 1}", "mix=1"])
     assert "of 21, wanted 21" in capsys.readouterr().out  # of 30 questions, 9 are unanswerable
@@ -125,6 +150,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),
         (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "strata.shares), got 5"),
         (["corpus=pages", "out=set", "+strata.priorities={part0: a}", "embedder=hashing"], "strata.shares), got 'a'"),
+        (["corpus=pages", "out=set", "+strata.priorities={part: 1}", "embedder=hashing"], "priorities.part: no strat"),
         (["corpus=pages", "out=set", "+strata.patterns={a: '*'}"], "strata.patterns.a: must be a list, such as"),
         (["corpus=pages", "out=set", "~gates.G5-2"], "gates.G5-2: is missing; to omit a gate, list"),
         (["corpus=pages", "out=set", "strata.shares=3"], "strata.shares: must be a list of numbers"),

@@ -10,7 +10,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Corpus
 from ragsweep_golden.building.drafts import Stratum
 from ragsweep_golden.building.settings import Quotas
-from ragsweep_golden.building.strata import allocate, folders, stratify
+from ragsweep_golden.building.strata import allocate, documents_by_language, folders, stratify
 
 
 def test_priorities_have_their_shares() -> None:
@@ -22,6 +22,11 @@ def test_priorities_have_their_shares() -> None:
 def test_a_pattern_comes_before_the_folder() -> None:
     corpus = Corpus(["en/a/x", "en/a/faq", "y"], [""] * 3, ["text"] * 3)
     assert stratify(folders(corpus), {"faq": ["*faq"]}) == {"en/a/x": "en/a", "en/a/faq": "faq", "y": "others"}
+
+
+def test_a_document_in_another_script_is_not_of_the_only_language() -> None:
+    texts = ["归档守护进程是一个每晚压缩旧文件的后台进程。", "The archive is a box.", "x = 1"]
+    assert documents_by_language(Corpus(["a", "b", "c"], [""] * 3, texts), ["en"]) == {"en": [1, 2]}
 
 
 def test_priority_beyond_four_is_an_error() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.types import Corpus, Spans
-from ragsweep.parts.languages import detect_language
+from ragsweep.parts.languages import detect_language, script_language
 from ragsweep_golden.building.drafts import Stratum
 from ragsweep_golden.building.settings import BuildSettings, Quotas
 from ragsweep_golden.gates.subject import Embed, Floats
@@ -96,7 +96,7 @@ def documents_by_language(corpus: Corpus, languages: Sequence[str]) -> dict[str,
     If only one language is given, documents of undetected language count as written in this language. Raises
     ConfigError if no document is in any of the languages.
     """
-    detected = [detect_language(text) for text in corpus.texts]
+    detected = [script_language(text) or detect_language(text) for text in corpus.texts]
     if len(languages) == 1:  # the language of a short page may not be detectable
         detected = [one or languages[0] for one in detected]
     found = {one: [n for n, each in enumerate(detected) if each == one] for one in languages}
@@ -117,7 +117,7 @@ def find_strata(
 
     The quota is the number of answerable questions. Documents are grouped by cluster, which requires ``embed``, or by
     folder (see ``settings.clusters``); the patterns of the settings take precedence. Raises ConfigError as
-    ``allocate`` does.
+    ``allocate`` does, and for the priority of an unknown stratum.
     """
     numbers = sorted(n for each in documents.values() for n in each)
     groups = folders(corpus)
@@ -132,6 +132,9 @@ def find_strata(
     for n in numbers:
         members.setdefault(names[corpus.ids[n]], []).append(n)
     priorities = settings.priorities
+    for name in priorities:
+        if name not in members:
+            raise ConfigError(f"strata.priorities.{name}: no stratum has this name{nearest(name, members)}")
     strata = [Stratum(one, priorities.get(one, 2), int(chunks[inside].sum())) for one, inside in members.items()]
     answerable = settings.questions - round(settings.questions * settings.unanswerable)
     quotas = allocate(strata, answerable, settings.quotas)

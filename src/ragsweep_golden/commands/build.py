@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsweep.commands.command_line import print_blocks
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Spans
@@ -25,7 +25,7 @@ from ragsweep_golden.gates import judging
 from ragsweep_golden.gates.judging import FAILED, GateResult, GateRule
 from ragsweep_golden.gates.mix import UNANSWERABLE, compare_mix
 from ragsweep_golden.gates.subject import Embed, Subject
-from ragsweep_golden.sets.files import record_change, write_report, write_rows
+from ragsweep_golden.sets.files import read_changes, read_state, record_change, write_report, write_rows
 
 _ABOUT = """Build a golden set from a corpus in six phases; an interrupted command resumes at its last phase.
 Exit status: that of the gates (0 no blocking gate failed, 1 one failed, 3 one was not measured), 2 bad input."""
@@ -45,6 +45,7 @@ def build(arguments: Sequence[str]) -> int:
     out = inputs.destination("out=FOLDER, or out=FILE.jsonl")
     golden, folder = (out, out.with_suffix(".build")) if out.suffix == ".jsonl" else (out / "golden.jsonl", out)
     check_outputs([golden], values["corpus"])
+    _check_replaced(golden)
     name = judging.GENERATED if values["profile"] == judging.AUTO else str(values["profile"])
     profile = judging.choose_profile(name, values["profiles"], ())
     rules, settings = read_rules(values["gates"], profile), read_settings(values)
@@ -59,7 +60,7 @@ def build(arguments: Sequence[str]) -> int:
         model = Model(values, services, folder / "replies", Lines(terminal))
         prompted = (model.prompted("prompt"), model.prompted("unanswerable_prompt"))
         asker = ModelAsker(*prompted, model.executor, settings.languages)
-    made_from = content_hash([VERSION, corpus.digest, asked])
+    made_from = content_hash([VERSION, corpus.digest, asked, settings.independent])
     files = PhaseFiles(folder, made_from, judge, lambda: asker is None or not asker.failures)
     with services:
         built = build_set(corpus, spans, settings, files, embed, asker)
@@ -81,6 +82,15 @@ def build(arguments: Sequence[str]) -> int:
     if asker:
         terminal.spent(services.meter)
     return judging.exit_status(results)
+
+
+def _check_replaced(golden: Path) -> None:
+    """Raise InputError if a file is neither empty nor unchanged since an earlier build wrote it."""
+    if golden.exists() and golden.stat().st_size:
+        last, digest = (read_changes(golden) or [{}])[-1], read_state(golden, Faults()).digest
+        if (last.get("command"), last.get("after")) != ("golden build", digest):
+            fact = "has questions that a build did not write or that were changed since, and would be replaced"
+            raise InputError(f"{golden}: {fact}; choose another out=, or move the file")
 
 
 def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
