@@ -86,6 +86,23 @@ def test_what_a_model_invents_is_rejected_and_counted(place: Path, server: LlmSe
     assert [one for one in rejected if one["question"].startswith("How many litres does the")]
 
 
+def test_the_evidence_of_an_inexact_quote_is_the_sentence_that_it_resembles(place: Path) -> None:
+    def reworded(request: ModelRequest) -> str:
+        if "of the type" in request.last:
+            return "[]"
+        number, litres = re.findall(r"number (\d+)[^.]*holds (\d+) litres", request.last)[-1]  # in the last sentence
+        item = {"question": f"What does number {number} hold?", "answer": f"{litres} litres\nin winter and in summer"}
+        return json.dumps([{**item, "quote": f"The vessel number {number} holds {litres} litres of juice."}])
+
+    with LlmServer(answer=reworded) as server:
+        build(server)
+    written = [one for one in rows(place / "set" / "golden.jsonl") if one["processing"]["generator"] == "writer"]
+    assert written
+    for one in written:
+        assert one["question"].split()[3] in one["content"]["explanation"].partition(".")[0]
+        assert one["evidence"][0]["anchor"] in one["content"]["explanation"]
+
+
 def test_a_call_is_made_once_and_one_that_failed_is_made_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with LlmServer(answer=answer, faults={"server_error": 0.5}, seed=3) as flaky:
         build(flaky)

@@ -20,6 +20,7 @@ from ragsweep.stages.executor import Executor
 from ragsweep_golden.building.drafts import Draft, Sources, Span
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.settings import BuildSettings
+from ragsweep_golden.evidence.quotes import best_sentence
 from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 
 LEAST = 200  # minimum number of characters of a chunk from which questions are generated
@@ -200,7 +201,8 @@ def _draft(
     document, passage = sources.documents[chunk], sources.passages[chunk]
     quote, answer = str(item.get("quote") or ""), item["answer"].strip()
     places = next((found for text in (quote, answer) if text and (found := resolve(passage, text))), None)
-    begin, end = places[0] if places else (0, len(passage))
+    whole, wanted = (0, len(passage)), f"{item['question']} {quote} {answer}"
+    begin, end = places[0] if places else best_sentence(wanted, passage, whole, language) or whole
     start = int(sources.spans.start[chunk])
     span: Span = (document, start + begin, start + end)
     kind, bloom, reasoning = (str(item.get(key) or "") for key in ("type", "bloom", "reasoning"))
