@@ -132,6 +132,19 @@ def test_critical_questions_are_in_the_mini_set_in_any_case(folder: Path, capsys
     assert {f"q{n}" for n in dull} <= set(chosen)
 
 
+def test_critical_questions_without_a_score_are_named_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_sweep(tmp_path, "aaaa" * 8, *configs(np.column_stack([np.full(12, np.nan), HITS[:, 1:]])))
+    golden, mini, listed = (tmp_path / name for name in ("golden.jsonl", "mini.jsonl", "ids.txt"))
+    golden.write_text(golden_lines(40), "utf-8")
+    listed.write_text("q0\nq7\n", "utf-8")
+    options = ["aaaa", "--golden", str(golden), "--mini", str(mini), "--critical", str(listed), "--path", str(tmp_path)]
+    assert items(options) == 0
+    assert len(mini.read_text("utf-8").splitlines()) == 13
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "12 of 39 questions, in" in shown
+    assert "2 critical questions in the mini set, and 1 of them has no score, so the file has 13 questions" in shown
+
+
 def test_decomposed_ids_are_those_of_the_sweeps(tmp_path: Path) -> None:
     """``e`` and a combining accent in the files of the user, one letter in the sweeps."""
     golden, mini, listed = (tmp_path / name for name in ("golden.jsonl", "mini.jsonl", "ids.txt"))

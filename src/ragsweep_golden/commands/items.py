@@ -140,6 +140,9 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     chosen = choose_mini(report.matrix, categories, size, forced)
     _write_mini(options.golden, options.mini, {report.matrix.questions[n] for n in chosen} | critical)
     notes = [*report.notes, *([f"{counted(len(critical), 'critical question')} in the mini set"] if critical else [])]
+    if unscored := len(critical) - len(forced):
+        notes[-1] += f", and {unscored:,} of them {'has' if unscored == 1 else 'have'} no score"
+        notes[-1] += f", so the file has {len(chosen) + unscored:,} questions"
     return report._replace(mini=chosen, notes=notes, estimate=estimate_mini(report.matrix, categories, size, forced))
 
 
