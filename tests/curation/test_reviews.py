@@ -30,8 +30,8 @@ def silver(n: int, **changes: Any) -> dict[str, Any]:
         "id": f"q{n}", "question": f"How tall is alder {n}?", "reference": "ten metres",
         "evidence": [{"document": "alder", "anchor": SENTENCE}],
         "content": {"passage": f"{SENTENCE}."},
-        "multiple_choice": {"question": f"How tall is alder {n}?", "choices": ["one", "ten metres"], "correct": 1,
-                            "answer": "ten metres"},
+        "multiple_choice": {"question": f"How tall is alder {n}? Which is right?", "choices": ["one", "ten metres"],
+                            "correct": 1, "answer": "ten metres"},
         "audit": {"status": "silver", "created_by": "build"}, **changes,
     }  # fmt: skip
 
@@ -161,7 +161,10 @@ def test_a_review_says_who_when_and_what_changed_and_the_entry_stays_coherent(go
         "reference": ["ten metres", "ten metres, roughly"],
     }
     assert [value(found[name], "validation", "answer_in_evidence") for name in ("q0", "q2")] == [None, False]
-    assert found["q2"]["multiple_choice"]["choices"] == ["one", "ten metres, roughly"]
+    assert found["q2"]["multiple_choice"] == {
+        "question": "How many metres has alder 2? Which is right?", "choices": ["one", "ten metres, roughly"],
+        "correct": 1, "answer": "ten metres, roughly",
+    }  # fmt: skip
     assert [list(incoherences(found[name])) for name in ("q0", "q2")] == [[], []]
     assert found["q3"] == silver(3)
     faults = Faults()

@@ -186,6 +186,8 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
         changed[name] = after
         if choice := changed.get("multiple_choice"):
             changed["multiple_choice"] = {part: _replaced(given, before, after) for part, given in choice.items()}
+            if name in choice:  # the question, which more words may follow
+                changed["multiple_choice"][name] = choice[name].replace(before, after)
     if changes or validation.get("status") != VALIDATED:
         validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
     if "reference" in changes:
