@@ -133,6 +133,15 @@ PACKAGE = {
     "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n\n\n"
     "class Open:\n    def __init__(self, **options):\n        pass\n",
     "owned_beside.py": "BESIDE = 1\n",
+    "owned_odd.py": "from __future__ import annotations\n"
+    "from dataclasses import dataclass, field\nfrom typing import TYPE_CHECKING, Mapping\n"
+    "if TYPE_CHECKING:\n    from collections.abc import Sequence\n\n\n"
+    "class Hinted:\n    def __init__(self, words: Sequence[str]) -> None:\n        self.words = words\n\n\n"
+    "class Bare:\n    def __init__(self, words: Mapping) -> None:\n        self.words = words\n\n\n"
+    "class Listed:\n    def __init__(self, words: list[str]) -> None:\n        self.words = words\n\n\n"
+    "@dataclass\nclass Made:\n    words: list = field(default_factory=list)\n\n\n"
+    "class Facts:\n    def fingerprint(self):\n        return {'x': object}\n\n\n"
+    "class File:\n    def fingerprint(self):\n        open('/nowhere/words')\n",
 }
 
 
@@ -142,7 +151,7 @@ class TestPartsOfOthers:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone")
+        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone,owned_odd")
         for name, text in PACKAGE.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
@@ -185,9 +194,25 @@ class TestPartsOfOthers:
         assert self.digest("owned_alone.Alone") == before
 
     @pytest.mark.usefixtures("folder")
-    def test_parameters_without_names_are_refused(self) -> None:
-        with pytest.raises(ConfigError, match=r"^x: Open accepts \*\*options; name its parameters instead$"):
-            self.digest("owned_alone.Open")
+    @pytest.mark.parametrize(
+        ("node", "message"),
+        [
+            ({"_target_": "owned_alone.Open"}, r"x: Open accepts \*\*options; name its parameters instead$"),
+            ({"_target_": "owned_alone.Open", "a": 1}, r"x: Open accepts \*\*options; name its parameters instead$"),
+            ({"_target_": "owned_odd.Made"}, r"x\.words: <factory> cannot be part .*; add words to the config, "),
+            ({"_target_": "owned_odd.Facts"}, r"x: Facts\.fingerprint must return names with texts, got \{'x': <cla"),
+            ({"_target_": "owned_odd.File"}, r"x: .*No such file or directory: '/nowhere/words'$"),
+            ({"_target_": "owned_odd.Listed", "words": "the"}, r"x\.words: must be a list, got 'the'; write 'x\."),
+        ],
+    )
+    def test_part_without_an_identity_is_refused(self, node: dict[str, object], message: str) -> None:
+        with pytest.raises(ConfigError, match=f"^{message}"):
+            Builder().build(node, "x")
+
+    @pytest.mark.usefixtures("folder")
+    @pytest.mark.parametrize(("name", "words"), [("Hinted", ["a"]), ("Bare", {"a": 1}), ("Made", ["a"])])
+    def test_hint_that_cannot_be_checked_does_no_harm(self, name: str, words: object) -> None:
+        assert Builder().build({"_target_": f"owned_odd.{name}", "words": words}, "x").value.words == words
 
     def test_module_that_cannot_be_parsed_still_counts(self, folder: Path) -> None:
         (folder / "owned_parts/limits.py").write_text("def low():\n    import owned_parts.apart\n")

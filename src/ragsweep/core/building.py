@@ -32,9 +32,9 @@ class Builder:
         """Return the part that ``node``, the value of the config key ``where``, describes; build nested parts first.
 
         Raises ConfigError, whose message names the key, if ``node`` does not describe a part, if its class is not
-        trusted or does not exist, if a key is missing or unknown, or if a value has the wrong type. A TypeError or
-        ValueError from the constructor, `check()` or `fingerprint()` also becomes a ConfigError; a RagsweepError keeps
-        its type.
+        trusted or does not exist, if a key is missing or unknown, if a value has the wrong type, or if a default cannot
+        be part of a Spec. An ImportError, OSError, TypeError or ValueError from the constructor, `check()` or
+        `fingerprint()` also becomes a ConfigError; a RagsweepError keeps its type.
         """
         try:
             text = json.dumps(node)
@@ -58,6 +58,12 @@ class Builder:
         complete = {name: parameter.default for name, parameter in inspect.signature(made).parameters.items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
         spec = Spec(public_name(made), _version(made), kept)
+        for name, value in spec.plain()["parameters"].items():
+            if not _is_plain(value):
+                raise ConfigError(
+                    f"{where}.{name}: {value!r} cannot be part of an address; add {name} to the config, or"
+                    f" give {made.__name__} a default that is a number, text, list, tuple, mapping or None"
+                )
         # Operational parameters, own and of nested parts, are not in the spec, but another device needs another object.
         own = sorted((name, repr(arguments[name])) for name in operational if name in arguments)
         key = f"{spec.digest} {own} {[id(part.value) for part in _parts_in(values)]}"
@@ -109,9 +115,11 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
         if hasattr(value, "check"):
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
+        if not isinstance(facts, Mapping) or not _is_plain(facts):
+            raise ConfigError(f"{made.__name__}.fingerprint must return names with texts, got {facts!r}")
     except RagsweepError as fault:
         raise type(fault)(_with_key(str(fault), made, where)) from None
-    except (TypeError, ValueError) as fault:
+    except (ImportError, OSError, TypeError, ValueError) as fault:
         raise ConfigError(f"{where}: {fault}") from fault
     return BuiltPart(value, Spec(spec.target, spec.version, spec.parameters, dict(facts)))
 
@@ -130,6 +138,15 @@ def _with_key(message: str, made: type, where: str) -> str:
     if usual and (usual[1] == "index" or not f".{where}".endswith(f".{usual[1]}")):
         return re.sub(rf"(?<![\w.]){re.escape(usual[1])}(?=\.\w)", where, message)
     return message if message.startswith(f"{where}.") else f"{where}: {message}"
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value can be written as JSON."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _parts_in(value: Any) -> Iterator[BuiltPart]:
@@ -170,13 +187,14 @@ def _version(made: type) -> str:
 
 def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
     parameters = inspect.signature(made).parameters
+    for parameter in parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ConfigError(f"{where}: {made.__name__} accepts {parameter}; name its parameters instead")
     for key in arguments:
         if key not in parameters:
             known = nearest(key, parameters) or "; it has no parameters: remove this key"
             raise ConfigError(f'{where}.{key}: {made.__name__} has no parameter "{key}"{known}')
     for name, parameter in parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise ConfigError(f"{where}: {made.__name__} accepts {parameter}; name its parameters instead")
         if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise ConfigError(
                 f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=..., or add {name} to the"
@@ -186,7 +204,10 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
     initialize = inspect.getattr_static(made, "__init__")
-    hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)
+    try:
+        hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)
+    except NameError:  # the name of a type that is imported for type checkers only
+        return
     for key, value in arguments.items():
         if key in hints and not _matches(value, hints[key]):
             quoted = isinstance(value, int | float) and _matches(str(value), hints[key])
@@ -208,20 +229,19 @@ def as_number(value: object) -> str:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value matches a type hint: a plain type, Literal, mapping, Sequence, part, or union of these.
+    """Return whether a value matches a type hint: a plain type, Literal, mapping, list, part, or union of these.
 
     Return True for any other kind of hint.
     """
-    origin = typing.get_origin(hint)
+    origin = typing.get_origin(hint) or hint
     if origin in (Union, types.UnionType):
         return any(_matches(value, option) for option in typing.get_args(hint))
     if origin is Literal:
         return value in typing.get_args(hint)
     if origin in (dict, Mapping):
-        inside = typing.get_args(hint)[1]
-        nested = typing.get_origin(inside) is Mapping
-        return isinstance(value, Mapping) and not (nested and not all(_matches(one, inside) for one in value.values()))
-    if origin is Sequence:
+        nested = [inside for inside in typing.get_args(hint)[1:] if typing.get_origin(inside) is Mapping]
+        return isinstance(value, Mapping) and all(_matches(one, inside) for inside in nested for one in value.values())
+    if origin in (Sequence, list, tuple):
         return isinstance(value, list | tuple)
     if hint is type(None):
         return value is None
@@ -239,14 +259,15 @@ def _is_part(hint: Any) -> bool:
 
 
 def _describe(hint: Any) -> str:
-    origin = typing.get_origin(hint)
+    origin = typing.get_origin(hint) or hint
     if origin in (Union, types.UnionType):
         return " or ".join(_describe(option) for option in typing.get_args(hint))
     if origin is Literal:
         return " or ".join(repr(option) for option in typing.get_args(hint))
     if origin in (dict, Mapping):
-        return "a mapping" if typing.get_origin(typing.get_args(hint)[1]) is not Mapping else "a mapping of mappings"
-    if origin is Sequence:
+        nested = [inside for inside in typing.get_args(hint)[1:] if typing.get_origin(inside) is Mapping]
+        return "a mapping of mappings" if nested else "a mapping"
+    if origin in (Sequence, list, tuple):
         return "a list"
     if _is_part(hint):
         return "a part (a mapping with _target_)"
