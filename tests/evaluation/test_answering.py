@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import Node, Rows, Spec, StageContext
 from ragsweep.core.missing import NO_REFERENCE, TOO_LONG
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
@@ -29,6 +30,7 @@ from ragsweep.evaluation.answering import (
 from ragsweep.services.errors import CallFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import Store
+from ragsweep.testing.generators import GeneratorContract
 
 WORDS = st.text(max_size=5)
 NUMBERS = st.floats(allow_nan=True, allow_infinity=False)
@@ -195,6 +197,33 @@ def test_part_that_breaks_its_contract_is_told(numbers: list[int]) -> None:
 
     with pytest.raises(AssertionError, match="request"):
         Executor().get(node(ask), ["a", "b"])
+
+
+class Wrong:
+    """A generator whose results are of the wrong type."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def generate(self, requests: list[str], done: Callable[[int, Answer], None]) -> None:
+        for n in range(len(requests)):
+            done(n, self.result)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (Answer(failed=True), r"Answer\.failed must be of the type str, got True"),  # type: ignore[arg-type]
+        (Answer(None, seconds=1.0), r"Answer\.text must be of the type str, got None"),  # type: ignore[arg-type]
+        (Answer("a", seconds=None), r"Answer\.seconds must be of the type float, got None"),  # type: ignore[arg-type]
+        ("text", r"a result must be of the type ragsweep\.core\.types\.Answer, got 'text'"),
+    ],
+)
+def test_result_of_the_wrong_type_is_refused(result: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^Wrong: {message}$"):
+        Executor().get(node(Wrong(result).generate), ["a"])
+    with pytest.raises(AssertionError, match=message):
+        type("Mine", (GeneratorContract,), {"part": lambda _: Wrong(result)})().test_every_request_is_answered_once()
 
 
 def test_numbers_that_are_not_finite_are_as_unknown() -> None:

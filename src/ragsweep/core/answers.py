@@ -137,3 +137,17 @@ class Answers(NamedTuple):
     answers: Sequence[Answer]
     passages: Sequence[tuple[Passage, ...]]
     cut: NDArray[np.int64]
+
+
+def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
+    """Return how a part's result differs from ``kind`` in its type or in that of a field; "" if it does not."""
+    if not isinstance(item, kind):
+        return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
+    if isinstance(item, Response):
+        return describe_wrong_type(item.answer, Answer)
+    for name, default in kind._field_defaults.items():
+        value = getattr(item, name)
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(plain, (int, float) if isinstance(default, float) else type(default)):
+            return f"{kind.__name__}.{name} must be of the type {type(default).__name__}, got {value!r}"
+    return ""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.answers import describe_wrong_type
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.escaping import well_formed
 from ragsweep.core.identity import Node, Rows, Spec, StageContext, content_hash, key_check
 from ragsweep.core.missing import failed
@@ -199,7 +201,8 @@ def ask_all(
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests, and a function to which it passes each result with the index of the request. If it raises
     CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
-    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request.
+    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request, and
+    ConfigError for a result of another type.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -213,6 +216,9 @@ def ask_all(
     def done(number: int, item: Any) -> None:
         assert 0 <= number < len(rows), f"there is no request {number}"
         assert number not in results, f"request {number} was answered twice"
+        if fault := describe_wrong_type(item, kind):
+            owner = getattr(ask, "__self__", None)
+            raise ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
         results[number] = item
         waiting.append(number)
         late = len(waiting) >= KEPT_TOGETHER or time.monotonic() - kept >= KEPT_WITHIN

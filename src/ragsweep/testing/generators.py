@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from ragsweep.core.answers import describe_wrong_type
 from ragsweep.core.traits import traits_of
 from ragsweep.core.types import Answer, CostEstimator, Generator, Passage, Request, RequestSize, Turn
 from ragsweep.testing.contract import Contract, collect
@@ -43,7 +44,7 @@ class GeneratorContract(Contract):
     def test_every_request_is_answered_once(self) -> None:
         """Check that each request has exactly one valid answer, even without context or with an empty question."""
         for answer in collect(self.part().generate, REQUESTS):
-            assert isinstance(answer, Answer)
+            assert not (fault := describe_wrong_type(answer, Answer)), fault
             assert not (answer.failed and answer.text)
             assert answer.usage.calls >= 0
             assert min(answer.usage.tokens_in, answer.usage.tokens_out) >= 0

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable
 
-from ragsweep.core.types import Passage, Request, System, Turn
+from ragsweep.core.answers import describe_wrong_type
+from ragsweep.core.types import Passage, Request, Response, System, Turn
 from ragsweep.testing.contract import Contract, collect
 
 REQUESTS = (
@@ -25,6 +26,7 @@ class SystemContract(Contract):
         Each passage must have a name or a text. Scores, if there are any, must be finite, and one per passage.
         """
         for response in collect(self.part().ask, REQUESTS):
+            assert not (fault := describe_wrong_type(response, Response)), fault
             assert all(isinstance(passage, Passage) and (passage.name or passage.text) for passage in response.contexts)
             assert len(response.scores) in (0, len(response.contexts))
             assert all(map(math.isfinite, response.scores))
