@@ -202,6 +202,15 @@ class TestPartsOfOthers:
             ({"_target_": "owned_odd.Made"}, r"x\.words: <factory> cannot be part .*; add words to the config, "),
             ({"_target_": "owned_odd.Facts"}, r"x: Facts\.fingerprint must return names with texts, got \{'x': <cla"),
             ({"_target_": "owned_odd.File"}, r"x: .*No such file or directory: '/nowhere/words'$"),
+            (
+                {
+                    "_target_": VECTOR,
+                    "embedder": {"_target_": "owned_odd.Made", "words": []},
+                    "index": FLAT,
+                    "exact": FLAT,
+                },
+                r"x\.embedder: Made lacks embed_documents, embed_queries; implement ragsweep\.core\.types\.Embedder",
+            ),
             ({"_target_": "owned_odd.Listed", "words": "the"}, r"x\.words: must be a list, got 'the'; write 'x\."),
         ],
     )

@@ -22,7 +22,7 @@ from ragsweep.parts.metrics import Recall
 from ragsweep.stats.summaries import collect_scores
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
-from support.commands import prepare
+from support.commands import composed, prepare
 from test_evaluator import experiment
 
 HERE = Path(__file__).name
@@ -142,6 +142,7 @@ def test_what_would_fail_for_every_config_is_raised() -> None:
     ("reported", "said"),
     [
         ([(0, 0.5)], "judge reported float; report a Judgement"),
+        ([(0, Judgement(None))], "Judgement.value must be of the type float, got None"),  # type: ignore[arg-type]
         ([(0, Judgement(0.5)), (0, Judgement(0.5))], "judge reported case 0 twice"),
         ([(3, Judgement(0.5))], "there is no case 3"),
         ([(0, Judgement(0.5))], "judge reported 1 of 3 cases"),
@@ -163,7 +164,11 @@ def test_judge_that_raises_or_does_not_report_a_judgement_of_every_case_leaves_v
     assert sorted(found) == [0, 1, 2]
     assert all(isinstance(one, Judgement) for one in found.values())
     assert said in found[2].reason
-    kept = {number: verdict for number, verdict in reported if isinstance(verdict, Judgement) and number < 3}
+    kept = {
+        number: verdict
+        for number, verdict in reported
+        if isinstance(verdict, Judgement) and verdict.value and number < 3
+    }
     assert kept.items() <= found.items()
 
 
@@ -186,6 +191,27 @@ def test_class_that_lacks_something_of_a_metric_or_has_an_unknown_need_is_refuse
     (tmp_path / f"own_{name}.py").write_text(f"class N:\n    {attributes}\n")
     with pytest.raises(ConfigError, match=message):
         prepare(Session(folder=tmp_path), "retriever=bm25", f"+metrics.n={{_target_: own_{name}.N}}")
+
+
+@pytest.mark.parametrize(
+    ("group", "lacking"), [("dataset", "load"), ("output", "read"), ("tracking", "identity, .*risk")]
+)
+def test_part_of_any_group_that_lacks_a_method_is_refused_with_its_key(
+    group: str, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "own_empty")
+    (tmp_path / "own_empty.py").write_text("class N:\n    pass\n")
+    (tmp_path / "conf" / group).mkdir(parents=True)
+    (tmp_path / "conf" / group / "own.yaml").write_text("_target_: own_empty.N\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=rf"^{group}: N lacks {lacking}.*; implement ragsweep\."):
+        _prepare_with_tracker(Session(folder=tmp_path), f"{group}=own", "retriever=bm25")
+
+
+def _prepare_with_tracker(session: Session, *overrides: str) -> None:
+    session.tracker(composed(*overrides).values)
+    prepare(session, *overrides)
 
 
 # --- before anything runs, metrics of other packages are tried on one question ---

@@ -53,7 +53,7 @@ class Builder:
         arguments = {str(key): value for key, value in node.items() if key != "_target_"}
         _check_keys(made, arguments, where)
         values = {key: self._nested(value, f"{where}.{key}") for key, value in arguments.items()}
-        _check_values(made, arguments, where)
+        _check_values(made, arguments, values, where)
         operational = traits_of(made, where).operational
         complete = {name: parameter.default for name, parameter in inspect.signature(made).parameters.items()} | values
         kept = {name: _unwrap(value, "spec") for name, value in complete.items() if name not in operational}
@@ -202,7 +202,8 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
+def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError for an argument that does not match its type hint, or a built part without its protocol."""
     initialize = inspect.getattr_static(made, "__init__")
     try:
         hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)
@@ -217,6 +218,10 @@ def _check_values(made: type, arguments: Mapping[str, Any], where: str) -> None:
             if quoted:
                 way = f"; to pass it as text, write '{where}.{key}=\"{value}\"'"
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
+        options = typing.get_args(hints.get(key)) or (hints.get(key),)
+        protocols = [one for one in options if _is_part(one) and getattr(one, "_is_protocol", False)]
+        if protocols and isinstance(values[key], BuiltPart):
+            check_members(values[key].value, protocols, f"{where}.{key}")
 
 
 def as_number(value: object) -> str:

@@ -216,9 +216,7 @@ def ask_all(
     def done(number: int, item: Any) -> None:
         assert 0 <= number < len(rows), f"there is no request {number}"
         assert number not in results, f"request {number} was answered twice"
-        if fault := describe_wrong_type(item, kind):
-            owner = getattr(ask, "__self__", None)
-            raise ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
+        _check_type(item, kind, ask)
         results[number] = item
         waiting.append(number)
         late = len(waiting) >= KEPT_TOGETHER or time.monotonic() - kept >= KEPT_WITHIN
@@ -251,6 +249,12 @@ def ask_all(
     missing = len(rows) - len(results)
     assert not missing, f"{missing} of {len(rows)} requests were left without a result"
     return packed([results[n] for n in range(len(rows))])
+
+
+def _check_type(item: Any, kind: type[Any], ask: Callable[..., None]) -> None:
+    if fault := describe_wrong_type(item, kind):
+        owner = getattr(ask, "__self__", None)
+        raise ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
 
 
 def _failed(kind: type[Any], reason: str) -> Any:

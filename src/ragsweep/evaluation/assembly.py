@@ -10,8 +10,10 @@ from ragsweep.core.traits import traits_of
 from ragsweep.core.types import (
     Chunker,
     Corpus,
+    DatasetReader,
     Generator,
     HybridRetriever,
+    OutputReader,
     QueryWriter,
     Reranker,
     Router,
@@ -30,6 +32,8 @@ PROTOCOLS: Mapping[str, Sequence[type]] = {
     "router": (Router,),
     "query": (QueryWriter,),
     "system": (System,),
+    "dataset": (DatasetReader,),
+    "output": (OutputReader,),
 }
 """The protocols of each group of a config; a part of the group must satisfy one of them."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core import interruption
+from ragsweep.core.answers import describe_wrong_type
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, NOT_PROBED, UNEXPLAINED, UNREADABLE
 from ragsweep.core.secrets import mask_text
@@ -159,6 +160,8 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
         def take(number: int, verdict: Judgement) -> None:
             if not isinstance(verdict, Judgement):
                 raise TypeError(f"judge reported {type(verdict).__name__}; report a Judgement")
+            if wrong := describe_wrong_type(verdict, Judgement):
+                raise TypeError(wrong)
             if not 0 <= number < len(cases):
                 raise ValueError(f"there is no case {number}")
             if number in judged:

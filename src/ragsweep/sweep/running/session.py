@@ -14,7 +14,7 @@ from ragsweep.core.identity import BuiltPart, content_hash
 from ragsweep.core.results import NO_ARTIFACTS, Evaluation, Result
 from ragsweep.core.secrets import Secrets, mask
 from ragsweep.core.types import NEEDS, Dataset, JudgedMetric, Metric, Passage, Request
-from ragsweep.evaluation.assembly import build_graph, optional_part
+from ragsweep.evaluation.assembly import build_graph, checked_part, optional_part
 from ragsweep.evaluation.corpus_language import resolve_language
 from ragsweep.evaluation.evaluator import Evaluator, facts
 from ragsweep.evaluation.experiment import Experiment, tabulate_conversations
@@ -113,7 +113,7 @@ class Session:
         answers = (graph.answer, graph.route, graph.query, *(one.answer for one in graph.repetitions[1:]))
         answered = [node.address for node in answers if node]
         expected = [dataset.golden.expectations] if any(EXPECTED & set(metric.needs) for metric in metrics) else []
-        output = self.builder.build(plain["output"], "output")
+        output = checked_part(self.builder, plain, "output")
         read = [output.spec.digest] if any("output" in metric.needs for metric in metrics) else []
         measured = [graph.context.address, searched, dataset.golden.digest, threshold, definitions]
         signature = content_hash([*measured, *answered, *expected, *read])
@@ -138,7 +138,10 @@ class Session:
 
     def tracker(self, values: Mapping[str, Any]) -> Tracker:
         """Build the tracker that a config names."""
+        from ragsweep.parts.tracking import NoTracking
+
         tracker: Tracker = self.builder.build(values["tracking"], "tracking").value
+        check_members(tracker, (NoTracking,), "tracking")
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
@@ -160,7 +163,7 @@ class Session:
 
     def _load(self, node: Any, unanswerable: object) -> Dataset:
         """Load a dataset and weight its unanswerable questions by ``success.unanswerable``."""
-        built = self.builder.build(node, "dataset")
+        built = checked_part(self.builder, {"dataset": node}, "dataset")
         if built.spec.digest not in self._datasets:
             self._datasets[built.spec.digest] = built.value.load()
         key = f"{built.spec.digest} {unanswerable}"
