@@ -373,6 +373,15 @@ def test_a_number_that_the_best_config_leaves_alone_has_a_curve_too() -> None:
     assert values == {"m": [4.0, 8.0, 16.0], "ef": [10.0, 20.0, 40.0, 99.0]}
 
 
+def test_a_sweep_that_is_continued_with_another_baseline_has_one_curve() -> None:
+    """The baseline of a command is a parameter of its configs, but changes no score."""
+    declared = {"1": "null", "2": "null", "3": "null", "4": "1", "5": "1", "6": "1"}
+    results = [config(0.3 - 0.01 * int(k), 1, k=k, baseline=baseline) for k, baseline in declared.items()]
+    found = curve_of_best(results, "k", "ndcg")
+    assert found
+    assert [point.value for point in found.points] == [1, 2, 3, 4, 5, 6]
+
+
 def test_the_configs_that_may_be_the_best_are_counted() -> None:
     generator = np.random.default_rng(5)
     base = 0.4 + 0.05 * generator.random(50)
