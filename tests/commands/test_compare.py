@@ -214,6 +214,21 @@ def test_configs_of_a_sweep_with_other_questions_are_no_part_of_the_comparison(
     assert found[1] == found[0]
 
 
+def test_a_slice_is_called_perhaps_worse_by_its_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One question is so slow that a slice's mean rises, although the candidate is typically faster in it."""
+    draws = np.random.default_rng(0)
+    before = np.exp(draws.normal(5, 0.3, 80))
+    after = before * np.exp(draws.normal(-0.3, 0.45, 80))
+    before[0], after[0] = 400, 2400
+    labels = {"category": ["a"] * 40 + ["b"] * 40}
+    results = [scored({"latency_ms": one.tolist()}, labels, signature=str(one[1])) for one in (before, after)]
+    found = told(capsys, *record(tmp_path, *results), "--path", str(tmp_path))
+    first, _ = table_rows(found["slices"])
+    assert (first["difference"] > 0, first["ratio"] < 1, first["note"] != "") == (True, True, True)
+    assert compare(["1" * 32, "2" * 32, "--path", str(tmp_path)]) == 0
+    assert "perhaps worse" not in capsys.readouterr().out
+
+
 def test_amounts_are_compared_by_their_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, gains = drawn(3, 40, 1.0), drawn(0.25, 40, 0.1, 1)
     after = [one + more for one, more in zip(before, gains, strict=True)]

@@ -152,7 +152,8 @@ def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
             basis = "; ".join(filter(None, (count, part["note"])))
             yield Statement("slice", f"{metric}: {where} {difference_text(part)} ({basis})", part)
     for part in slices:
-        perhaps = bool(part["note"]) and (part["difference"] < 0) == row["higher_is_better"]
+        change = part["difference"] if part["ratio"] is None else part["ratio"] - 1
+        perhaps = bool(part["note"]) and (change < 0) == row["higher_is_better"]
         if row["verdict"] in (SHOWN_BETTER, LIKELY_BETTER) and (perhaps or part["verdict"] == SHOWN_WORSE):
             word = "perhaps worse" if perhaps else "shown worse"
             yield Statement("slice", f"{metric}: better on average, {word} on {part['label']} {part['value']}", part)
