@@ -187,6 +187,8 @@ def test_what_is_no_repetition_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     for run, said in (("run1", "same judge.replicate"), ("run2", "differ not only by chance, but also in: top_k")):
         assert judge(["noise", "run0", run, "--path", str(tmp_path)]) == 0
         assert said in capsys.readouterr().out
+        (warning,) = told(capsys, "noise", "run0", run, "--path", str(tmp_path))["warnings"]
+        assert said in warning
 
 
 def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

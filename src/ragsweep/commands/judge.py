@@ -197,15 +197,16 @@ def noise_document(options: argparse.Namespace) -> Document:
     digests = [(result.run.dataset.golden_digest, result.run.dataset.corpus_digest) for result in (first, second)]
     if digests[0] != digests[1]:
         differing.append("dataset")
-    statements = []
+    warnings = []
     if differing:
-        text = f"the runs differ not only by chance, but also in: {', '.join(differing)}"
-        statements.append(Statement("warning", text, {"differing": differing}))
+        warnings.append(f"the runs differ not only by chance, but also in: {', '.join(differing)}")
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
         same = "both have the same judge.replicate, so their stored verdicts are identical; change it in one run"
-        statements.append(Statement("warning", same))
+        warnings.append(same)
+    statements = [Statement("warning", text, {"differing": differing}) for text in warnings]
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]
-    facts = {"differing": differing, "metrics": {name: found._asdict() for name, found in floors.items()}}
+    measured = {name: found._asdict() for name, found in floors.items()}
+    facts = {"differing": differing, "warnings": warnings, "metrics": measured}
     return Document("Noise of the judge", [Section([lines(statements)])], facts)
 
 
