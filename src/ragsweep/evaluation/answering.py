@@ -201,8 +201,8 @@ def ask_all(
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests, and a function to which it passes each result with the index of the request. If it raises
     CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
-    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request, and
-    ConfigError for a result of another type.
+    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request,
+    and ConfigError for a result of another type.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 

@@ -155,10 +155,8 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
         if weights is None:
             raise ConfigError(f"{key} is 'int8', which this part does not support; choose another dtype")
         if device not in ("auto", "cpu"):
-            part = key.rpartition(".")[0]
-            raise ConfigError(
-                f"{key} is 'int8', which runs on the CPU, but {part}.device is {device!r}; set {part}.device=cpu"
-            )
+            place = f"{key.rpartition('.')[0]}.device"
+            raise ConfigError(f"{key} is 'int8', which runs on the CPU, but {place} is {device!r}; set {place}=cpu")
     if dtype != "auto":
         return dtype
     if on_gpu(device):
