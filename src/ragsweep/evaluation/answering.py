@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -201,8 +200,8 @@ def ask_all(
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests, and a function to which it passes each result with the index of the request. If it raises
     CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
-    on its own gets a failed result of ``kind``. Raises AssertionError unless ``ask`` reports one result per request,
-    and ConfigError for a result of another type.
+    on its own gets a failed result of ``kind``. Raises AssertionError unless each request has exactly one result, and
+    ConfigError for a result of another type.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -226,14 +225,11 @@ def ask_all(
         work.progress(len(results), len(rows))
         work.arrived(requests[number], item)
 
-    def take(part: Sequence[int], place: int, item: Any) -> None:
-        done(part[place], item)
-
     def ask_parts(numbers: list[int]) -> None:
         """Request missing results in two parts; divide a part in which a call fails, down to single requests."""
         for part in filter(None, (numbers[::2], numbers[1::2])):
             try:
-                ask([requests[n] for n in part], partial(take, part))
+                ask([requests[n] for n in part], lambda place, item, part=part: done(part[place], item))
             except CallFailed as failure:
                 if len(part) == 1:
                     done(part[0], _failed(kind, failure.reason))
