@@ -66,7 +66,7 @@ def test_without_passages_the_question_is_asked_as_it_is_and_an_empty_system_mes
         ({"refusals": []}, "prompt.refusals must be a list of one or more phrases"),
         ({"refusals": ["'"]}, "prompt.refusals must be a list of one or more phrases"),
         ({"refusals": ["?!"]}, "prompt.refusals must be a list of one or more phrases"),
-        ({"refusals": "no"}, "prompt.refusals must be a list of one or more phrases"),
+        ({"refusals": "no"}, "prompt.refusals: must be a list, got 'no'"),
         ({"passage": "{text}", "citations": True}, "prompt.passage must contain {number} if prompt.citations=true"),
         ({"passage": "[{{number}}] {text}", "citations": True}, "prompt.passage must contain {number} if "),
     ],
