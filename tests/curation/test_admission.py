@@ -84,6 +84,18 @@ def test_an_answer_is_right_where_it_has_the_numbers_and_words_of_the_reference(
     assert is_right(answer, {"reference": "40 litres of juice", "language": "en"}) == right
 
 
+@pytest.mark.parametrize("answers", [{"reference": "of stone"}, {}, {"reference": "the 40 litres press"}])
+def test_every_right_answer_of_a_question_counts(answers: dict[str, str]) -> None:
+    own = {"id": "a", "question": "What does the press hold?"} | answers | {"references": ["40 litres of juice"]}
+    assert is_right("It holds 40 litres of apple juice.", own)
+    (test, _) = admit(Subject([own]), lambda asked: ["40 litres of juice"] * len(asked))
+    assert test.found == ("a",)
+    for gate in ("G1-6", "G6-4"):
+        _, _, measure = SET_GATES[gate]
+        given = own | {"question": "Does the press hold 40 litres of juice?"}
+        assert measure(Subject([given])).value == 1, gate
+
+
 @pytest.fixture
 def server() -> Iterator[LlmServer]:
     def answer(request: ModelRequest) -> str:

@@ -10,7 +10,7 @@ from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, num
 from ragsweep_golden.evidence.quotes import rank_by_language
 from ragsweep_golden.gates.set_measures import language_of
 from ragsweep_golden.gates.subject import NO_CORPUS, Subject
-from ragsweep_golden.sets.entries import METHODS
+from ragsweep_golden.sets.entries import METHODS, references
 
 RETRIEVED = 5  # maximum number of passages that the model gets instead of the evidence
 Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
@@ -58,7 +58,7 @@ def admit(subject: Subject, ask: Ask | None) -> list[Admission]:
 
 
 def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tuple[Passage, ...]]) -> Admission:
-    entries = [one for one in subject.answerable if one.get("reference")]
+    entries = [one for one in subject.answerable if references(one)]
     answers = ask([(one["question"], passages.get(one["id"], ())) for one in entries])
     replied = [(one, answer) for one, answer in zip(entries, answers, strict=True) if answer is not None]
     found = tuple(one["id"] for one, answer in replied if is_right(answer, one))
@@ -69,12 +69,14 @@ def _answered(test: str, subject: Subject, ask: Ask, passages: Mapping[str, tupl
 def is_right(answer: str, entry: Mapping[str, Any]) -> bool:
     """Return whether an answer to the question of an entry is right; always False if there is no reference.
 
-    An answer is right if it contains every number of the reference, and either enough of the reference's keywords (see
-    METHODS) or the reference verbatim.
+    An answer is right if, for any reference, it contains every number of the reference, and either enough of the
+    reference's keywords (see METHODS) or the reference verbatim.
     """
-    reference = str(entry.get("reference") or "")
-    enough = keyword_coverage(reference, answer, language_of(entry)) >= METHODS["keywords"]
-    return numbers(reference) <= numbers(answer) and (enough or is_verbatim(reference, answer))
+    return any(
+        numbers(one) <= numbers(answer)
+        and (keyword_coverage(one, answer, language_of(entry)) >= METHODS["keywords"] or is_verbatim(one, answer))
+        for one in references(entry)
+    )
 
 
 def _beside_the_evidence(subject: Subject) -> dict[str, tuple[Passage, ...]]:

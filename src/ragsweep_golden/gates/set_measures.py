@@ -23,7 +23,7 @@ from ragsweep_golden.gates.subject import (
     with_fault,
     without_fault,
 )
-from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, relevant_evidence
+from ragsweep_golden.sets.entries import LANGUAGES, Entry, incoherences, references, relevant_evidence
 
 COPIED = 0.8  # a question counts as copied if its passage contains at least this share of the question's content words
 _METRIC = "context_ndcg"
@@ -124,10 +124,13 @@ def _start(subject: Subject, chunk: int) -> str:
 def _given_away(subject: Subject) -> Measured:
     judged = []
     for one in subject.answerable:
-        texts = [normalised(Question("", str(one.get(name) or ""))) for name in ("question", "reference")]
-        question, answer = (f" {spaced(text)} " for text in texts)
-        found = word_count(texts[1]) >= _FEWEST_ANSWER_WORDS and answer in question
-        judged.append((one, f'contains its answer, "{one.get("reference")}"' if found else ""))
+        question, *answers = (normalised(Question("", text)) for text in (one["question"], *references(one)))
+        given = [
+            word_count(answer) >= _FEWEST_ANSWER_WORDS and f" {spaced(answer)} " in f" {spaced(question)} "
+            for answer in answers
+        ]
+        found = next((text for text, is_given in zip(references(one), given, strict=True) if is_given), None)
+        judged.append((one, "" if found is None else f'contains its answer, "{found}"'))
     return count_faults(judged, "questions that contain their answer")
 
 

@@ -209,7 +209,7 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield (constraint, reason) for each violation of a constraint by an entry; the constraints are "C1" to "C8"."""
     is_unanswerable = not entry.get("answerable", True)
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
-    answer, evidence = str(entry.get("reference") or ""), relevant_evidence(entry)
+    answer, evidence = next(iter(references(entry)), ""), relevant_evidence(entry)
     kind = entry.get("unanswerable_type")
     if len(entry["question"].strip()) < SHORTEST_QUESTION:
         yield "C1", f"the question has fewer than {SHORTEST_QUESTION} characters"
