@@ -206,6 +206,12 @@ def test_independent_questions_are_those_that_an_evaluation_resamples(tmp_path: 
     assert found == len(set(clusters([question for _, question in read]))) == 9  # the hub is the main document of two
 
 
+def test_a_question_is_about_each_document_of_its_evidence() -> None:
+    hub = {"document": corpus().ids[0], "anchor": "10 metres"}
+    entries = [answerable(n) | {"evidence": [*answerable(n)["evidence"], hub]} for n in range(1, 5)]
+    assert measured(whole([*entries, answerable(5)]), "G6-6") == pytest.approx(4 / 5)
+
+
 def test_the_difference_that_a_set_shows_is_that_of_the_questions_with_evidence() -> None:
     notes = []
     for entries in ([answerable(n) for n in range(10)], whole().entries):

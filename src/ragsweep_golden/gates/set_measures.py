@@ -150,20 +150,20 @@ def _independent(subject: Subject) -> Measured:
     return Measured(count, f"shows a difference in {_METRIC} of {sizes}")
 
 
-def _largest(names: Sequence[str], what: str) -> Measured:
-    if not names:
+def _largest(names_of: Sequence[set[str]], what: str) -> Measured:
+    if not names_of:
         raise NotMeasured(f"no question has a {what}")
-    ((name, count),) = Counter(names).most_common(1)
-    return Measured(count / len(names), f"{name}: {count:,} of {len(names):,}")
+    ((name, count),) = Counter(name for names in names_of for name in sorted(names)).most_common(1)
+    return Measured(count / len(names_of), f"{name}: {count:,} of {len(names_of):,}")
 
 
 def _largest_document(subject: Subject) -> Measured:
     labels = (relevant_evidence(one) for one in subject.answerable)
-    return _largest([str(each[0].get("document")) for each in labels if each], "document as evidence")
+    return _largest([{str(one.get("document")) for one in each} for each in labels if each], "document as evidence")
 
 
 def _largest_category(subject: Subject) -> Measured:
-    return _largest([str(one["category"]) for one in subject.kept if one.get("category")], "category")
+    return _largest([{str(one["category"])} for one in subject.kept if one.get("category")], "category")
 
 
 SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
