@@ -9,7 +9,9 @@ import pytest
 from ragsweep.core.errors import Faults, InputError
 from ragsweep.core.types import Chunks, Corpus, Spans
 from ragsweep.golden.golden_set import find_faults
+from ragsweep.golden.judged_spans import DocumentSpan
 from ragsweep_golden.commands.add import add_entry, gold_entry, propose_all
+from ragsweep_golden.commands.pool import nearest_sentence
 from ragsweep_golden.evidence.quotes import Place
 from ragsweep_golden.sets.entries import incoherences, read_entries
 
@@ -25,6 +27,36 @@ ENTRY = gold_entry(QUESTION, "", Place(0, 13, 36), CHUNKS, "Ann")
 
 def propose(question: str) -> list[Place]:
     return propose_all([question], CHUNKS, 8)[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        (
+            "How do I restore a snapshot?",
+            "Old.\n\n## How to restore a snapshot\n\nTo restore it, run the tool.",
+            "To rest",
+        ),
+        (
+            "How do I restore a snapshot?",
+            "How to restore a snapshot\n---\n\nTo restore it, run the tool.",
+            "To restore",
+        ),
+        (
+            "可以删除快照吗",
+            "如果快照损坏\uff0c守护进程会从第二块磁盘创建新的副本。禁止手动删除快照。",
+            "禁止手动删除快照",
+        ),
+    ],
+)
+def test_a_sentence_is_proposed_even_if_a_heading_or_a_longer_sentence_is_alike(
+    question: str, text: str, answer: str
+) -> None:
+    chunks = Chunks(Corpus(["a"], [""], [text]), Spans(np.array([0]), np.array([0]), np.array([len(text)])))
+    ((place,),) = propose_all([question], chunks, 1)
+    assert text[place.start :].startswith(answer)
+    whole = DocumentSpan("a", 0, len(text))
+    assert text[nearest_sentence(whole, question, chunks.corpus).start :].startswith(answer)
 
 
 def test_the_best_sentence_of_each_chunk_is_proposed() -> None:

@@ -32,7 +32,7 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledg
 from ragsweep.sweep.running.retrieved import Retrieved, open_recorded, places_of, read_retrieved
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands.inputs import Inputs, check_outputs, next_step, read_inputs, words_parser
-from ragsweep_golden.evidence.quotes import shortest_anchor
+from ragsweep_golden.evidence.quotes import is_heading, shortest_anchor
 from ragsweep_golden.sets.entries import is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
 
@@ -83,14 +83,14 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
     """Return the sentence in a chunk that shares the most content words with a text, the first on a tie.
 
-    Return the chunk itself if it contains no sentence.
+    Headings do not count. Return the chunk itself if it contains no sentence.
     """
     body = corpus.texts[corpus.position[chunk.document]][chunk.start : chunk.end]
     wanted = content_words(text)
     spans = [
         (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
         for start, end in sentences(body, "french" if detect_language(body) == "fr" else "english")
-        if (piece := body[start:end]).strip()
+        if (piece := body[start:end]).strip() and not is_heading(piece)
     ]
     start, end = max(spans or [(0, len(body))], key=lambda span: len(wanted & content_words(body[span[0] : span[1]])))
     return DocumentSpan(chunk.document, chunk.start + start, chunk.start + end)

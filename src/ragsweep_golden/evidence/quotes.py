@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ragsweep.core.types import Corpus
-from ragsweep.core.words import pattern, search_terms, word_count
+from ragsweep.core.words import STOPS, pattern, search_terms, word_count
 from ragsweep.golden.anchors import composed, in_order, nearest_passage, resolve, visible_text, visible_words
 from ragsweep.parts.languages import detect_language
 from ragsweep.parts.retrievers.bm25 import rank_texts
@@ -22,6 +22,9 @@ Two characters of a script without spaces count as one word.
 
 _MOST_WORDS = 40  # maximum number of words of a quote that is longer than its evidence
 _BREAK = re.compile(r"[.!?:;]\s|[\u3002\uff01\uff1a\uff1b\uff1f]|\n")  # a place where a chunker is likely to cut
+
+_HEADING = re.compile(r"#{1,6}\s[^\n]*|[^\n]+\n *(?:=+|-+)")
+_FULL_WIDTH_STOPS = tuple(stop for stop in STOPS if not stop.isascii())
 
 
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
@@ -58,16 +61,26 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 def best_sentence(question: str, text: str, place: tuple[int, int], code: str) -> tuple[int, int] | None:
     """Return the span of the sentence in a passage that matches a question best by BM25; None if there is no sentence.
 
-    ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Sentences of fewer than
-    FEWEST_WORDS words count only if there are no others. If no sentence matches, the first is returned.
+    ``place`` is the span of the passage in ``text``, and ``code`` is the code of the language. Headings, and sentences
+    of fewer than FEWEST_WORDS words without a full-width stop, count only if there are no others. If no sentence
+    matches, the first is returned.
     """
     begin, end = place
     found = sentences(text[begin:end], LANGUAGES.get(code, "english"))
     inside = [(begin + start, begin + stop) for start, stop in found]
-    # a heading may resemble the question, but does not answer it
-    inside = [one for one in inside if word_count(text[slice(*one)]) >= FEWEST_WORDS] or inside
+    inside = [one for one in inside if not is_heading(text[slice(*one)])] or inside
+    inside = [one for one in inside if _is_long(text[slice(*one)])] or inside
     (ranked,) = rank_texts([question], [text[start:stop] for start, stop in inside], code, 1)
     return inside[ranked[0] if ranked else 0] if inside else None
+
+
+def is_heading(sentence: str) -> bool:
+    """Return whether a sentence is a Markdown heading, which may resemble a question, but does not answer it."""
+    return _HEADING.fullmatch(sentence.strip()) is not None
+
+
+def _is_long(sentence: str) -> bool:
+    return word_count(sentence) >= FEWEST_WORDS or sentence.rstrip().endswith(_FULL_WIDTH_STOPS)
 
 
 def rank_by_language(
