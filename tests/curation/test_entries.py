@@ -89,6 +89,12 @@ def test_an_incoherent_entry_breaks_its_constraint_and_no_other(code: str, chang
     assert [found for found, _ in incoherences(COHERENT | change)] == [code]
 
 
+def test_a_wide_character_counts_as_two() -> None:
+    short = {"question": "快照保留多久\uff1f", "reference": "三十天"}  # "How long are snapshots kept?" "Thirty days"
+    assert list(incoherences(COHERENT | short)) == []
+    assert [code for code, _ in incoherences(COHERENT | {"question": "多久\uff1f", "reference": "三"})] == ["C1", "C2"]
+
+
 def read(folder: Path, *entries: dict[str, Any]) -> list[tuple[dict[str, Any], Question]]:
     """Write entries to a golden file and read them; raise InputError for its faults."""
     write_rows(folder / "golden.jsonl", entries)

@@ -7,6 +7,7 @@ evaluation reads only the validation status and the fields by which results are 
 
 import json
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -205,15 +206,20 @@ def is_group(group: str, given: Any) -> bool:
     return isinstance(given, dict) and not faults.found
 
 
+def _width(text: str) -> int:
+    """Return the number of characters of a text; a wide one, such as a Chinese character, counts as two."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text.strip())
+
+
 def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield (constraint, reason) for each violation of a constraint by an entry; the constraints are "C1" to "C8"."""
     is_unanswerable = not entry.get("answerable", True)
     answerable = not is_unanswerable and entry.get("needs_retrieval", True)
     answer, evidence = next(iter(references(entry)), ""), relevant_evidence(entry)
     kind = entry.get("unanswerable_type")
-    if len(entry["question"].strip()) < SHORTEST_QUESTION:
+    if _width(entry["question"]) < SHORTEST_QUESTION:
         yield "C1", f"the question has fewer than {SHORTEST_QUESTION} characters"
-    if answerable and len(answer.strip()) < SHORTEST_ANSWER:
+    if answerable and _width(answer) < SHORTEST_ANSWER:
         yield "C2", f"the answer has fewer than {SHORTEST_ANSWER} characters"
     if answerable and (kind or not evidence):
         yield "C3", "is answerable, but has " + ("an unanswerable_type" if kind else "no evidence")
