@@ -2,6 +2,7 @@
 
 from ragsweep.core.types import Corpus
 from ragsweep_golden.building.drafts import Draft, Sources
+from ragsweep_golden.building.exhaustive import Exhaustive
 from ragsweep_golden.building.phases import specific
 from support.parts import Whole
 
@@ -25,3 +26,10 @@ def test_a_question_is_kept_where_its_evidence_ranks_first_by_words_that_few_doc
     assert not kept("What does the copper valve release?", 1)
     assert not kept("Against what does a wooden ladder lean?", 1)
     assert not kept("What is the valve?", 0)
+
+
+def test_a_picture_of_a_subject_is_found_with_another_article() -> None:
+    chunks = ["![Diagram of the relief valves](valve.png)", "A relief valve opens at 8 bar.", "A check valve closes."]
+    search = Exhaustive(chunks, "en")
+    assert [search.is_shown(one) for one in ("a relief valve", "a check valve")] == [True, False]
+    assert Exhaustive(["Voici le schéma du filtre d'entrée."], "fr").is_shown("le filtre d'entrée")

@@ -58,6 +58,6 @@ class Exhaustive:
         return any(wanted in one for one in self._texts)
 
     def is_shown(self, subject: str) -> bool:
-        """Return whether any chunk contains a subject and also mentions a picture or a video."""
-        wanted = fold(subject)
-        return any(shown and wanted in text for shown, text in zip(self.media, self._texts, strict=True))
+        """Return whether any chunk contains the content words of a subject and also mentions a picture or a video."""
+        wanted = self._stems(subject)
+        return any(shown and wanted <= words for shown, words in zip(self.media, self.words, strict=True))
