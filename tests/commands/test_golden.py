@@ -97,6 +97,12 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
         (["gates", "golden.jsonl", "~gates.G1-1"], "gates.G1-1: is missing; to omit a gate, list the others in a "),
         (["gates", "golden.jsonl", "corpsu=pages"], 'no key "corpsu"; did you mean "corpus"'),
         (["gates", "golden.jsonl", "old=pages"], "old=pages: golden gates does not read it, only golden verify; "),
+        (
+            ["partition", "golden.jsonl", "seed=3"],
+            "seed=3: golden partition does not read it, only golden build, golden e",
+        ),
+        (["verify", "golden.jsonl", "chunker.size=9"], "chunker.size=9: golden verify does not read it, only golden "),
+        (["add", "golden.jsonl", "Why?", "embedder=minilm"], "embedder=minilm: golden add does not read it, only gold"),
         (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: golden check does not read it, only golden "),
         (["verify", "golden.jsonl", "corpus=pages", "strata.fewest=2"], "strata.fewest=2: golden verify does not read"),
         (["export", "golden.jsonl", "prompt@answer_prompt=default"], "only golden gates; remove it"),

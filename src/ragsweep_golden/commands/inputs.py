@@ -47,12 +47,15 @@ _READ_BY: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("encoding", "overwrite"), ("import",)),
     **dict.fromkeys(("llm", "budget", "gates", "profile", "profiles"), ("build", "gates")),
     "answer_prompt": ("gates",),
+    "chunker": ("add", "build", "export", "gates", "harvest"),
     "dataset": ("export", "gates", "import", "verify"),
+    "embedder": ("build", "gates", "harvest"),
     "format": ("export", "import"),
     "mixes": ("build", "check"),
     "old": ("verify",),
     "out": ("build", "export", "import", "pool", "verify"),
     "quotas": ("check",),
+    "seed": ("build", "export", "gates", "import", "verify"),
     "share": ("partition",),
 }
 """Key of conf/golden.yaml -> the subcommands that read it; a key that is not listed is accepted by all of them."""
@@ -95,7 +98,7 @@ def _check_read(command: str, overrides: Sequence[str]) -> None:
     for word in overrides:
         key = word.partition("=")[0].lstrip("+~").rpartition("@")[2].partition(".")[0]
         if command not in _READ_BY.get(key, (command,)):
-            readers = " and ".join(f"golden {name}" for name in _READ_BY[key])
+            readers = ", ".join(f"golden {name}" for name in _READ_BY[key])
             raise ConfigError(f"{word}: golden {command} does not read it, only {readers}; remove it")
 
 
