@@ -198,7 +198,9 @@ def test_documents_without_folders_are_divided_by_similarity(place: Path) -> Non
 def test_a_corpus_that_cannot_be_asked_about_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for page in place.glob("pages/*/*.md"):
         page.write_text("# The keeper and the old press of the house\n\nA keeper of the press.\n")
+    (place / "pages" / "zh.md").write_text("归档守护进程是一个每晚压缩旧文件的后台进程。")
     assert golden(["build", *WORDS]) in (1, 3)
     shown = capsys.readouterr().out
     assert "No answerable question was found" in shown
+    assert "1 of 7 documents: in no language of the set (en), so without questions." in " ".join(shown.split())
     assert "0 of 30 questions: no others are specific and pass the gates." in " ".join(shown.split())

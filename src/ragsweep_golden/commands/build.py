@@ -74,6 +74,7 @@ def build(arguments: Sequence[str]) -> int:
     print_blocks(
         *gates_blocks(subject, results, profile),
         *_left_out(built, settings),
+        paragraphs("LANGUAGE", _unread(len(corpus.ids) - len(judge.strata), corpus, settings)),
         paragraphs("MODEL", _faults(asker)),
         paragraphs("WRITTEN", written),
         paragraphs("FIX", (Statement("", text) for text in _advice(built, results, settings, asker is None))),
@@ -101,6 +102,12 @@ def _left_out(built: Built, settings: BuildSettings) -> Iterator[Block]:
     yield paragraphs("MIX", (Statement("", row.as_text(), row._asdict()) for row in mix))
     yield paragraphs("LEFT OUT", (Statement("", f"{count:,}: {reason}") for reason, count in left.most_common()))
     yield paragraphs("DROPPED", (Statement("", text) for text in failed[:MOST_SHOWN]))
+
+
+def _unread(count: int, corpus: Corpus, settings: BuildSettings) -> Iterator[Statement]:
+    if count:
+        way = f"in no language of the set ({', '.join(settings.languages)}), so without questions"
+        yield Statement("", f"{count:,} of {counted(len(corpus.ids), 'document')}: {way}.", {"documents": count})
 
 
 def _faults(asker: ModelAsker | None) -> Iterator[Statement]:
