@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,6 +201,24 @@ def test_single_config_whose_upload_to_another_tracker_was_cut_off_is_completed(
     assert sent(ledger, tracker)[0] == 1
     assert client(tracker).get_run(run).info.status == FINISHED
     assert sent(ledger, tracker)[0] == 0
+
+
+def test_single_config_is_claimed_while_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    ledger, claimed, log_result = Ledger(tmp_path / ".ragsweep"), list[list[int]](), Mlflow.log_result
+
+    def log_slowly(*given: Any) -> str:
+        claimed.append([claim.number for claim in ledger.claims.jobs("", UPLOAD)])
+        return log_result(*given)
+
+    monkeypatch.setattr(Mlflow, "log_result", log_slowly)
+    assert sweeping.run(read_command(write_dataset(tmp_path), False)).status == 0
+    (record,) = ledger.singles()
+    ledger.write(None, 0, record.outcome, record.tracker)
+    assert sent(ledger, Mlflow(), everything=False)[0] == 1
+    assert claimed == [[1], [2]]
+    assert ledger.claims.jobs("", UPLOAD) == []
 
 
 def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: Path) -> None:

@@ -138,6 +138,15 @@ class Claims(Liveness[ClaimKey]):
                 return False
             return self._take_free(connection, ClaimKey(UPLOAD, number=record)) or True
 
+    def wait_for_upload(self, record: int) -> bool:
+        """Claim the upload of a record, and return True; return False if the record is uploaded or was replaced.
+
+        Wait while another process has claimed the upload.
+        """
+        while isinstance(taken := self.claim_upload(record), Holder):
+            time.sleep(0.1)
+        return taken
+
     def take(self, connection: sqlite3.Connection, work: ClaimKey) -> None:
         """Claim work for this process, even if another process holds the claim, and start the heartbeats."""
         connection.execute(

@@ -38,7 +38,7 @@ from ragsweep.sweep.running.hydra_launch import through_launcher
 from ragsweep.sweep.running.jobs import Partial, TargetsMissed, attempt, check_scored, name_job
 from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.running.multirun import Ending, Multirun
-from ragsweep.sweep.running.recording import OutcomeWriter, log_single, mask_traces
+from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_run import Search
 
@@ -155,12 +155,7 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
     texts = context.session.page_texts([result], context.secrets)
     evaluated = Evaluation(result, mask_traces(artifacts, context.secrets))
-    try:
-        run_id = log_single(tracker, evaluated, writer.placement(record), partial(single_run, result, views, texts))
-    except TrackingError as fault:
-        text = f"the result is in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later"
-        raise TrackingError(text) from None
-    ledger.mark_tracked(record, run_id)
+    run_id = writer.track_single(record, evaluated, partial(single_run, result, views, texts))
     terminal.next_steps([(tracker.view_command(), f"the run {run_id[:8]}")])
     check_scored(result)
     if misses_target(result):

@@ -1,6 +1,5 @@
 """Synchronise the tracker with the ledger: upload missing results after a crash or outage, and end abandoned runs."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -149,7 +148,10 @@ def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunCont
                 found = sync_sweep(ledger, tracker, sweep, contents)
                 sent, traced = sent + len(found), traced + _count_traced(found)
     singles = [record for record in ledger.singles() if everything or record.tracker == tracker.identity]
-    found = [record for record in singles if _sync_single(ledger, tracker, record, contents)]
+    try:
+        found = [record for record in singles if _sync_single(ledger, tracker, record, contents)]
+    finally:
+        ledger.claims.release(ClaimKey(UPLOAD))
     if traced := traced + _count_traced(found):
         terminal.line("traces", f"not in the ledger ({counted(traced, 'result')}); rerun=true recreates them")
     return sent + len(found)
@@ -249,7 +251,7 @@ def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent:
     """
     try:
         # Claim before listing runs; otherwise a record that another process uploads in the meantime would get two runs.
-        ours = [record for record in records if not here or record.tracked or _claim_upload(ledger, record)]
+        ours = [record for record in records if not here or record.tracked or ledger.claims.wait_for_upload(record.id)]
         children: Mapping[str, Child] = tracker.children(parent, [record.tag for record in ours]) if ours else {}
         for record in ours:
             child = children.get(record.tag)
@@ -270,18 +272,10 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 
 
-def _claim_upload(ledger: Ledger, record: Record) -> bool:
-    """Claim the upload of a record, and return True; return False if the record is already uploaded or was replaced.
-
-    Wait while another process has claimed the upload.
-    """
-    while isinstance(taken := ledger.claims.claim_upload(record.id), Holder):
-        time.sleep(0.1)
-    return taken
-
-
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
+    if here and not record.tracked and not ledger.claims.wait_for_upload(record.id):
+        return False
     started = outcome.started if isinstance(outcome, Failure) else outcome.run.started
     run_before = tracker.find({"ragsweep.kind": "config"}, started, record.run if here else None)
     if run_before and (record.tracked if here else tracker.has_ended(run_before)):

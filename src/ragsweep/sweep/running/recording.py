@@ -59,6 +59,22 @@ class OutcomeWriter:
         if self.context.sweep:
             self.context.terminal.failed(failure, *self._position)
 
+    def track_single(self, record: int, evaluated: Evaluation, content: Callable[[], TrackedContent]) -> str:
+        """Log the result of a single config to the tracker; return the run's id. Raises TrackingError if this fails."""
+        ledger = self.context.ledger
+        if not ledger.claims.wait_for_upload(record):  # `ragsweep sync` has sent it
+            return ledger.run(record) or ""
+        try:
+            run = log_single(self.context.tracker, evaluated, self.placement(record), content)
+        except TrackingError as fault:
+            text = f"the result is in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            raise TrackingError(text) from None
+        else:
+            ledger.mark_tracked(record, run)
+            return run
+        finally:
+            ledger.claims.release(ClaimKey(UPLOAD))
+
     @property
     def _position(self) -> tuple[int, int]:
         return self.position or (self.number, len(self.context.sweep.jobs) if self.context.sweep else 1)
