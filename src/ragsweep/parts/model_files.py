@@ -161,11 +161,9 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
         return dtype
     if on_gpu(device):
         return "float32"
-    fastest = fastest_dtype(cpu_flags())
-    if fastest != "int8":
-        return fastest
     known = weights is not None and weights.is_file() and file_digest(weights) in RANKED_ALIKE_IN_INT8
-    return "int8" if known else "float32"
+    fastest = fastest_dtype(cpu_flags())
+    return fastest if known or fastest != "int8" else "float32"
 
 
 def on_gpu(device: str) -> bool:
