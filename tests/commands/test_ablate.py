@@ -243,6 +243,19 @@ def test_a_plan_shows_the_cases_and_writes_nothing(
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize(("typed", "variable"), [(["store.path=elsewhere"], None), ([], "elsewhere")])
+def test_cases_use_the_store_that_has_the_run(
+    typed: list[str], variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = recorded(tmp_path, *write_dataset(tmp_path))
+    (run,) = record(tmp_path / ".ragsweep", changed(result, overrides=(*result.run.overrides, *typed)))  # moved there
+    if variable:
+        monkeypatch.setenv("RAGSWEEP_STORE", variable)
+    assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", ".ragsweep"]) == 0
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_cases_that_differ_in_values_alone_are_composed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     count, hydras = Counter[str](), compose.compose

@@ -1,6 +1,7 @@
 """``ragsweep ablate``: the effects of the parts and the parameters of a config, changed one at a time."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -73,7 +74,8 @@ def ablate(arguments: Sequence[str]) -> int:
     options = parser.parse_intermixed_args(list(arguments))
     found = find_run(options.path, options.run)
     run, result = found.run or found.typed.replace("#", "-"), found.result
-    if options.path != ".ragsweep":  # the cases use the store of the run
+    elsewhere = "store.path" in map(key_of, result.run.overrides)  # the store may have been moved
+    if elsewhere or options.path != os.environ.get("RAGSWEEP_STORE", ".ragsweep"):  # the cases use the store of the run
         overrides = with_value(result.run.overrides, f"store.path={options.path}")
         result = replace(result, run=replace(result.run, overrides=overrides))
     ablation = prepare(result, options.overrides, options.factor, options.config_dir, options.metric)
