@@ -143,6 +143,26 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
     assert "--repeat" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("parameters", "said"), [({"top_k": "3"}, False), ({"top_k": "3", "judge.replicate": "1"}, True)]
+)
+def test_what_is_no_repetition_is_said(
+    parameters: dict[str, str], said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same config without another replicate has the same scores; another config differs by more than chance."""
+    one = scored(
+        {"ndcg": drawn(0.5)}, parameters={"top_k": "3", "judge.replicate": "0"}, usage={"judge": {"calls": 9.0}}
+    )
+    other = changed(one, parameters={**one.run.parameters, "top_k": "9"})
+    again = changed(one, parameters={**one.run.parameters, **parameters})
+    runs = record(tmp_path, one, other, again)
+    for repeat, expected in ((runs[1], False), (runs[2], said)):
+        options = [runs[0], "--repeat", repeat, "--path", str(tmp_path)]
+        assert power(options) == 0
+        assert ("is no repetition" not in " ".join(capsys.readouterr().out.split())) == expected
+        assert (told(capsys, *options)[0]["warnings"] == []) == expected
+
+
 def test_few_questions_and_equal_scores_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = scored({"ndcg": [0.0, 1.0, 0.5]})
     same = scored({"ndcg": drawn(0.5)}, dataset=replace(FACTS, golden_digest="e" * 64))

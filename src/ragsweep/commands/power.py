@@ -7,12 +7,11 @@ from itertools import pairwise
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.commands.comparison import find_family
-from ragsweep.commands.power_report import plan_document, power_document
+from ragsweep.commands.power_report import is_repeat, plan_document, power_document
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import Result
 from ragsweep.report.tables import Row
 from ragsweep.stats.calibration import Noise, noise
-from ragsweep.stats.comparable import check_same_questions, check_whole, factors, shared_metrics
+from ragsweep.stats.comparable import check_same_questions, check_whole, shared_metrics
 from ragsweep.stats.conclusion import Family
 from ragsweep.stats.inference import planning
 from ragsweep.stats.inference.cluster_errors import FEWEST, enough_clusters
@@ -32,8 +31,6 @@ from ragsweep.stats.inference.planning import (
 )
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
-REPEATED = (".replicate", ".seed")
-
 _ABOUT = """Show the smallest true difference between two configs that this golden set detects with 80 % power at 95 %
 confidence, and the number of questions that a given difference needs. With two runs, the variance of differences over
 questions is measured; with one run, it is assumed. The more configs are compared, the larger a difference must be to be
@@ -49,7 +46,7 @@ def power(arguments: Sequence[str]) -> int:
         return _plan(options)
     runs = [find_run(options.path, run) for run in options.runs]
     repeats = [find_run(options.path, run) for run in options.repeat]
-    if len(runs) == 2 and _is_repeat(runs[0].result, runs[1].result):
+    if len(runs) == 2 and is_repeat(runs[0].result, runs[1].result):
         runs, repeats = runs[:1], [runs[1], *repeats]
     results = [run.result for run in (*runs, *repeats)]
     for result in results:
@@ -108,12 +105,6 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.configs is not None and options.configs < 1:
         raise ConfigError(f"--configs: must be at least 1, got {options.configs}")
     return options
-
-
-def _is_repeat(first: Result, second: Result) -> bool:
-    """Return whether two results are repetitions of one config: they differ, but only in replicates or seeds."""
-    differing = factors(first, second)
-    return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
 
 
 # --- plans -------------------------------------------------------------------------------------------------------

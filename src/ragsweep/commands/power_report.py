@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.plurals import counted, percentage
+from ragsweep.core.results import Result
 from ragsweep.report.document import Document, Section, Statement, Table, lines, notes
 from ragsweep.report.numbers import amount
 from ragsweep.report.tables import Row, log_table, weighted_note
 from ragsweep.stats.calibration import Noise
+from ragsweep.stats.comparable import factors
 from ragsweep.stats.inference.estimates import LEVEL, POWER
 from ragsweep.stats.inference.planning import CORRELATION, Design, Planned, independent_questions
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun
@@ -21,6 +23,23 @@ FEW_CLUSTERS = (
     " it is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
+
+
+REPEATED = (".replicate", ".seed")
+
+
+def is_repeat(first: Result, second: Result) -> bool:
+    """Return whether two results are repetitions of one config: they differ, but only in replicates or seeds."""
+    differing = factors(first, second)
+    return bool(differing) and all(factor.name.endswith(REPEATED) for factor in differing)
+
+
+def _contrast(first: Result, second: Result) -> str:
+    """Return why a result is no repetition of the first one."""
+    differing = [factor.name for factor in factors(first, second) if not factor.name.endswith(REPEATED)]
+    if differing:
+        return f"it also differs in {', '.join(differing)}"
+    return "it has the same replicate and seed, so stored answers and verdicts are the same"
 
 
 def power_document(
@@ -48,6 +67,12 @@ def power_document(
     ]
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(runs) == 1 else []
+    warnings = [
+        f"{run} is no repetition: {_contrast(result, run.result)}"
+        for run in repeats
+        if not is_repeat(result, run.result)
+    ]
+    head += [Statement("warning", warning) for warning in warnings]
     cells = [_cells(row, _compared(siblings[row["metric"]], configs)) for row in rows]
     table = Table(("metric", "detectable", "needed", "questions"), cells, headed=False)
     units = {row["metric"]: row["unit"] for row in rows}
@@ -61,7 +86,7 @@ def power_document(
         if not (result.summaries.usage or "answer" in result.questions):
             unknown = "none: no stage of this config is random, so a repetition has the same scores"
         moved.append(Statement("noise", unknown))
-    more = {"repeats": [run.run for run in repeats], "weighted": weighted}
+    more = {"repeats": [run.run for run in repeats], "weighted": weighted, "warnings": warnings}
     facts = _facts(FORMAT, runs, configs, rows) | more
     return Document("Power", [Section([lines(head), table, notes(moved)])], facts)
 
