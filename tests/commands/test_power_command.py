@@ -144,7 +144,8 @@ def test_repetitions_give_the_noise_floor(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"), [({"top_k": "3"}, False), ({"top_k": "3", "judge.replicate": "1"}, True)]
+    ("parameters", "said"),
+    [({"top_k": "3"}, False), ({"judge.replicate": "1"}, True), ({"llm.extra.random_seed": "7"}, True)],
 )
 def test_what_is_no_repetition_is_said(
     parameters: dict[str, str], said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

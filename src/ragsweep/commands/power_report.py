@@ -25,7 +25,7 @@ FEW_CLUSTERS = (
 """Measured by ``benchmarks/planted.py --part power``."""
 
 
-REPEATED = (".replicate", ".seed")
+REPEATED = (".replicate", ".seed", ".random_seed")
 
 
 def is_repeat(first: Result, second: Result) -> bool:
