@@ -220,7 +220,8 @@ def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str,
             raise ConfigError(f"{where}.{key}: must be {_describe(hints[key])}, got {value!r}{way}")
         options = typing.get_args(hints.get(key)) or (hints.get(key),)
         protocols = [one for one in options if _is_part(one) and getattr(one, "_is_protocol", False)]
-        if protocols and isinstance(values[key], BuiltPart):
+        own = isinstance(values[key], BuiltPart) and not values[key].spec.target.startswith("ragsweep.")
+        if protocols and own:  # a built-in part in a wrong place is refused with a remedy of its own, such as NoJudge
             check_members(values[key].value, protocols, f"{where}.{key}")
 
 
