@@ -196,7 +196,7 @@ CHANGES: Mapping[str, str] = {
     "refusals": "[none]", "citations": "true", "prompt/cite.citations": "false",
     "llm/extractive.language": "french", "threshold": ".3", "max_new_tokens": "9", "replicates": "3", "batch": "3",
     "cases": "{cases2}/golden.jsonl", "query": "'of {{category}}'", "request": "'mend {{input}}'",
-    "dataset/csv.conversation": "['']", "dataset/cases.corpus": "{cases2}/corpus.jsonl",
+    "dataset/csv.conversation": "[chat]", "dataset/cases.corpus": "{cases2}/corpus.jsonl",
     "schema": "{{type: object, required: [a]}}",
     "output/fenced.language": "sql", "llm/do_nothing.answer": "'{{expected}}'", "llm/expected.answer": "'{{input}}'",
     "context_budget": "50", "answer_headline": "[refusal]", "coverage": ".5",
@@ -341,8 +341,9 @@ def dataset_files(mark: str) -> dict[tuple[str, str], str]:
         **{("folder", f"pages/d{n}.md"): text for n, text in enumerate(texts)},
         ("folder", "golden.jsonl"): json_lines({**one, "evidence": [{"document": "d0.md"}]} for one in questions),
         ("csv", "corpus.csv"): "id,text\n" + "".join(f"d{n},{text}\n" for n, text in enumerate(texts)),
-        ("csv", "questions.csv"): "id,question,document\n"
-        + "".join(f"q{n},{text},d{n % 3}\n" for n, text in enumerate(asked)),
+        ("csv", "questions.csv"): "id,question,document,category\n"
+        + "".join(f"q{n},{text},d{n % 3},\n" for n, text in enumerate(asked))
+        + "hello,Good morning,,chat\n",
         ("cases", "corpus.jsonl"): documents,
         ("cases", "golden.jsonl"): json_lines(cases),
     }

@@ -1,15 +1,12 @@
 """The placeholder for the judge in configs without a judge."""
 
-from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
-from ragsweep.parts.judging import Judge
 
 
-@dataclass(eq=False)
-class NoJudge(Judge):
+class NoJudge:
     """Placeholder for a missing judge: a metric that needs a judge is refused before any case is judged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
