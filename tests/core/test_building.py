@@ -3,14 +3,17 @@
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ragsweep.core import traits
 from ragsweep.core.building import Builder, check_members, public_name
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.trust import TRUSTED, find_class
 from ragsweep.core.types import HybridRetriever, TextRetriever, VectorRetriever
+from ragsweep.parts.rerankers import NoReranker
 
 BM25 = "ragsweep.parts.retrievers.Bm25"
 FLAT = {"_target_": "ragsweep.parts.indexes.Flat"}
@@ -133,6 +136,7 @@ PACKAGE = {
     "owned_alone.py": "import owned_beside\n\n\nclass Alone:\n    pass\n\n\n"
     "class Open:\n    def __init__(self, **options):\n        pass\n",
     "owned_beside.py": "BESIDE = 1\n",
+    "owned_heir.py": "from ragsweep.parts.rerankers import NoReranker\n\n\nclass Heir(NoReranker):\n    pass\n",
     "owned_odd.py": "from __future__ import annotations\n"
     "from dataclasses import dataclass, field\nfrom typing import TYPE_CHECKING, Mapping\n"
     "if TYPE_CHECKING:\n    from collections.abc import Sequence\n\n\n"
@@ -151,7 +155,7 @@ class TestPartsOfOthers:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone,owned_odd")
+        monkeypatch.setenv(TRUSTED, "owned_parts,owned_alone,owned_odd,owned_heir")
         for name, text in PACKAGE.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
@@ -182,6 +186,19 @@ class TestPartsOfOthers:
         assert self.digest(target) == before
         (folder / edited).write_text(PACKAGE[edited] + "CONSTANT = 2\n")
         assert (self.digest(target) != before) is another
+
+    @pytest.mark.usefixtures("folder")
+    def test_a_later_version_of_the_part_from_which_it_inherits_makes_it_another(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = []
+        for version in ("1", "2", "3"):
+            monkeypatch.setattr(NoReranker, "TRAITS", replace(NoReranker.TRAITS, version=version))
+            traits._declared.cache_clear()
+            found.append(self.digest("owned_heir.Heir"))
+        monkeypatch.undo()
+        traits._declared.cache_clear()
+        assert len(set(found)) == 3
 
     def test_packages_beside_a_module_are_not_its_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         installed = folder / "site-packages"

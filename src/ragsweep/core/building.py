@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal, Union
 
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
-from ragsweep.core.identity import BuiltPart, Spec
+from ragsweep.core.identity import BuiltPart, Spec, content_hash
 from ragsweep.core.sources import source_digest
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
@@ -172,13 +172,16 @@ def _version(made: type) -> str:
     """Return the version in the class's own TRAITS or, if there is none, a hash of its source.
 
     Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
-    imports from the same package, because the results may depend on constants and functions there.
+    imports from the same package, because the results may depend on constants and functions there, and the versions of
+    the built-in parts from which the class inherits, except first versions.
     """
     stated = traits_of(made).version
     if stated is not None:
         return str(stated)
     if not made.__module__.startswith("ragsweep.") and (digest := source_digest(made.__module__)):
-        return digest[:16]
+        parents = [one for one in made.__mro__[1:] if one.__module__.startswith("ragsweep.")]
+        later = [version for one in parents if (version := traits_of(one).version) not in (None, "1")]
+        return (content_hash([digest, *later]) if later else digest)[:16]
     return hashlib.sha256(inspect.getsource(made).encode()).hexdigest()[:16]
 
 
