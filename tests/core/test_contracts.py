@@ -55,3 +55,13 @@ def test_only_failed_calls_are_repeated() -> None:
     assert repeatable([NO_REFERENCE, TIMED_OUT])
     assert repeatable(["out of memory"], ["", "out of memory"])
     assert not repeatable([NO_REFERENCE, "too odd"], [""])
+
+
+def test_a_score_that_depends_on_other_questions_breaks_the_contract() -> None:
+    def score(view: object) -> Scores:
+        count = len(view.questions)  # type: ignore[attr-defined]
+        return Scores(np.full(count, 1.0 / max(count, 1)), np.full(count, ""))
+
+    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=score)
+    with pytest.raises(AssertionError):
+        type("Shared", (MetricContract,), {"metric": metric})().test_other_questions_are_irrelevant()
