@@ -190,7 +190,7 @@ def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:
     for place, other in enumerate([held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100)]):
         ledger.write("search", place, other, kind=FINALIST)
     text = said(summarise_sweep(ledger, ledger.records("search"), declared=1))
-    assert "With 100 questions a true difference" in text
+    assert "With 100 questions, a true difference" in text
     assert "With 210 questions" not in text
     assert "of 210 scored questions" not in text
     assert "Compared: without 1 failed (#3 lost)." in text
