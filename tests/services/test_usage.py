@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -82,7 +83,10 @@ def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: Ser
     assert (session.meter.totals.calls, session.meter.totals.tokens) == (20, 4 * len(server.log))
 
 
-def test_an_answer_takes_the_time_of_all_attempts_whose_tokens_count(session: ServiceSession) -> None:
+@pytest.mark.parametrize("status", [200, 201])
+def test_an_answer_takes_the_time_of_all_attempts_whose_tokens_count(
+    status: int, session: ServiceSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replies = iter(["", "", "yes"])
 
     def answer(_: object) -> str:
@@ -90,6 +94,8 @@ def test_an_answer_takes_the_time_of_all_attempts_whose_tokens_count(session: Se
         return next(replies)
 
     with LlmServer(answer) as server:
+        respond = server.respond
+        monkeypatch.setattr(server, "respond", lambda one: replace(respond(one), status=status))
         made = Endpoint(server.base_url, "m")
         made.connect(session)
         reply = asyncio.run(made.chat([{"role": "user", "content": "question"}]))
@@ -128,6 +134,10 @@ def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession)
     with LlmServer() as server, pytest.raises(ConfigError, match='the model "m" has no price'):
         ask(session, server, 3, 1)
     assert server.log == []
+    for model, pattern in (("openai/gpt-4.1", "openai/gpt-4.1"), ("qwen3:8b", "qwen3*")):  # a colon ends a key
+        with pytest.raises(ConfigError) as fault:
+            session.meter.check_price(model)
+        assert f"'prices.models={{{pattern}: [INPUT, OUTPUT]}}'" in str(fault.value)
 
 
 def test_usage_without_a_price_has_tokens_and_no_money(session: ServiceSession) -> None:

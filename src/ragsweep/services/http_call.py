@@ -175,7 +175,7 @@ class Call(Generic[Read]):
             else:
                 fact, now = self._describe(result.fact), time.monotonic()
                 host.breaker.fail(fact, began, now, result.retry_after, repeated)
-            self.unread += 0.0 if isinstance(response, _Failure) or response.status != 200 else seconds
+            self.unread += 0.0 if isinstance(response, _Failure) or response.status // 100 != 2 else seconds
             return result
         host.breaker.succeed()
         return result._replace(seconds=seconds + self.unread)

@@ -84,7 +84,7 @@ class UsageMeter:
         key = "budget.money" if self.budget.money is not None else self.money_key
         if not key or not math.isnan(self.price(model, Usage(1, int(counted), int(counted)))):
             return
-        pattern, limit = re.sub(r"[^\w.-].*", "*", model), key.removesuffix("money")
+        pattern, limit = re.sub(r"[^\w./-].*", "*", model), key.removesuffix("money")
         fact = f'the model "{model}" has no price; add its prices per million tokens with'
         way_out = f"'prices.models={{{pattern}: [INPUT, OUTPUT]}}', or replace {key} with {limit}tokens"
         if not counted:
