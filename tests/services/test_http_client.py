@@ -209,6 +209,7 @@ def test_answer_that_is_cut_or_withheld_is_none_and_its_price_is_known(kind: str
     assert caught.value.usage.calls == 1
     assert caught.value.usage.tokens_in == 2
     assert caught.value.usage.tokens_out > 0
+    assert str(caught.value).endswith("system.body.max_tokens" if kind == "length" else "choose another model")
     assert len(server.log) == 1
 
 

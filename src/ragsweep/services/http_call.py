@@ -236,7 +236,7 @@ class Call(Generic[Read]):
             fact = f"status {response.status}, but {fault}: {response.text}"
             return self._unread(fact, error, self.retry_unread)._replace(is_reply=isinstance(fault, NoAnswer))
         except CallFailed as failure:
-            raise CallFailed(self._describe(str(failure)), failure.reason, failure.usage) from None
+            raise CallFailed(f"{self.url} failed: {failure}", failure.reason, failure.usage) from None
 
     def _unread(self, fact: str, error: str, retry: bool) -> _Failure:
         """Return a failure for a response that could not be read; raise CallFailed if ``retry`` is false.
