@@ -24,7 +24,7 @@ CHANGED: dict[str, Any] = {
 
 def preset(name: str) -> dict[str, Any]:
     text = (config_folder() / "judge" / f"{name}.yaml").read_text("utf-8")
-    return {**yaml.safe_load(text), "model": "m", "embeddings": None}
+    return {**yaml.safe_load(text), "model": "m", "embeddings_model": "words", "embeddings": None}
 
 
 def verdicts(judge: dict[str, Any], **metric: Any) -> str:

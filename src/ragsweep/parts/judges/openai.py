@@ -61,11 +61,10 @@ class OpenAIJudge(EndpointSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.embeddings_base_url:
-            self.embeddings_base_url = self.base_url
-            self.embeddings_key_env = self.embeddings_key_env or self.key_env
-        calls = self.call_settings(*LIMITS) | {"key_env": self.embeddings_key_env}
-        self.embedding_endpoint = Endpoint(self.embeddings_base_url, self.embeddings_model or "", **calls)
+        key_env = self.embeddings_key_env or (None if self.embeddings_base_url else self.key_env)
+        calls = self.call_settings(*LIMITS) | {"key_env": key_env}
+        url = self.embeddings_base_url or self.base_url
+        self.embedding_endpoint = Endpoint(url, self.embeddings_model or "", **calls)
         self._replies: dict[str, JudgeReply] = {}
         self._vectors: dict[str, list[float]] = {}
         self._in_flight: dict[str, asyncio.Lock] = {}
@@ -75,6 +74,11 @@ class OpenAIJudge(EndpointSettings):
         super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge", "embeddings_base_url", "embeddings_key_env")
+        elif self.embeddings_base_url:
+            raise ConfigError(
+                "judge.embeddings_base_url has no effect without a model; set judge.embeddings_model, or"
+                " judge.embeddings_base_url to null"
+            )
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
