@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import ssl
 import subprocess
 import sys
 import textwrap
@@ -108,6 +109,18 @@ def test_connections_last_for_the_block() -> None:
     assert len(server.log) == 9
     assert len({one.client for one in server.log[:6]}) == 3
     assert not {one.client for one in server.log[:6]} & {one.client for one in server.log[6:]}
+
+
+def test_batches_read_the_certificates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than a short call, and a shipped config makes a batch for each step of a question."""
+    read, load = [], ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **given: read.append(given) or load(**given))
+    with LlmServer() as server:
+        made = Endpoint(server.base_url, "m")
+        for _ in range(2):
+            made.each("ab", lambda text: chat(made, text), lambda *_: None)
+    assert len(server.log) == 4
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from ragsweep.core.errors import ConfigError
@@ -18,6 +19,8 @@ from ragsweep.services.limits import CircuitBreaker, RateLimiter
 from ragsweep.services.usage import UsageMeter
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import httpx
 
 Item = TypeVar("Item")
@@ -125,6 +128,13 @@ class ServiceSession:
             return asyncio.run(work)
         return self._runner.run(work)
 
+    @cached_property
+    def _tls(self) -> SSLContext:
+        """The certificates, which take longer to read than a short call."""
+        import httpx
+
+        return httpx.create_ssl_context()
+
     async def _open(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Connections]:
         import httpx
 
@@ -133,7 +143,7 @@ class ServiceSession:
         # The timeouts of Service cover whole attempts, whereas those of httpx cover the time between two bytes.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         try:
-            client = httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False)
+            client = httpx.AsyncClient(timeout=None, verify=self._tls, limits=limits, follow_redirects=False)
         except (ImportError, OSError, ValueError, httpx.InvalidURL) as fault:
             raise ConfigError(
                 f"the proxy or the certificates that the environment names cannot be used: {fault}; correct or unset"
