@@ -103,6 +103,13 @@ def test_count_of_tokens_that_no_call_has_is_not_believed() -> None:
     assert (chat.usage.tokens_in, chat.usage.estimated) == (10, True)
 
 
+def test_count_of_no_tokens_for_a_text_is_not_believed() -> None:
+    """LM Studio counts 0 for each batch of texts to embed."""
+    usage = {"prompt_tokens": 0, "total_tokens": 0}
+    assert read_usage({**VECTORS, "usage": usage}, 28, 0) == Usage(1, 7, 0, estimated=True)
+    assert read_usage({**VECTORS, "usage": usage}, 0, 0) == Usage(1, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("counts", "tokens_out"),
     [
@@ -122,5 +129,5 @@ def test_thoughts_that_only_the_total_includes_are_tokens_of_the_output(
 
 
 def test_total_of_an_embedding_has_no_output() -> None:
-    usage = {"prompt_tokens": 0, "total_tokens": 7}
-    assert read_usage({**VECTORS, "usage": usage}, 28, 0) == Usage(1, 0, 0)
+    usage = {"prompt_tokens": 5, "total_tokens": 7}
+    assert read_usage({**VECTORS, "usage": usage}, 28, 0) == Usage(1, 5, 0)

@@ -173,8 +173,12 @@ def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = Fal
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Return the usage of one call; without reported token counts, estimate them from the numbers of characters."""
-    if counts := read_token_counts(response, received):
+    """Return the usage of one call; without reported token counts, estimate them from the numbers of characters.
+
+    No tokens of input for a text count as not reported, as from LM Studio for embeddings.
+    """
+    counts = read_token_counts(response, received)
+    if counts and (counts.tokens_in or not sent):
         return counts._replace(calls=1)
     return Usage(1, estimate_tokens(sent), estimate_tokens(received), estimated=True)
 
