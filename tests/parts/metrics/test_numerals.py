@@ -31,6 +31,14 @@ def coverage(match: Any, keyword: str, said: str, language: str) -> float | str:
         ("2024", "am 12.05.2024", 1),
         ("1234.567", "1,234.567 kg", 1),
         ("1234567", "1234.567 kg", 0),
+        ("5", "it was -5 degrees", 0),
+        ("-5", "it was \u22125 degrees", 1),
+        ("kill -9", "use kill -9 then", 1),
+        ("50 %", "about 50% more", 1),
+        ("50%", "about 50\u00a0% more", 1),
+        ("16 GB", "needs 16GB", 1),
+        ("12 500 EUR", "for 12.500 EUR", 1),
+        ("12500", "\uff11\uff12\uff0c\uff15\uff10\uff10円", 1),
     ],
 )
 def test_keyword_is_not_found_within_a_number_that_contains_its_digits(

@@ -36,7 +36,7 @@ from ragsweep.parts.metrics.bases import (
     reason_incomparable,
     reason_unreferenced,
 )
-from ragsweep.parts.metrics.numerals import join_thousands, mark_decimals, split_dates
+from ragsweep.parts.metrics.numerals import aligned, mark_decimals, split_dates
 
 Language = Literal["label", "english", "french"]
 
@@ -127,7 +127,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -147,7 +147,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
@@ -214,12 +214,12 @@ def normalise(text: str, language: str) -> str:
 
 
 def _with_decimals(text: str, right: str, language: str, links: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return a normalised text that keeps the decimal marks of numbers: ``1.5`` equals ``1,5`` but not ``15``.
+    """Return a normalised text that keeps the decimal marks and minus signs of numbers: ``1.5`` equals ``1,5``.
 
-    Thousands are joined before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
+    Numbers are aligned before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
     If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
     """
-    joined = join_thousands(text, language)
+    joined = aligned(text, right, language)
     joined = split_dates(joined.translate(links)) if links else joined
     articles = LETTERED if language == "english" and _LAST_LETTER.search(right) else language
     return normalise(mark_decimals(_fold(joined)), articles)

@@ -1,6 +1,10 @@
 """Recognise numbers in texts, whose decimal marks and thousands separators differ between languages."""
 
 import re
+import unicodedata
+
+MINUS = "\ue001"
+"""The minus sign of a number after ``aligned``: a private-use character, as POINT."""
 
 POINT = "\ue000"
 """The decimal mark of a number after ``mark_decimals``: a private-use character, which no comparison removes."""
@@ -18,12 +22,30 @@ three may separate thousands and is not matched.
 _LEADING_POINT = re.compile(r"(?<![\w.,])\.(?=\d+(?![.,]?\d))")
 _ARABIC_POINT = re.compile(r"(?<=\d)\u066b(?=\d)")
 
+_SEPARATORS = "'\u2019\u00a0\u2009\u202f\u066c"
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:([%s])\d{3})(?:\1\d{3})*(?!\1?\d)"
-_SPACED = {
-    "english": re.compile(_GROUPED % "'\u2019\u00a0\u2009\u202f"),
-    "french": re.compile(_GROUPED % " '\u2019\u00a0\u2009\u202f"),
-}
+_SPACED = {"english": re.compile(_GROUPED % _SEPARATORS), "french": re.compile(_GROUPED % f" {_SEPARATORS}")}
 """Matches a number whose thousands are separated by apostrophes or no-break or thin spaces or, in French, by spaces."""
+
+_THOUSANDS = re.compile(rf"\d{{4}}|\d[ .,{_SEPARATORS}]\d{{3}}(?!\d)")
+
+_DASH = "[-\u2010-\u2013\u2212\uff0d]"
+_DASHED = re.compile(rf"{_DASH}\d")
+_NEGATIVE = re.compile(
+    rf"(?<![^\s(\[{{\"'\u00ab\u201c\u201e\u2018*`=<>\u2248~:|])(?<!\d\s){_DASH}(?=[$\u20ac\u00a3\u00a5]?\.?\d)"
+)
+"""Matches the minus sign of a number, but not the dash of ``3-5``, ``3 -5`` or ``UTC-5``."""
+
+_SAID_NEGATIVE = re.compile(
+    rf"(?<!\d){_DASH}(?=[$\u20ac\u00a3\u00a5]?\.?\d)"
+    r"|(?:\b(?:minus|moins|menos|meno|min|минус)\s+|マイナス|零下|[负負]|영하\s*)(?=\d)",
+    re.IGNORECASE,
+)
+"""Matches any sign or word that may make a number negative."""
+
+_QUANTITY = re.compile(r"\d\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
+_UNIT = re.compile(r"(?<=\d)(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
+"""Matches the place between a number and its unit, as in ``16GB``, but not in ``5a``, whose letter is no article."""
 
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")
 """Matches a number whose thousands are separated by full stops or commas, up to its decimal mark."""
@@ -37,12 +59,21 @@ def split_dates(text: str) -> str:
     return _DATE.sub(r"\1 \2 ", text)
 
 
-def join_thousands(text: str, language: str) -> str:
-    """Return a text without the spaces and apostrophes that separate thousands; other numbers are unchanged.
+def aligned(text: str, right: str, language: str) -> str:
+    """Return a text in which numbers are written so that they can be compared with those of a right answer.
 
-    A space separates thousands only if ``language`` is "french"; the other possible value is "english".
+    - Minus signs become MINUS. Words such as "minus" count only if the right answer has a negative number.
+    - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
+    - Thousands are joined that are separated by apostrophes and special spaces. A plain space separates thousands only
+      if ``language`` is "french" (the other value is "english"), or if the right answer has a number with thousands.
     """
-    return _SPACED[language].sub(_digits, text)
+    if _NEGATIVE.search(right):
+        text = _SAID_NEGATIVE.sub(f" {MINUS}", text)
+    elif not _DASHED.search(right):
+        text = _NEGATIVE.sub(MINUS, text)
+    if _QUANTITY.search(right):
+        text = _UNIT.sub(" ", text)
+    return _SPACED["french" if _THOUSANDS.search(right) else language].sub(_digits, text)
 
 
 def mark_decimals(folded: str) -> str:
@@ -51,13 +82,14 @@ def mark_decimals(folded: str) -> str:
     return _DECIMAL.sub(rf"\1{POINT}\2", _LEADING_POINT.sub("0.", plain))
 
 
-def unbroken(text: str, language: str) -> str:
-    """Return a text in which every number is one word: ``1,234.50`` becomes ``1234_50``.
+def unbroken(text: str, right: str, language: str) -> str:
+    """Return a text in which every number is one word: ``1,234.50`` becomes ``1234_50``, and ``-5`` becomes ``_5``.
 
-    Numbers with several decimal marks, such as versions and dates, are unchanged. For ``language``, see
-    ``join_thousands``.
+    Numbers with several decimal marks, such as versions and dates, are unchanged. For ``right`` and ``language``, see
+    ``aligned``.
     """
-    return _MARKED.sub(_digits, mark_decimals(join_thousands(text, language))).replace(POINT, "_")
+    plain = unicodedata.normalize("NFKC", aligned(text, right, language))
+    return re.sub(f"[{MINUS}{POINT}]", "_", _MARKED.sub(_digits, mark_decimals(plain)))
 
 
 def _digits(number: re.Match[str]) -> str:

@@ -131,7 +131,7 @@ class KeywordCoverage(AnswerMetric):
     scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
@@ -164,9 +164,9 @@ def keyword_coverage(question: Question, text: str, match: Match, language: str)
     code = language_code(question.labels.get("language", "") if language == "label" else language)
     code = code or spoken_language(" ".join([question.text, *question.expected])) or "en"
     notation = "french" if code == "fr" else "english"
-    said = unbroken(text, notation)
     for keyword in keywords:
-        forms = {keyword, unbroken(keyword, notation)}  # "3.8" is found in both "3,8" and "3.8.1"
+        said = unbroken(text, keyword, notation)
+        forms = {keyword, unbroken(keyword, keyword, notation)}  # "3.8" is found in both "3,8" and "3.8.1"
         if match == "stem":
             found += any(_stems(one, code) in _stems(said, code) for one in forms)
         else:
