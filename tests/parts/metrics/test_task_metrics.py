@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.missing import TRUNCATED, UNREADABLE
+from ragsweep.core.missing import TRUNCATED, UNEXPLAINED, UNREADABLE
 from ragsweep.core.types import Answer, Answers, EvaluationView, Question
 from ragsweep.evaluation.result_notes import result_warnings
 from ragsweep.parts.answer_outputs import mark_cut, read_outputs
@@ -90,6 +90,13 @@ def test_a_case_is_solved_where_every_criterion_holds(seen: EvaluationView) -> N
     assert rows(TaskSuccess(criteria), seen) == [1, 0, UNREADABLE, "timed out", "not there"]
     narrow = {"a": {"metric": Value("a"), "at_least": 5}, "b": {"metric": Value("b"), "at_most": 2}}
     assert rows(TaskSuccess(narrow), seen)[4] == 0  # not solved, for any value of the missing criterion
+
+
+def test_a_case_whose_criterion_is_nan_without_a_reason_is_not_solved(seen: EvaluationView) -> None:
+    seen = replace(seen, questions=seen.questions[:1], answers=Answers([Answer('{"a": NaN}')], [()], np.zeros(1)))
+    seen = replace(seen, output=SimpleNamespace(read=json.loads))
+    assert rows(TaskSuccess({"a": {"metric": Value("a"), "at_least": 4}}), seen) == [UNEXPLAINED]
+    assert rows(WeightedSum("s", {"a": {"metric": Value("a"), "weight": 1}}), seen) == [UNEXPLAINED]
 
 
 def test_a_case_to_which_a_criterion_does_not_apply_counts_neither_as_solved_nor_as_not() -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.memoize import memoize_by_identity
-from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, UNREADABLE, score_where
+from ragsweep.core.missing import INAPPLICABLE, NO_ANSWERS, UNEXPLAINED, UNREADABLE, score_where
 from ragsweep.core.types import EvaluationView, Metric, PartTraits, Question, Scores
 from ragsweep.parts.answer_outputs import read_outputs
 from ragsweep.parts.metrics.bases import Proportion, to_scores
@@ -82,7 +83,7 @@ class WeightedSum:
     Raises ConfigError if the bounds or a term are invalid, or if there is no term.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
     quantile = None
 
     def __init__(
@@ -116,7 +117,7 @@ class WeightedSum:
         for metric, weight in self.terms.values():
             scores = metric.score(view)
             total = total + weight * scores.values
-            reasons = np.where(reasons == "", scores.reasons, reasons)
+            reasons = np.where(reasons == "", _reasons(scores), reasons)
         lowest, highest = self.bounds
         low, high = -math.inf if lowest is None else lowest, math.inf if highest is None else highest
         slack = 1e-9 * np.maximum(1, np.abs(total))
@@ -136,7 +137,7 @@ class TaskSuccess(Proportion):
     Raises ConfigError if a criterion is invalid, or if there is none.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
 
     def __init__(self, criteria: Mapping[str, Mapping[str, Any]], name: str = "task_success") -> None:
         self.name = name
@@ -170,9 +171,14 @@ class TaskSuccess(Proportion):
             scores = metric.score(view)
             missed |= (scores.values < least - 1e-9) | (scores.values > most + 1e-9)
             applies &= ~np.isin(scores.reasons, list(INAPPLICABLE))
-            reasons = np.where(reasons == "", scores.reasons, reasons)
+            reasons = np.where(reasons == "", _reasons(scores), reasons)
         reasons = np.where(missed & applies, "", reasons)
         return score_where(reasons == "", np.where(missed, 0.0, 1.0), reasons)
+
+
+def _reasons(scores: Scores) -> NDArray[np.str_]:
+    """Return the reasons of a metric's scores; a missing score without a reason gets UNEXPLAINED."""
+    return np.where(np.isnan(scores.values) & (scores.reasons == ""), UNEXPLAINED, scores.reasons)
 
 
 def _check_keys(items: Mapping[str, Mapping[str, Any]], where: str, known: Set[str]) -> None:
