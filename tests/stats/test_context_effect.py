@@ -66,6 +66,8 @@ def test_questions_are_paired_by_id_and_scored_from_a_threshold_on() -> None:
     assert compare(without, with_context, low).kinds == {"a": "known already", "b": "known already"}
     less = Success(higher_is_better=False)
     assert compare(without, with_context, less).kinds == {"a": "hurt", "b": "helped"}
+    assert Success(threshold=0.9).solves(0.7 + 0.2)  # a rounding error below .9, as the score of a WeightedSum may be
+    assert Success(threshold=0.3, higher_is_better=False).solves(0.1 + 0.2)
 
 
 def metrics(*more: Metric) -> dict[str, Metric]:

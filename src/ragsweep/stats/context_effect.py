@@ -69,8 +69,9 @@ class Success(NamedTuple):
     higher_is_better: bool = True
 
     def solves(self, score: float) -> bool:
-        """Return whether a score solves its question."""
-        return score >= self.threshold if self.higher_is_better else score <= self.threshold
+        """Return whether a score solves its question; rounding errors are allowed for."""
+        lead = score - self.threshold if self.higher_is_better else self.threshold - score
+        return lead >= -1e-9 * max(1, abs(self.threshold))
 
 
 SERVED = Success()
