@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from ragsweep.commands.compare import compare
 from ragsweep.commands.pair_page import confusion, pair_document
 from ragsweep.commands.pair_report import PairReport, stage_means
 from ragsweep.core.results import TargetResult
+from ragsweep.core.types import Question
+from ragsweep.parts.metrics import TaskMetric
 from ragsweep.report.document import Charts, Table
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.intervals import bootstrap_interval, student_interval
+from ragsweep.sweep.running.session import Session
 from support.inputs.human_labels import M, pair
 from support.results import changed, changed_table, drawn, record, record_sweep, scored
 
@@ -288,6 +292,45 @@ def test_two_configs_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pyt
     counts = [int(100 * column[0]) for column in (BEFORE, AFTER)]
     assert [one["tls", "acl"] for one in report.confusions.values()] == counts
     assert pair_document(report).title == "k=1 (candidate) against k=1 (baseline)"
+
+
+class Keyed:
+    """Reads the value of a key; the KeyError for a reply without the key means that the reply is unreadable."""
+
+    def read(self, text: str) -> Any:
+        return json.loads(text)["kind"]
+
+
+class Kind(TaskMetric):
+    """Whether the kind is that of the case."""
+
+    name = "kind"
+
+    def score_output(self, question: Question, output: Any) -> float:
+        return float(output == question.category)
+
+    def pairs(self, question: Question, output: Any) -> list[tuple[str, str]]:
+        return [(question.category, output)]
+
+
+def test_confusions_leave_out_every_answer_that_the_metrics_count_as_unreadable_or_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", Kind.__module__)
+    dataset = SimpleNamespace(golden=SimpleNamespace(questions=[Question(f"q{n}", "?", "tls") for n in range(4)]))
+    monkeypatch.setattr(Session, "recorded_dataset", lambda *_: dataset)
+    config = {
+        "output": {"_target_": f"{Kind.__module__}.Keyed"},
+        "metrics": {"k": {"_target_": f"{Kind.__module__}.Kind"}},
+    }
+    columns = {
+        "answer": ['{"kind": "acl"}', '{"kin": 1}', "no", '{"kind": "tls"}'],
+        "answer_failed": ["", "", "", "cut"],
+    }
+    one = scored({"solved": [0.0] * 4}, config=config)
+    one = changed(one, questions=changed_table(one, columns))
+    report = PairReport(conclude_pair((one, one), ["solved"], Family([one, one]), RunLabels((), ("", ""))), "")
+    assert [*report.confusions.values()] == [{("tls", "acl"): 1}] * 2
 
 
 def test_confusions_are_counted_by_kind_with_what_was_missed_and_invented() -> None:

@@ -12,6 +12,8 @@ from ragsweep.commands.comparison import PairRows, pair_rows
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
+from ragsweep.core.types import Answer
+from ragsweep.parts.answer_outputs import read_output
 from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.conclusion import PairConclusion
@@ -112,7 +114,8 @@ class PairReport:
     def _pairs(self, result: Result) -> Iterator[tuple[str, str]]:
         session = Session()
         dataset = session.recorded_dataset(result)
-        if dataset is None or "answer" not in result.questions or "output" not in result.run.config:
+        has_answers = {"answer", "answer_failed"} <= result.questions.keys()
+        if dataset is None or not has_answers or "output" not in result.run.config:
             return
         try:
             reader = session.builder.build(result.run.config["output"], "output").value
@@ -121,14 +124,12 @@ class PairReport:
         except RagsweepError:
             return
         questions = {question.id: question for question in dataset.golden.questions}
+        columns = [result.questions[name] for name in ("question_id", "answer", "answer_failed")]
         for metric in (one for one in metrics if hasattr(one, "pairs")):
-            for name, text in zip(result.questions["question_id"], result.questions["answer"], strict=True):
-                try:
-                    output = reader.read(text)
-                except ValueError:
-                    continue
-                if name in questions:  # the golden set may have changed since
-                    yield from metric.pairs(questions[name], output)
+            for name, text, failed in zip(*columns, strict=True):
+                output = read_output(Answer(text, failed=failed), reader)
+                if name in questions and not failed and not output.unreadable:  # the golden set may have changed since
+                    yield from metric.pairs(questions[name], output.value)
 
     # --- records -------------------------------------------------------------------------------------------------
 

@@ -27,16 +27,17 @@ def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]
 
 @memoize_by_identity
 def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
-    """Return one output per answer, in order.
+    """Return one output per answer, in order (see ``read_output``)."""
+    return [read_output(answer, reader) for answer in answers.answers]
+
+
+def read_output(answer: Answer, reader: OutputReader) -> Output:
+    """Return the output of an answer.
 
     If ``reader`` raises ValueError, ``unreadable`` is the error's message; for other errors, it is their type and
     message. A RagsweepError is not caught; after the deadline, only ValueError is. A failed answer is not parsed; the
     ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
-    return [_read(answer, reader) for answer in answers.answers]
-
-
-def _read(answer: Answer, reader: OutputReader) -> Output:
     if answer.failed:
         return Output(unreadable="cut at max_tokens" if answer.failed == UNREADABLE else "")
     try:
