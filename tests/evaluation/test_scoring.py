@@ -255,3 +255,20 @@ def test_a_metric_that_reads_the_latency_of_a_stage_of_its_config_does_not_fail(
     stages = ("retrieve/bm25", "generate")
     assert find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages) == {}
     assert list(find_faults((Waited(),), experiment().dataset, answered=True, routed=False, stages=stages[:1]))
+
+
+class Penalty(Own):
+    """Judges from -1 to 0."""
+
+    name = "penalty"
+    needs, uses, bounds = ("judge", "answer"), ("answer",), (-1.0, 0.0)
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge nothing: a trial calls no judge."""
+
+    def score(self, view: EvaluationView) -> Scores:
+        return Scores(np.array([one.value for one in view.judgements[self.name]]), np.array([""]))
+
+
+def test_a_judged_metric_is_tried_with_a_verdict_within_its_bounds() -> None:
+    assert find_faults((Penalty(),), experiment().dataset, answered=True, routed=False) == {}

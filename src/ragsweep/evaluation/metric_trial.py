@@ -42,7 +42,9 @@ def find_faults(
     if not foreign or not dataset.golden.questions:
         return {}
     judgements = {
-        metric.name: [Judgement(metric.bounds[1] or 1.0)] for metric in metrics if isinstance(metric, JudgedMetric)
+        metric.name: [Judgement(1.0 if metric.bounds[1] is None else metric.bounds[1])]
+        for metric in metrics
+        if isinstance(metric, JudgedMetric)
     }
     latency = {stage: np.array([0.01]) for stage in stages}
     example = replace(_example(dataset, answered, routed), judgements=judgements, latency=latency)
