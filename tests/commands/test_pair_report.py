@@ -209,7 +209,7 @@ def test_page_has_the_warnings_weights_and_notes_of_the_terminal(tmp_path: Path)
     assert isinstance(table, Table)
     assert "The configs differ in 2 factors" in table.note
     assert "Weighted: 40 questions count as 32." in table.note
-    assert "declined answers, counted as the worst score: 1 of x" in table.rows[0][-1]
+    assert "declined or nothing to measure, counted as the worst score: 1 of x" in table.rows[0][-1]
 
 
 def test_page_has_targets_time_and_charts(reported: dict[str, Any]) -> None:

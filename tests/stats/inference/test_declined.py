@@ -36,7 +36,7 @@ def test_a_question_that_one_config_declined_has_its_worst_score(reason: str) ->
     found = score_matrix([one, other], M)
     assert found.values.tolist() == [[0.9, 0.8, 0.7], [0.6, 0.0, 0.5]]
     assert found.declines == (0, 1)
-    assert found.declined_note == "declined answers, counted as the worst score: 1 of b"
+    assert found.declined_note == "declined or nothing to measure, counted as the worst score: 1 of b"
     assert found.select_configs([1, 0]).declines == (1, 0)
     assert found.select_questions(np.array([True, False, True])).declines == (0, 0)
     less = [changed(result, metrics={M: replace(result.summaries.metrics[M], higher_is_better=False)})
@@ -114,7 +114,7 @@ def test_the_gate_counts_declined_answers_of_both_alike(tmp_path: Path, capsys: 
     first, second = record(tmp_path, before, after)
     assert gate(["--baseline", first, "--candidate", second, "--path", str(tmp_path), "--margin", f"{M}=.1"]) == 3
     printed = " ".join(capsys.readouterr().out.split())
-    assert "declined answers, counted as the worst score: 10 of a" in printed
+    assert "declined or nothing to measure, counted as the worst score: 10 of a" in printed
     assert "failed or declined, counted as the worst case: 10 (q50, q51" in printed
 
 

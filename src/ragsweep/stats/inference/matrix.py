@@ -62,7 +62,7 @@ class Matrix:
     def declined_note(self) -> str:
         """A note on the configs that declined questions, with counts; "" if none did."""
         found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
-        return f"declined answers, counted as the worst score: {', '.join(found)}" if found else ""
+        return f"declined or nothing to measure, counted as the worst score: {', '.join(found)}" if found else ""
 
     @property
     def coverage(self) -> float:
