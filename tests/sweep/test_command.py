@@ -57,7 +57,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra.verbose=true,false"], "hydra.verbose: cannot differ within a sweep"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
-        (["top_k=3 depth=50"], "write each of several overrides as a word of its own, without quotes around them; to"),
+        (["top_k=3 depth=50"], "pass several overrides as separate arguments, without quotes around all of them; to"),
         (["retriever.legs.vector.index=hnsw"], "is a group; write retriever/index@retriever.legs.vector.index=hnsw"),
         (["retriever/index=hnsw"], "has no index of its own; write retriever/index@retriever.legs.vector.index=hnsw"),
         (["retriever=bm25", "retriever/index=hnsw"], "retriever=bm25 has no index of its own; choose retriever=vector"),

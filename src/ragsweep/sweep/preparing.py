@@ -155,7 +155,7 @@ def _direction(name: str, higher: bool | None, typed: str | None) -> str:
 
 
 def prepare_jobs(session: Session, jobs: Sequence[Job]) -> list[Experiment]:
-    """Prepare the experiments of all jobs, set each on its job, and return them.
+    """Prepare the experiments of all jobs, store each in its job, and return them.
 
     If any job is invalid, raise one RagsweepError with the distinct messages of all invalid jobs.
     """

@@ -37,7 +37,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     if number is not None and not 1 <= number <= most:
         raise ConfigError(f"{BASELINE}={declared}: must be the number of a config, #1 to #{most}")
     if command.searching or number is not None:
-        return command, made  # of a search, ``read_command`` has replaced overrides with the number of trial 0
+        return command, made  # for a search, ``read_command`` has already replaced overrides with the number of trial 0
     with one_sentence():
         lines = read_baseline(declared)
     if lines is None:

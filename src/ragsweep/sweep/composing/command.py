@@ -243,7 +243,7 @@ def _check_readable(lines: Sequence[str]) -> None:
             quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
             way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
             if re.search(r" [\w.+~/@]+=", value):
-                way = f"write each of several overrides as a word of its own, without quotes around them; {way}"
+                way = f"pass several overrides as separate arguments, without quotes around all of them; {way}"
             way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
             if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
                 way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
@@ -278,7 +278,8 @@ def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes of each choice and of the ends of ranges, and enqueued trials.
 
-    For a sweeper other than ours, set one job, as typed. A baseline of overrides becomes 1, or null if not trial 0.
+    For a sweeper other than ours, set one job, as typed. A baseline given as overrides becomes 1, or null if it
+    is not trial 0.
     """
     task = command.task
     if not str(settings["_target_"]).endswith(".OptunaSweeper"):

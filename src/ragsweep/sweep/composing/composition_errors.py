@@ -35,7 +35,7 @@ def explain(
     jobs: Sequence[Sequence[str]] = (),
     searching: bool = False,
 ) -> str:
-    """Return Hydra's message, shortened to one sentence, with the nearest known name if there is one.
+    """Explain Hydra's ``fault`` in one sentence, with the nearest known name; an unknown fault keeps its text.
 
     ``jobs`` contains the overrides of all jobs of the sweep; ``searching`` is whether the sweep is a search.
     """
@@ -45,7 +45,7 @@ def explain(
     relative = re.match(r"In '([^']+)/[^']+': Could not \w+ '\1/(\w+)", text)
     if relative and relative[2] in groups:
         group = relative[2]
-        return f'{place}the defaults name {relative[1]}/{group}, which is no group; write "override /{group}: OPTION"'
+        return f'{place}{relative[1]}/{group}, in the defaults, is not a group; write "override /{group}: OPTION"'
     if typed := re.match(r"In '[^']+': \w+ raised while composing config:\s+(.+)\s+full_key: (\S*)\n", text):
         if typed[1].startswith("Key "):
             return _explain_key(typed[2], text, overrides, composer, jobs, searching)

@@ -21,7 +21,7 @@ OPERATIONAL = {
 """Config keys that do not identify a config: they determine how and where a config is run, priced, shown and judged."""
 
 _NO_PARAMETERS = {"metrics", *OPERATIONAL} - {"baseline", "by", "compute", "finalists", "hydra", "name"}
-"""Keys that cannot change a result, or are shown as metrics."""
+"""Keys left out of the parameters, because they cannot change a result or are shown as metrics."""
 
 _BARE = re.compile(r"(?!\s)[\w/.:+%*@?|$ -]*(?<!\s)", re.ASCII)
 """Matches text that Hydra reads without quotes."""

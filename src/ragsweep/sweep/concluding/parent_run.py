@@ -41,7 +41,7 @@ class RecordedContents:
 
     ledger: Ledger
     texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the texts that a report page adds to the records
-    tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as their configs say
+    tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as set in their configs
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.

@@ -71,7 +71,7 @@ def summarise_sweep(
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     chosen, metric = choose(allowed, verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
-    if evaluated and (labels or declared is not None):  # neither affects who was a finalist: see `choose_finalists`
+    if evaluated and (labels or declared is not None):  # neither affects who is chosen: see `choose_finalists`
         own = summarise_sweep(ledger, given, missed, weighed, labels=())
         chosen, metric = choose(own.allowed, own.verdict), own.finalists.metric
     finalists = _finalists(
@@ -251,7 +251,7 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
 
 
 def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
-    """Return the first record whose config can be a sweep's best one (see `best_of`), or None; read none after it."""
+    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read no others."""
     broken = broken_trials(ledger.path, sweep)
     refusing: Record | None = None
     for record in ranked:

@@ -82,7 +82,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """Write a sweep's content, ``parent``, to the sweep's runs, end its abandoned runs, and at last its parent run.
+    """Write a sweep's content, ``parent``, to the sweep's runs, end its abandoned runs, and finally end its parent run.
 
     Return whether the tracker was reachable; if it was not, print a warning: `ragsweep sync` or the same command can
     send the content later. ``elsewhere``: whether other machines may be working on the sweep. If so, abandoned runs are

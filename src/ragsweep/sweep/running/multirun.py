@@ -47,10 +47,10 @@ DECIDING = [
     "coverage",
     "prices",
 ]
-"""Settings that can change the conclusion drawn from the same scores; different values start a new sweep."""
+"""Settings that can change the conclusion drawn from the same scores; typing different values starts a new sweep."""
 
 EDITED = ("objective", "recommend", "constraints", "coverage")
-"""Settings whose different values start a new sweep also if they are in a file."""
+"""Settings for which different values start a new sweep even if they are set in a file."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
@@ -103,8 +103,8 @@ class Multirun:
     def distinguished(self, key: str) -> str:
         """Return ``key``, or another key if the sweep with this key was recorded with other `EDITED` settings.
 
-        Values in files are not part of ``key``; those with which a sweep ran are in its records. So are any targets (an
-        earlier version had some by default), and the seed of a race, which orders the questions.
+        Values in files are not part of ``key``, so they are compared with the sweep's records. So are any targets (an
+        earlier version had some by default) and, in a race, the seed, which orders the questions.
         """
         sweep = self.ledger.latest(key)
         known = self.ledger.jobs(sweep.id, "finished", "partial", "racing", "dropped") if sweep else set()
@@ -141,7 +141,7 @@ class Multirun:
             self.terminal.plan(planned)
             sweep = self.ledger.open_sweep(key, new)
             self._give_name(sweep)
-            adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` made
+            adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` created
             if self.elsewhere:  # unlike equal sweeps in other ledgers, which have parent runs of their own
                 adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False

@@ -248,7 +248,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Build key -> part for a group that may contain several, such as ``metrics``; null parts are omitted."""
+        """Return the parts of a group that may have several, such as ``metrics``, by key; null parts are omitted."""
         return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:

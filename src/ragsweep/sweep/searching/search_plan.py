@@ -51,7 +51,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     trials = min(most, space.count_points(most) + len(settings["enqueue"] or ()))
     division = experiments[0].dataset.division
     most = int(experiments[0].config["finalists"]) if division and division.name == TUNE else 0
-    finalists = min(most + 1, trials) if most else 0  # beside them, a reference that cannot be the best
+    finalists = min(most + 1, trials) if most else 0  # plus a reference that cannot be the best
     found = list(experiments)
     for lines in _richest(space, experiments):
         with suppress(RagsweepError):

@@ -202,7 +202,7 @@ class Search(Multirun):
 
         try:
             run_search(settings, command.task, launch_trials, composed, folder, attributes)
-        except HydraException as fault:  # a sentence of the sweeper
+        except HydraException as fault:  # the sweeper's own message
             if str(fault) == SPENT:
                 self.terminal.line("stopped", f"{SPENT}; {self.again} continues the search")
             return self.secrets.mask_text(str(fault).splitlines()[0])
