@@ -49,7 +49,7 @@ simultaneous intervals. Changes that are invalid or change no result are omitted
 sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys of recorded overrides that a case omits: they change no result, or `_base` restores the effect (``sweeps``)."""
+"""Keys of recorded overrides that a case omits: they change no result, or `_base` restores theirs (``sweeps``)."""
 _FOLDER = Path("sweeps")
 
 

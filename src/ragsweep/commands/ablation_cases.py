@@ -107,7 +107,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return a parameter's neighbouring values; [] if it is not a finite number, outside `AREAS`, or in `CHANCE`."""
+    """Return a parameter's neighbouring values; [] unless it is finite, and ``name`` in `AREAS` but not `CHANCE`."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []

@@ -122,7 +122,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoReturn:
     """Run a command and exit with its status; report bad input without a traceback, and end cleanly on a signal."""
     _quieten()
-    if sys.stdout is None:  # closed by the caller: the next file would take its number, and receive the output
+    if sys.stdout is None:  # closed by the caller: the next opened file would get its descriptor, and the output
         sys.stdout = pathlib.Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: readable by owner and group only

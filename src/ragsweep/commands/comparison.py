@@ -27,7 +27,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep does.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
-    questions are left out. So are trials that violate a constraint of the search, unless they are one of the runs.
+    questions are left out. So are trials that violate a constraint of the search, except the two runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     asked = candidate.result.run.dataset.golden_digest
@@ -158,7 +158,7 @@ def ends(estimate: float, low: float, high: float, ratios: bool) -> Row:
 
 
 def difference_text(row: Row) -> str:
-    """Format the ratio or the difference in a row (see `ends`) with its interval; labels add the corrected one."""
+    """Format the ratio or the difference in a row (see `ends`), and any corrected difference, with their intervals."""
     if row["ratio"] is not None:
         return ratio_with_interval(*(math.log(row[name]) for name in ("ratio", "ratio_low", "ratio_high")))
     judged = with_interval(row["difference"], row["low"], row["high"], row["unit"])

@@ -136,7 +136,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` as a condition (`MARGIN`: or ``X%``; `LEAST`: ``+X``, a gain). Raises ConfigError otherwise."""
+    """Read ``METRIC=X`` (`MARGIN`: also ``X%``; `LEAST`: also ``+X``, a gain). Raises ConfigError for other texts."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:

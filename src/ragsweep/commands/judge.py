@@ -51,7 +51,7 @@ def judge(arguments: Sequence[str]) -> int:
     twice.add_argument("runs", nargs=2, metavar="RUN", help=RUN)
     for command in (calibrate, twice):
         command.add_argument("--metric", action="append", help="only this metric; can be repeated")
-        command.add_argument("--json", action="store_true", help="for programs")
+        command.add_argument("--json", action="store_true", help="print JSON")
         add_path(command)
     options = parser.parse_args(arguments or ["--help"])
     print_document(_calibrate(options) if options.command == "calibrate" else noise_document(options), options)

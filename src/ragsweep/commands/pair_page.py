@@ -148,7 +148,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
         yield chart(figure, "One point per question.", "Response time against quality")
     if report.confusions:
         options = [{"label": name, "figure": confusion(counts)} for name, counts in report.confusions.items()]
-        yield Charts(options, "Expected kinds by predicted kinds.", "Kinds of findings")
+        yield Charts(options, "Expected kinds by found kinds.", "Kinds of findings")
 
 
 def _quality(report: PairReport) -> str:

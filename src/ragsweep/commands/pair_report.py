@@ -54,7 +54,7 @@ class PairReport:
 
     @cached_property
     def results(self) -> tuple[Result, Result]:
-        """The baseline and the candidate; two results of one name have names that say which is which."""
+        """The baseline and the candidate; if their names are equal, each name is followed by its role."""
         before, after = self.conclusion.results
         if before.name != after.name:
             return before, after
@@ -98,7 +98,7 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """For each config, the response time of each question in ms: the sum of its measured steps, or NaN."""
+        """For each config, the response time of each question in ms: the sum of the measured steps, NaN without any."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property

@@ -87,7 +87,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--questions", type=int, metavar="N", help="plan a golden set of N questions")
     parser.add_argument("--clusters", type=int, metavar="N", help="number of source documents of the planned questions")
     parser.add_argument("--cost-per-question", type=float, metavar="X", help="cost of annotation, in euros")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_path(parser)
     options = parser.parse_args(arguments)
     if len(options.runs) > 2:

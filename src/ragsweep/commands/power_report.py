@@ -35,7 +35,7 @@ def is_repeat(first: Result, second: Result) -> bool:
 
 
 def _contrast(first: Result, second: Result) -> str:
-    """Return why a result is no repetition of the first one."""
+    """Return why ``second`` is not a repetition of ``first``."""
     differing = [factor.name for factor in factors(first, second) if not factor.name.endswith(REPEATED)]
     if differing:
         return f"it also differs in {', '.join(differing)}"
@@ -68,7 +68,7 @@ def power_document(
     head += [Statement("", weighted)] if (weighted := weighted_note(result)) else []
     head += [_assumed("these do")] if len(runs) == 1 else []
     warnings = [
-        f"{run} is no repetition: {_contrast(result, run.result)}"
+        f"{run} is not a repetition: {_contrast(result, run.result)}"
         for run in repeats
         if not is_repeat(result, run.result)
     ]

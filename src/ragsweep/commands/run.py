@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         raise RagsweepError("-m runs a sweep, whereas --cfg and --info show a config: use only one of them")
     if (flags.resolve or flags.package) and not (flags.cfg or flags.help):
         raise RagsweepError("--resolve and --package change what --cfg shows: add --cfg job")
-    # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one word.
+    # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one argument.
     overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:
