@@ -44,8 +44,8 @@ class Draft:
     ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
     ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model
     wrote the question, the config key of the prompt. ``subject`` is the phrase that the question is about, if the rule
-    names it. ``status`` is empty before the validation. ``reason`` is the
-    reason for a rejection. ``checked`` is the reason why the corpus does not answer an unanswerable question.
+    matches it separately. ``status`` is empty before the validation. ``reason`` is the reason for a rejection.
+    ``checked`` is the reason why the corpus does not answer an unanswerable question.
     """
 
     question: str

@@ -93,7 +93,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield questions whose pronoun refers to nothing: drafts with a pronoun for their subject, and fixed questions."""
+    """Yield questions whose pronoun refers to nothing: drafts in which it replaces the subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

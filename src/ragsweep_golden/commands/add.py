@@ -77,7 +77,7 @@ def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
 
 
 def _check_weights(file: Path, question: str) -> None:
-    """Raise InputError if the questions of a file have weights and it lacks this one, which would have no weight."""
+    """Raise InputError if the questions of a file have weights, and ``question`` is new and so would have none."""
     read = [one for _, one in read_file(file)] if file.exists() else []
     if any(one.weight is not None for one in read) and question not in [one.text for one in read]:
         way = 'write the question into it, with an "id" and a "weight", and run golden add without a question'
@@ -140,7 +140,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
 
 
 def gold_entry(question: str, answer: str, passage: Place, chunks: Chunks, who: str) -> dict[str, Any]:
-    """Return a gold entry of a question, with the evidence ``passage``, which ``who`` chose; ``answer`` may be ""."""
+    """Return a gold entry for a question, with the evidence ``passage``, which ``who`` chose; ``answer`` may be ""."""
     corpus = chunks.corpus
     evidence = [as_label(Evidence(corpus.ids[passage.document], *quote(passage, question, answer, corpus)))]
     explanation = corpus.texts[passage.document][passage.start : passage.end].strip()

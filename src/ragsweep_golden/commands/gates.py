@@ -71,7 +71,7 @@ def gates(arguments: Sequence[str]) -> int:
 
 
 def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, listener: Listener) -> Ask:
-    """Return a function that answers questions from passages with the config's llm; ``folder`` caches the replies."""
+    """Return a function that answers questions from passages with the config's llm, caching replies in ``folder``."""
     model = Model(values, services, folder, listener)
     part = model.prompted("answer_prompt")
 

@@ -51,7 +51,7 @@ def items(arguments: Sequence[str]) -> int:
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("ragsweep golden items", description=_ABOUT)
-    parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep, as ragsweep list names it")
+    parser.add_argument("sweeps", nargs="+", metavar="SWEEP", help="a sweep: an id or a name that ragsweep list prints")
     parser.add_argument("--metric", metavar="M", help="metric of the scores; default: the objective")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="the golden file, for --mini")
     parser.add_argument("--mini", type=Path, metavar="OUT.jsonl", help="file for the most informative questions")

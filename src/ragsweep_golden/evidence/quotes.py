@@ -32,7 +32,7 @@ def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
 
     The anchor is the shortest quote that occurs exactly once in the text; its start is then None. It has at least
     FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
-    words, contains the evidence. Words that ``start`` or ``end`` cuts belong to the evidence. If there is no such
+    words, contains the evidence. Words cut by ``start`` or ``end`` belong to the evidence. If there is no such
     quote, the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)

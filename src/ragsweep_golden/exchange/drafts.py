@@ -16,7 +16,7 @@ CARRIED = "ragsweep"  # the metadata field in which an export to another tool st
 RANKED: Mapping[str, Sequence[Sequence[str]]] = FIELD_NAMES["ranked"]
 PLACES = {name: (to, rank) for to, groups in RANKED.items() for rank, group in enumerate(groups) for name in group}
 SAID, _SHOWN = RANKED["reference"][-1], RANKED[PASSAGES][-1]
-"""Fields that contain the right answer or the evidence in a question set, but a system's outputs in its results."""
+"""Fields with the right answer or the evidence in a question set, but with a system's outputs in a file of results."""
 RIGHT = (*(name for group in RANKED["reference"][:-1] for name in group), "references")
 
 RAGAS_LABELS = ("persona_name", "query_style", "query_length")
@@ -82,9 +82,8 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
 
     An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain
-    (see ``as_note``), and dropped otherwise. Raises
-    ValueError, with the name of the field, for a value that cannot be read, and for two fields with different values
-    that are mapped to the same field of the entry with equal precedence.
+    (see ``as_note``), and dropped otherwise. Raises ValueError, with the name of the field, for a value that cannot be
+    read, and for two fields with different values that are mapped to the same field of the entry with equal precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)

@@ -106,8 +106,8 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or refuses because a
-    column of its results has this name (such as ``source``), moves to the notes.
+    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or refuses because
+    results have a column of this name (such as ``source``), moves to the notes.
     """
     by = f"ragsweep golden import {imported.format}"
     for entry in entries:
