@@ -1,4 +1,4 @@
-"""What tests share: results, parts, models and commands to test with."""
+"""Results, parts, models and commands that tests share."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from ragsweep.core.errors import InputError
 
 
 def nightly(*values: Any) -> Any:
-    """Leave a case of a test to the nightly run."""
+    """Mark a case of a test as nightly."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -26,7 +26,7 @@ def faults_of(load: Callable[[], object], folder: Path) -> list[str]:
 
 
 def without_root(command: list[str]) -> list[str]:
-    """Return a command that obeys permissions of files; for root, it first gives up the right to override them."""
+    """Return a command that respects file permissions: as root, it first drops the capability to override them."""
     give_up = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
     return [*give_up, *command] if os.geteuid() == 0 else command
 
@@ -36,7 +36,7 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write a JSON object a line, and return the path."""
+    """Write one JSON object per line, and return the path."""
     path.write_text(json_lines(rows), "utf-8")
     return str(path)
 

@@ -1,4 +1,4 @@
-"""Commands as a user types them, configs evaluated in this process, and what both leave in a folder."""
+"""Run commands as a user types them, evaluate configs in this process, and read the results of both."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def write_dataset(folder: Path, golden: Rows = GOLDEN, corpus: Rows = CORPUS) -> list[str]:
-    """Write a dataset, by default the small one, and return the overrides that choose it in its folder."""
+    """Write a dataset, by default the small one, and return the overrides that select it in that folder."""
     return [*write_files(folder, corpus, golden), "retriever=bm25"]
 
 
 def write_files(folder: Path, corpus: Rows, golden: Rows, root: str = "") -> list[str]:
-    """Write documents and questions, and return the overrides that choose them; ``root`` begins their paths."""
+    """Write documents and questions, and return the overrides that select them; their paths start with ``root``."""
     write_rows(folder / "corpus.jsonl", corpus)
     write_rows(folder / "golden.jsonl", golden)
     return ["dataset=jsonl", f"dataset.corpus={root}corpus.jsonl", f"dataset.golden={root}golden.jsonl"]
@@ -91,24 +91,24 @@ def call(folder: Path, *command: str, **variables: str) -> Finished:
 
 
 def printed(folder: Path, *command: str, **variables: str) -> str:
-    """Run a command as `call` does, which must end well, and return what it prints."""
+    """Run a command as `call` does, check that it succeeds, and return its output."""
     done = call(folder, *command, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def begin(folder: Path, *overrides: str, own_session: bool = False, **variables: str) -> subprocess.Popen[bytes]:
-    """Start ``run.py`` in a folder, whose ``log.txt`` gets what it prints."""
+    """Start ``run.py`` in a folder, with its output in ``log.txt``."""
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, RUN, *overrides], cwd=folder, env=user_environment(**variables), stdout=log, stderr=log,
             start_new_session=own_session,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the parent may ignore it
         )  # fmt: skip
 
 
 def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait until a command that was begun has ended well."""
+    """Wait for a command that `begin` started, and check that it succeeds."""
     assert process.wait(timeout=900) == 0, (folder / "log.txt").read_text()
 
 
@@ -121,7 +121,7 @@ legs:
 
 
 def write_twins(folder: Path) -> list[str]:
-    """Write the option of a hybrid that needs no model, and return the overrides that search few questions by it."""
+    """Write the option of a hybrid that needs no model, and return overrides that run it on a few questions."""
     (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
     return ["retriever=twins", "dataset.limit=40"]
@@ -134,7 +134,7 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def ragsweep(tmp_path: Path) -> Ragsweep:
-    """Run ``run.py`` in an empty folder."""
+    """Return a function that runs ``run.py`` in an empty folder."""
     return lambda *overrides, **variables: call(tmp_path, RUN, *overrides, **variables)
 
 
@@ -180,10 +180,10 @@ print(json.dumps(ended))
 
 
 def in_one_process(commands: Mapping[str, Sequence[str]], place: Path) -> dict[str, tuple[int, str]]:
-    """Run commands in a folder, or in the one within that has a command's name.
+    """Run commands in one process, each in the subfolder of ``place`` with its name or, without one, in ``place``.
 
     Returns:
-        Of each its exit status, and what it printed.
+        The exit status and the output of each command, by name.
     """
     done = forked.run(
         [sys.executable, "-c", _COMMANDS], input=json.dumps(commands), cwd=place, capture_output=True, text=True,
@@ -201,7 +201,7 @@ MAKING = (
 
 @cache
 def empty_database() -> bytes:
-    """Return a database with MLflow's tables: to create them takes seconds."""
+    """Return a database with MLflow's tables, cached because creating them takes seconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "mlflow.db")
         forked.run([sys.executable, "-c", MAKING, str(path)], check=True)
@@ -209,7 +209,7 @@ def empty_database() -> bytes:
 
 
 def add_tables(folder: Path) -> None:
-    """Put a database with MLflow's tables, and nothing in them, where a command in the folder looks for one."""
+    """Write a database with empty MLflow tables to the path where a command in the folder opens its database."""
     path = folder / "mlflow.db"
     if not path.exists():
         path.write_bytes(empty_database())
@@ -222,17 +222,17 @@ def prepare(session: Session, *overrides: str) -> Experiment:
 
 
 def composed(*overrides: str) -> JobConfig:
-    """Compose one config; equal choices of options are composed once, which takes longer than most tests."""
+    """Compose one config; equal choices of options are composed only once, because that is slower than most tests."""
     return compose(_first_command(_place()).composer, overrides)
 
 
 def read(overrides: Sequence[str], multirun: bool) -> Command:
-    """Read a command; equal choices of options are composed once."""
+    """Read a command; equal choices of options are composed only once."""
     return read_command(overrides, multirun, before=_first_command(_place()))
 
 
 def _place() -> Path | None:
-    """Return the folder if it has configs: what others compose is the same everywhere."""
+    """Return the current folder if it has configs; else None, because all folders without configs compose the same."""
     place = Path.cwd()
     return place if any((place / name).is_dir() for name in ("conf", "sweeps")) else None
 
@@ -249,18 +249,18 @@ def evaluate(session: Session, *overrides: str) -> Result:
 
 
 def evaluate_with_artifacts(session: Session, *overrides: str) -> Evaluation:
-    """Evaluate one config for a tracker."""
+    """Evaluate one config, and return its result with the artifacts for a tracker."""
     return session.evaluator.evaluate_with_artifacts(prepare(session, *overrides))
 
 
 def beir(folder: Path, split: str = "test") -> list[str]:
-    """Choose a BEIR folder."""
+    """Return the overrides that select a BEIR folder."""
     return ["dataset=beir", f"dataset.path={folder}", f"dataset.split={split}"]
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a sweep left: scores by config, and how often each stored stage was computed."""
+    """The outcome of a sweep: values by config, and how often each stored stage was computed."""
 
     scores: Mapping[str, Mapping[str, float]]
     executed: Counter[str]
@@ -283,12 +283,12 @@ def results(folder: Path) -> list[Result]:
 
 
 def scores(result: Result) -> dict[str, float]:
-    """Return what was measured, but for times."""
+    """Return metric -> value for the measured metrics, without latencies."""
     return {name: one.value for name, one in result.summaries.metrics.items() if one.n_scored and "latency" not in name}
 
 
 def executed(found: Iterable[Result]) -> Counter[str]:
-    """Count how often each stored stage was computed; a latency of a busy machine may be measured again."""
+    """Count how often each stored stage was computed, except latency, which a busy machine may measure again."""
     counts: Counter[str] = Counter()
     for result in found:
         stages = result.run.stages.items()

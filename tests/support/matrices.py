@@ -18,13 +18,13 @@ def matrix(values: ArrayLike, clusters: ArrayLike | None = None, *, higher_is_be
 
 
 def weighted(one: Matrix, weights: NDArray[np.float64]) -> Matrix:
-    """Return the same scores, with weights of these proportions."""
+    """Return the same scores with weights in these proportions."""
     scaled = relative(weights)
     return dataclasses.replace(one, values=one.values * scaled, weights=scaled)
 
 
 def normal(configs: int, questions: int, gain: float = 0.0, seed: int = 0) -> Matrix:
-    """Correlated scores; the last config is better by ``gain``."""
+    """Draw correlated scores; the last config is better by ``gain``."""
     generator = np.random.default_rng(seed)
     values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (configs, questions))
     values[-1] += gain
@@ -42,7 +42,7 @@ def planted(configs: int, questions: int, seed: int) -> NDArray[np.float64]:
 
 
 def turned(one: Matrix) -> Matrix:
-    """Return the same scores with the opposite sign, where less is better."""
+    """Return the scores with the opposite sign, of a metric where lower is better."""
     return dataclasses.replace(one, values=-one.values, higher_is_better=not one.higher_is_better)
 
 

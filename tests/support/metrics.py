@@ -19,7 +19,7 @@ PRICES = Prices("2025-08-15", "USD", "made up", {"priced*": [1.0, 2.0]})
 
 
 def shipped_metrics(*options: str, embedder: Embedder) -> dict[str, Any]:
-    """Build every metric of options of conf/metrics as its YAML says, except those that need a judge."""
+    """Build the metrics of these options of conf/metrics from their YAML, except those that need a judge."""
     built, parts = {}, {"embedder": embedder, "prices": PRICES}
     for option in options:
         for name, entry in yaml.safe_load((CONF / f"{option}.yaml").read_text("utf-8")).items():

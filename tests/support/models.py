@@ -46,7 +46,7 @@ def bert(words: int) -> dict[str, int]:
 
 @pytest.fixture(scope="session")
 def tiny_embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an embedding model that reads 24 tokens."""
+    """Make an embedding model with a window of 24 tokens."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast, set_seed
@@ -67,7 +67,7 @@ def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_classifier(folder: Path, known: Sequence[str], seed: int = 1, spread: float = 0.3, **labels: Any) -> Path:
-    """Make a cross-encoder whose scores spread over texts of these words; it reads 48 tokens of a pair."""
+    """Make a cross-encoder with a window of 48 tokens, whose scores vary over texts of the ``known`` words."""
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, set_seed
 
     folder.mkdir()
@@ -82,7 +82,7 @@ def make_classifier(folder: Path, known: Sequence[str], seed: int = 1, spread: f
 
 @pytest.fixture(scope="session")
 def tiny_entailment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a model that tells entailment from two other classes, with probabilities that spread."""
+    """Make a classifier with the class entailment and two others, and with varied probabilities."""
     labels = {0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}
     numbers = {name: n for n, name in labels.items()}
     folder = tmp_path_factory.mktemp("entailment") / "tiny"
@@ -116,7 +116,7 @@ def tiny_writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def static_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a static model as model2vec lays it out: a vector a word, and a tokenizer that splits at spaces."""
+    """Make a static model in the layout of model2vec: a vector per word, and a tokenizer that splits into words."""
     from safetensors.numpy import save_file
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -171,7 +171,7 @@ def two_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def save_for_transformers(folder: Path) -> Path:
-    """Save SmolLM2 as transformers reads it, in float32."""
+    """Save SmolLM2 in the format of transformers, in float32."""
     for package in ("gguf", "accelerate"):
         pytest.importorskip(package)
     from safetensors.torch import save_file
@@ -197,24 +197,24 @@ METRICS = (
 
 
 def judge_at(server: LlmServer, **given: Any) -> OpenAIJudge:
-    """Make a judge of a server, quick to give up."""
+    """Make a judge that calls a server, with short timeouts."""
     chosen: dict[str, Any] = {"embeddings_model": "words", "concurrency": 16, "timeout": 5.0, "deadline": 30.0} | given
     return OpenAIJudge(server.base_url, "scripted", **chosen)
 
 
 def judged(metric: Any, cases: list[Case]) -> list[Judgement]:
-    """Judge the cases, and see that each is told once."""
+    """Judge the cases, and check that each verdict is reported exactly once."""
     return collect(metric.judge, cases)
 
 
 def accepting(asked: ModelRequest) -> Any:
-    """Find every answer right, so that judge_swayed makes both of its calls."""
+    """Reply that every answer is right, so that judge_swayed makes both of its calls."""
     is_verdict = "verdict" in (asked.schema or {}).get("properties", {})
     return {"reason": "so it is", "verdict": 1} if is_verdict else default_answer(asked)
 
 
 def cases(count: int) -> list[Case]:
-    """Make cases that differ in everything."""
+    """Make cases with different questions, answers and references."""
     return [
         Case(
             f"Who wrote letter {n}?",
@@ -227,11 +227,11 @@ def cases(count: int) -> list[Case]:
 
 
 def form(asked: ModelRequest) -> str:
-    """Name the fields of the answer that is asked for: what kind of a question it is."""
+    """Return the names of the fields that a request asks for, which identify the kind of request."""
     schema = asked.schema or {}
     return " ".join(sorted(schema.get("properties", {})))
 
 
 def text_of(prompt: str) -> str:
-    """Return what a prompt is about: all behind its examples."""
+    """Return the part of a prompt after its examples."""
     return prompt.rpartition("Now perform the same with the following input")[2]

@@ -1,4 +1,4 @@
-"""Sweeps for the report page: numbered configs with questions, contexts and answers, and what is said about them."""
+"""Sweeps for the report page: numbered configs with questions, contexts and answers, and their conclusions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=al
 
 
 def config(gain: float, tokens: float, **settings: str) -> Result:
-    """Make a config that scores so much better than .5, sends so many tokens, and has these settings."""
+    """Make the result of a config with these settings, a mean score of .5 + ``gain``, and ``tokens`` context tokens."""
     scores = {"ndcg": drawn(0.5 + gain), "context_tokens": drawn(tokens, seed=1)}
     labels = {"category": ["how", "why"] * (COUNT // 2)}
     found = scored(scores, labels, name=" ".join(f"{key}={value}" for key, value in settings.items()),
@@ -48,7 +48,7 @@ def config(gain: float, tokens: float, **settings: str) -> Result:
 
 
 def grid(gains: Mapping[str, float]) -> list[Result]:
-    """Make a sweep of k, with these gains, crossed with a setting that does nothing to quality."""
+    """Make a sweep of k, with these gains, crossed with a setting that does not affect quality."""
     return [
         config(gain, 500 + 100 * n + (b == "2"), k=k, b=b)
         for (n, (k, gain)), b in product(enumerate(gains.items()), "12")
@@ -87,7 +87,7 @@ def figures(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def painted(node: Any) -> Any:
-    """Replace the names of colours."""
+    """Replace the placeholders of colours in a figure."""
     if isinstance(node, dict):
         return {key: painted(one) for key, one in node.items()}
     if isinstance(node, list | tuple):

@@ -58,7 +58,7 @@ def golden(*pairs: tuple[str, str | None]) -> GoldenSet:
 
 
 class Whole:
-    """One chunk a document."""
+    """One chunk per document."""
 
     TRAITS = PartTraits(version="1")
 
@@ -124,7 +124,7 @@ class Words:
 
 
 def padded(positions: np.ndarray, scores: np.ndarray, depth: int) -> Rankings:
-    """Bring rankings to full depth."""
+    """Pad rankings to ``depth``."""
     missing = ((0, 0), (0, depth - positions.shape[1]))
     return Rankings(np.pad(positions, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf))
 
@@ -139,7 +139,7 @@ class LongestFirst:
         self.scored: list[tuple[str, str]] = []
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        """Score pairs."""
+        """Return the length of each pair's chunk."""
         self.scored.extend(pairs)
         return np.array([len(text) for _, text in pairs], dtype=np.float32)
 
@@ -150,7 +150,7 @@ def built(value: Any, **parameters: Any) -> BuiltPart:
 
 
 def vector(weight: float = 1.0) -> BuiltPart:
-    """Make a vector retriever of counted letters."""
+    """Make a vector retriever that embeds texts by their counts of letters."""
     index = Spec("Flat", "1")
     spec = Spec("Vector", "1", {"embedder": Spec("Letters", "1", {"weight": weight}), "index": index, "exact": index})
     return BuiltPart(Vector(Letters(weight), Flat(), Flat()), spec)
@@ -164,7 +164,7 @@ def fused(legs: Mapping[str, BuiltPart], kind: type = HybridRrf, **parameters: A
 
 
 def drawn(number: int, seed: int = 0, dimension: int = 8) -> Floats:
-    """Draw vectors of length one."""
+    """Draw unit vectors."""
     vectors = np.random.default_rng(seed).normal(size=(number, dimension))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
@@ -181,7 +181,7 @@ def recall(found: Rankings, ideal: Rankings) -> float:
 
 
 def clustered(number: int, seed: int = 0, centres: int = 20, spread: float = 0.5) -> Floats:
-    """Draw vectors of 32 numbers and of length one around the same centres."""
+    """Draw unit vectors of dimension 32 around the same centres."""
     chance = np.random.default_rng(seed)
     middles = np.random.default_rng(99).normal(size=(centres, 32))
     vectors = middles[chance.integers(0, centres, number)] + spread * chance.normal(size=(number, 32))
@@ -200,7 +200,7 @@ def cut(chunker: Chunker, text: str) -> list[str]:
 
 
 class Fateful:
-    """Rank in the order of positions, unless fate has something else in mind."""
+    """Rank in the order of positions, or end in the way that ``fate`` names."""
 
     TRAITS = PartTraits(version="1")
 
@@ -219,7 +219,7 @@ class Fateful:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fate == "hangs":
             time.sleep(600)
-        if self.fate == "unwritten":  # what becomes of this job cannot be written down
+        if self.fate == "unwritten":  # the outcome of this job cannot be recorded
             with sqlite3.connect(Path(".ragsweep", "ledger.db")) as connection:
                 connection.execute(
                     "CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON records"
@@ -238,7 +238,7 @@ class Fateful:
 
 
 class Mortal:
-    """A generator that answers like others until it has answered so many questions; then one name is fatal."""
+    """A generator that kills its process after ``lives`` questions, counted in a file, if its name is ``dies``."""
 
     TRAITS = PartTraits(version="1", needs_context=False)
 
@@ -258,12 +258,12 @@ class Mortal:
 
 
 class Flaky:
-    """Say the question again; each question asked is a line of ``asked``."""
+    """Answer with the question itself, and append each question to the file ``asked``."""
 
     TRAITS = PartTraits(version="1")
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Answer one after the other; questions with the words in the file ``down`` fail."""
+        """Answer in order; questions that contain the text of the file ``down`` fail."""
         down = Path("down").read_text() if Path("down").exists() else None
         for number, request in enumerate(requests):
             with Path("asked").open("a") as file:

@@ -118,7 +118,7 @@ def scored(
 
 
 def summarised(name: str, column: Sequence[float]) -> Summary:
-    """Summarise a column of scores; only latency has a unit, and is better where it is less."""
+    """Summarise a column of scores; latency has the unit ms, and lower is better; ``results`` has no direction."""
     values = np.array(column, dtype=np.float64)
     known = values[~np.isnan(values)]
     amount = name.startswith("latency")
@@ -162,12 +162,12 @@ def break_constraints(folder: Path, *jobs: int) -> None:
 
 
 def parent_run(summary: SweepSummary, tables: str = CHOSEN) -> TrackedContent:
-    """Return what the parent run of a sweep of any name holds, without the texts of its dataset."""
+    """Return the content of a sweep's parent run, without the texts of its dataset."""
     return sweep_run(summary, Sweep("", "sweep", "", (("a=1",),), ("a=1",)), PageTexts(), tables)
 
 
 def drawn(mean: float, count: int = 40, spread: float = 0.1, seed: int = 0) -> list[float]:
-    """Draw scores whose mean is exactly this one."""
+    """Draw scores with exactly this mean."""
     drawn = np.random.default_rng(seed).normal(0, spread, count)
     return [float(one) for one in drawn - drawn.mean() + mean]
 
@@ -178,7 +178,7 @@ def csv_rows(data: bytes) -> list[dict[str, str]]:
 
 
 def refusing(result: Result) -> Result:
-    """Change the answers of a result: all of its questions are answerable, and all are refused."""
+    """Return a copy of a result in which all questions are answerable, and all answers are refusals."""
     count = result.questions.rows
     answers = {"answerable": [True], "answer": [""], "abstained": [True], "answer_failed": [""]}
     return changed(result, questions=changed_table(result, {name: one * count for name, one in answers.items()}))
@@ -214,7 +214,7 @@ def one_metric(
     config: dict[str, Any] | None = None,
     **costs: float,
 ) -> Result:
-    """Make a result of one metric by question, and of costs that are the same for every question."""
+    """Make a result with one metric's score for each question, and with costs that are equal for all questions."""
     column = np.asarray(scores, dtype=np.float64)
     known = int((~np.isnan(column)).sum())
     mean = float(np.nanmean(column)) if known else float("nan")

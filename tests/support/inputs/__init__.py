@@ -1,1 +1,1 @@
-"""Files and texts that tests read: of other tools, of attackers, changed or damaged."""
+"""Files and texts that tests read: those of other tools, those of attackers, and mutated or damaged ones."""

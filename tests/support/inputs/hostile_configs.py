@@ -1,11 +1,11 @@
-"""Configs that would do harm if anybody did what they say: where they are written, and the key they are refused by."""
+"""Configs that would do harm if they were executed, each with the key that its refusal must name."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Payload:
-    """A command, the files it finds in its folder, and what its one sentence of refusal must name."""
+    """A command, the files in its folder, and the key that the one-sentence refusal must name."""
 
     arguments: list[str]
     key: str
@@ -21,17 +21,17 @@ def _option(text: str, key: str, group: str = "reranker") -> Payload:
 
 
 def _global(text: str, key: str, *arguments: str) -> Payload:
-    """An option of a harmless group that reaches into the whole config."""
+    """Return an option of a harmless group that changes other parts of the config."""
     return Payload(["+more=evil", *arguments], key, {"conf/more/evil.yaml": f"# @package _global_\n{text}"})
 
 
 def _searched(*arguments: str) -> Payload:
-    """An option in a folder that the arguments make Hydra search."""
+    """Return an option in a folder that the arguments add to Hydra's search path."""
     return Payload([*arguments, "reranker=evil"], "reranker._target_", {"more/reranker/evil.yaml": _TARGET})
 
 
 def _named(sweeper: str, key: str) -> Payload:
-    """A sweep with its own settings of the sweeper."""
+    """Return a named sweep with its own settings of the sweeper."""
     text = f"# @package _global_\nhydra: {{mode: MULTIRUN, sweeper: {{{sweeper}}}}}"
     return Payload(["sweeps=evil"], key, {"sweeps/evil.yaml": text})
 
@@ -41,7 +41,7 @@ _CALLED = "_target_: canary.act, path: pwned"
 _HANDLER = "hydra.job_logging.handlers.file"
 
 PAYLOADS = {
-    # What other programs of this kind were seen to do, as a part.
+    # Functions that configs of similar programs have called, here as parts.
     "os.system": _typed("os.system", arguments=", command: 'touch pwned'"),
     "alias in logging": _typed("logging.os.system", arguments=", command: 'touch pwned'"),
     "alias in our package": _typed("ragsweep.commands.cli.os.system", arguments=", command: 'touch pwned'"),
@@ -67,7 +67,7 @@ PAYLOADS = {
         ["+name=canary.act", "++reranker={_target_: '${name}'}"], "reranker._target_"
     ),
     "name in a variable": Payload(["++reranker={_target_: '${oc.env:EVIL,canary.act}'}"], "reranker._target_"),
-    # Where it can hide.
+    # Places in a config where a target can be hidden.
     "nested in a list": Payload([f"+reranker.more=[1,{{{_CALLED}}}]"], "reranker.more[1]._target_"),
     "nested in a mapping": Payload([f"+reranker.a={{b: {{c: {{{_CALLED}}}}}}}"], "reranker.a.b.c._target_"),
     "in arguments": Payload([f"+chunker._args_=[{{{_CALLED}}}]"], "chunker._args_[0]._target_"),
@@ -78,7 +78,7 @@ PAYLOADS = {
     "metric": Payload([f"+metrics.mine={{{_CALLED}}}"], "metrics.mine._target_"),
     "tracker": _option("_target_: canary.act\n", "tracking._target_", "tracking"),
     "target": Payload([f"+targets.mine={{{_CALLED}}}"], "targets.mine._target_"),
-    # Where it can be written.
+    # Files and overrides in which a target can be written.
     "option file": _option("_target_: canary.act\n", "reranker._target_"),
     "option for everything": _global(f"reranker: {{{_CALLED}}}\n", "reranker._target_"),
     "folder of configs": _searched("--config-dir", "more"),
@@ -213,7 +213,7 @@ PAYLOADS = {
     "info": Payload(["--info", "config", "hydra.searchpath=[pkg://canary]"], "hydra.searchpath"),
     "help on another config": Payload(["--help", "--config-name", "evil"], "--config-name"),
     "run of an earlier job": Payload(["--help", "--experimental-rerun", "job.pickle"], "--experimental-rerun"),
-    # What a file of configs can hold beside values.
+    # What a config file can contain besides values.
     "YAML that calls": _option("!!python/object/apply:canary.act [pwned]\n", "conf/reranker/evil.yaml:1:1"),
     "YAML that names": _option("a: !!python/name:canary.act\n", "conf/reranker/evil.yaml:1:4"),
     "YAML that imports": _option("a: 1\nb: !!python/module:canary\n", "conf/reranker/evil.yaml:2:4"),

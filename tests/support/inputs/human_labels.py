@@ -1,4 +1,4 @@
-"""Answers judged with a bias, and people's labels of some of them."""
+"""Answers scored by a biased judge, and human labels of some of them."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def label(question: int, value: float = 1.0, run: str = "", answer: str = "") ->
 
 
 def biased(seed: int, alike: float = 0.4, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two configs, the same on some questions; a judge that passes 9 of 10 answers of the second one."""
+    """Return labels of two configs, verdicts of a judge that favours the second, and which answers are equal."""
     generator = np.random.default_rng(seed)
     people = (generator.random((2, COUNT)) < [[0.5], [0.5 + gain]]).astype(float)
     passed = [np.where(people[0] == 1, generator.random(COUNT) < 0.9, generator.random(COUNT) < 0.2),

@@ -1,4 +1,4 @@
-"""What others wrote, changed at random: bytes, trees of plain values, and cells of a database."""
+"""Random mutations of bytes, of trees of plain values, and of database cells."""
 
 import copy
 import json
@@ -40,7 +40,7 @@ CELLS = [
 
 
 def mutant(data: bytes, draw: random.Random) -> bytes:
-    """Change bits, cut, lengthen, zero a block, or replace the rest."""
+    """Flip a bit, delete or zero a block, append bytes, or delete or replace the rest."""
     changed = bytearray(data)
     at, length = draw.randrange(len(data)), draw.randint(1, 64)
     match draw.randrange(6):
@@ -60,14 +60,14 @@ def mutant(data: bytes, draw: random.Random) -> bytes:
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (container, key) of every part."""
+    """Yield (container, key) for every item of a tree."""
     for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from places(value[key])
 
 
 def mutated(plain: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """Replace one or two parts of a tree by other values, or leave them out."""
+    """Return a copy of a tree with one or two items replaced or removed."""
     plain = json.loads(json.dumps(plain))
     for _ in range(chance.randint(1, 2)):
         container, key = chance.choice(list(places(plain)))

@@ -1,4 +1,4 @@
-"""Mutate documents so that the true fate of every label is known: where each old character is in the new corpus."""
+"""Mutate documents while tracking each old character, so that the true change of every label is known."""
 
 import random
 import re
@@ -16,11 +16,11 @@ Piece = tuple[int, int] | str
 
 @dataclass
 class Mutated:
-    """The new corpus, and for every label its kind of change and its new form; labels that hold are not there."""
+    """The new corpus, and the kind of change and the new form of each label; labels that stay valid are omitted."""
 
     corpus: Corpus
     fates: dict[Evidence, tuple[str, Evidence | None]] = field(default_factory=dict)
-    re_encoded: int = 0  # labels
+    re_encoded: int = 0  # number of labels
 
 
 def mutate(corpus: Corpus, labels: Sequence[tuple[Evidence, tuple[int, int]]], seed: int, share: float) -> Mutated:
@@ -60,7 +60,7 @@ def _pieces(
     kind: str, sentences: list[tuple[int, int]], text: str, mine: list[tuple[Evidence, tuple[int, int]]],
     draw: random.Random,
 ) -> tuple[list[list[Piece]], tuple[int, int], str]:  # fmt: skip
-    """Return the pieces of each new document, the span of the old one that is lost, and how it was."""
+    """Return the pieces of each new document, the span of the old one that is lost, and the kind of loss."""
     whole: list[Piece] = list(sentences)
     _, span = draw.choice(mine) if mine else (None, (0, 0))
     number = next((n for n, sentence in enumerate(sentences) if _overlap(sentence, span)), 0)
@@ -82,7 +82,7 @@ def _pieces(
 
 
 def _sentences(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Cut a text after sentences, but in no span."""
+    """Split a text after sentences, but not inside a span."""
     cuts = [match.end() for match in re.finditer(r"(?<=[.!?])\s+", text)]
     cuts = [cut for cut in cuts if not any(begin < cut < end for begin, end in spans)]
     return list(zip([0, *cuts], [*cuts, len(text)], strict=True))

@@ -1,4 +1,4 @@
-"""PDF files, written by hand: a content stream a page."""
+"""Minimal PDF files with one content stream per page."""
 
 from io import BytesIO
 from itertools import accumulate
@@ -10,13 +10,13 @@ def line(text: str) -> str:
 
 
 def pdf(*texts: str, password: str = "") -> bytes:
-    """Make a file with one line of text a page, as a word processor's export would hold it."""
+    """Make a file with one line of text per page, as a word processor exports it."""
     return printed(*map(line, texts), password=password)
 
 
 def printed(*streams: str, font: str = "", password: str = "") -> bytes:
-    """Make a file with a page for each content stream, in Helvetica; ``font``: more entries of the font."""
-    first = 5  # number of the first page; its stream has the next one
+    """Make a file with a page for each content stream, in Helvetica; ``font``: more entries for the font."""
+    first = 5  # object number of the first page; its stream has the next number
     kids = " ".join(f"{first + 2 * page} 0 R" for page in range(len(streams)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",

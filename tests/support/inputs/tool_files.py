@@ -1,4 +1,4 @@
-"""Files of one record or more, as other tools write them, about how tall the alder is."""
+"""Files of one or more records in the formats of other tools, all about the height of the alder."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ SAID = "I think 3 metres."
 
 
 class ToolFile(NamedTuple):
-    """A file of one record or more: its first record, the text of the file, and what the tool itself reads it with."""
+    """A file of one or more records: its format, its tool, the reader of that tool, its first record, and its text."""
 
     format: str
     tool: str

@@ -1,4 +1,4 @@
-"""Read TREC runs and qrels as trec_eval does, and turn them into the arrays that our metrics read."""
+"""Read TREC runs and qrels as trec_eval does, and convert them to the arrays that our metrics read."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class Imported(NamedTuple):
 
 
 def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Read a run: by score in single precision, falling, equal scores by document id, falling."""
+    """Read a run, sorted by score in single precision, then by document id, both descending."""
     rows = defaultdict(list)
     for line in path.read_bytes().splitlines():
         question, _, document, _, score, *_ = (field.decode() for field in line.split())
@@ -30,7 +30,7 @@ def read_run(path: Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, float]]:
-    """Read qrels."""
+    """Read qrels as question id -> document id -> grade."""
     table: dict[str, dict[str, float]] = defaultdict(dict)
     for line in path.read_text("utf-8").splitlines():
         question, _, document, grade = line.split()
@@ -39,7 +39,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, float]]:
 
 
 def align(run: Mapping[str, Sequence[tuple[str, float]]], qrels: Mapping[str, Mapping[str, float]]) -> Imported:
-    """Turn a run and its qrels into arrays; a question that is absent from the run has an empty ranking."""
+    """Convert a run and its qrels to arrays; a question that is absent from the run has an empty ranking."""
     judged = {document for grades in qrels.values() for document in grades}
     ids = sorted(judged.union(document for question in qrels for document, _ in run.get(question, ())))
     corpus = Corpus(ids, [""] * len(ids), [""] * len(ids))

@@ -1,8 +1,8 @@
-"""Make the n-th write of a process fail, or be its last: a shim over what our code calls, and a small graph to try.
+"""Make the n-th write of a process fail, or be its last: a shim over the calls, and a small graph to test it with.
 
-    python write_faults.py FOLDER KIND FIRST STEP    one whose n-th call fails, then one that goes on; a JSON line each
+    python write_faults.py FOLDER KIND FIRST STEP    fail the n-th call, then repeat in a new process; a JSON line per n
 
-Kinds: kill (SIGKILL instead of the call), torn (half a write, then SIGKILL), short (half a write, and it says so),
+Kinds: kill (SIGKILL instead of the call), torn (half a write, then SIGKILL), short (half a write, reported as such),
 enospc and eio (the call fails once), full (this and all later calls fail with ENOSPC).
 """
 
@@ -33,7 +33,7 @@ QUERIES = ("one", "two", "three", "four")
 
 
 class Shim:
-    """Count the calls that write, and let one fail."""
+    """Counts the calls that write, and makes one or more of them fail."""
 
     def __init__(self, at: int, kind: str) -> None:
         self.at = at
@@ -42,7 +42,7 @@ class Shim:
         self.hit = ""
 
     def install(self) -> None:
-        """Stand before every call that changes a file."""
+        """Wrap every call that changes a file."""
         for name in ("fsync", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate"):
             setattr(os, name, self._before(name, getattr(os, name)))
         os.write = self._writing(os.write)
@@ -60,7 +60,7 @@ class Shim:
         sqlite3.connect = lambda *given, **named: connect(*given, factory=Counted, **named)
 
     def fault(self, name: str, error: Callable[..., Exception] = OSError) -> None:
-        """Count a call, and let it fail where it is its turn."""
+        """Count a call, and make it fail if its turn has come."""
         if not self._turn(name):
             return
         if self.kind in ("kill", "torn"):
@@ -71,7 +71,7 @@ class Shim:
 
     def _turn(self, name: str) -> bool:
         self.calls += 1
-        if self.kind == "full":  # a full disk lets go of what it has
+        if self.kind == "full":  # a full disk still permits deletion
             turn = self.calls >= self.at and name not in ("unlink", "rmdir")
         else:
             turn = self.calls == self.at
@@ -105,7 +105,7 @@ class Shim:
 
 
 class Small:
-    """Whole values, one of them in pieces; rows, some of them kept early. ``note`` hears what is made and kept."""
+    """A graph of whole values, one of them in pieces, and rows, some stored early; ``note`` receives every step."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note
@@ -168,7 +168,7 @@ class Small:
         return packed(said)
 
     def results(self, executor: Executor) -> str:
-        """Ask for everything, and hash it."""
+        """Compute all values, and return their hash."""
         state = hashlib.sha256()
         for node in (self.chunk, self.embed, self.index, self.rank, self.score, self.answer):
             value = executor.get(node, QUERIES[:3] if node is self.rank else QUERIES)
@@ -186,12 +186,12 @@ class Small:
 
 
 def attempt(folder: Path, shim: Shim | None) -> dict[str, Any]:
-    """Compute the small graph with a store in a process of its own; say what came of it, as far as it came."""
+    """Compute the small graph with a store in a separate process; return what it reported before it ended."""
     reader, writer = os.pipe()
     process = os.fork()
     if not process:
         os.close(reader)
-        say, leave = os.write, os._exit  # the real ones
+        say, leave = os.write, os._exit  # without the shim
         try:
             _child(folder, shim, lambda line: say(writer, (json.dumps(line) + "\n").encode()))
         except BaseException as fault:
@@ -229,7 +229,7 @@ def _child(folder: Path, shim: Shim | None, say: Callable[[Any], None]) -> None:
 
 
 def every_call(folder: Path, kind: str, begin: int, step: int) -> Iterator[dict[str, Any]]:
-    """Let calls fail in turn, and go on after each with a fresh process."""
+    """Make each call fail in turn, and after each failure repeat the computation in a new process."""
     for n in itertools.count(begin, step):
         first = attempt(folder / f"{n}", Shim(n, kind))
         yield {"n": n, "kind": kind, "first": first, "then": attempt(folder / f"{n}", None)}
@@ -238,6 +238,6 @@ def every_call(folder: Path, kind: str, begin: int, step: int) -> Iterator[dict[
 
 
 if __name__ == "__main__":
-    Small(lambda text: None).results(Executor())  # so that no process need load what all need
+    Small(lambda text: None).results(Executor())  # imports everything before processes are forked
     for outcome in every_call(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])):
         print(json.dumps(outcome))

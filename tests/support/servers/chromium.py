@@ -59,13 +59,13 @@ class Page:
             time.sleep(0.02)
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key: a letter, Enter or Escape; 2 is Control."""
+        """Press a key: a letter, Enter or Escape; ``modifiers`` is 2 for Control."""
         typed = {} if modifiers else NAMED.get(key, {"text": key})
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **typed)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
 
     def picture(self, file: Path) -> None:
-        """Write what is seen as a PNG."""
+        """Write a screenshot as a PNG."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 

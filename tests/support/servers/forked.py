@@ -1,7 +1,7 @@
 """`run` and `Popen` as in subprocess, for Python commands, forked from one process that has imported everything.
 
-A process of its own costs some milliseconds then, not seconds: own memory, signals, files, environment and exit status
-are those of any process. Not for tests about imports, launchers or the interpreter's own settings: `library` has which.
+A command then starts in milliseconds instead of seconds, and still has its own memory, signals, files, environment and
+exit status. Not for tests of imports, launchers or the interpreter's own settings (see `library`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRELOADED = (
 )  # fmt: skip
 
 STUCK_AFTER = 240
-"""Seconds after which a process shows where it is: less than a test may take (faulthandler_timeout)."""
+"""Seconds after which a process dumps its tracebacks: less than the time limit of a test (faulthandler_timeout)."""
 
 
 # --- the client ---------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Popen:
         self.pid = struct.unpack("!i", _exactly(self._connection, 4))[0]
 
     def _end(self, given: int | IO[Any] | None, theirs: list[int], mode: str, text: bool) -> Any:
-        """Append the child's end of a stream, and return ours where it is a pipe."""
+        """Append the child's end of a stream, and return ours if it is a pipe."""
         number = {"r": 0, "w": len(theirs)}[mode]
         if given == subprocess.PIPE:
             read, write = os.pipe()
@@ -183,7 +183,7 @@ def run(
 
 @cache
 def _address() -> str:
-    """Return the socket's path of the process that all others are forked from: one for all workers of a test run."""
+    """Return the path of the server's socket, after starting it if needed; the workers of a test run share a server."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
     folder = Path(tempfile.gettempdir(), f"forked-{run[:12]}")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -197,7 +197,7 @@ def _address() -> str:
 
 
 def _stays(path: str) -> bool:
-    """Keep a running server until this process ends; return whether one runs."""
+    """Keep the server alive until this process ends; return whether it is running."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
@@ -219,7 +219,7 @@ def _start(path: str) -> None:
         [sys.executable, __file__, path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         env={**kept, "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1",
              "PYTEST_XDIST_WORKER": "", "MPLBACKEND": "agg",
-             "JE_ARROW_MALLOC_CONF": "background_thread:false"},  # what is forked must not have threads
+             "JE_ARROW_MALLOC_CONF": "background_thread:false"},  # the process that forks must have no threads
     )  # fmt: skip
     while not Path(path).exists():
         assert server.poll() is None, "the server of forked processes did not start"
@@ -304,8 +304,8 @@ def serve(path: str) -> dict[str, Any]:
 
 
 def become(request: dict[str, Any]) -> None:
-    """Set up the child as a new interpreter would find itself, and run its command."""
-    faulthandler.dump_traceback_later(STUCK_AFTER, file=os.dup(2))  # to where the tests' own output goes
+    """Give the child the state of a new interpreter, and run its command."""
+    faulthandler.dump_traceback_later(STUCK_AFTER, file=os.dup(2))  # to the standard error of the tests
     for number, descriptor in enumerate(request["descriptors"]):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -313,7 +313,7 @@ def become(request: dict[str, Any]) -> None:
         os.setsid()
     for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -343,7 +343,7 @@ def _status_of(command: Sequence[str]) -> int:
 
 
 def leave(status: int) -> None:
-    """End as an interpreter does, but for taking its memory apart: pages shared until then would be copied."""
+    """Exit as an interpreter does, but without freeing its memory, which would copy the shared pages."""
     threading._shutdown()  # type: ignore[attr-defined]  # ends the workers of executors, and waits for all threads
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""A real server on this machine that answers JSON by HTTP, and fails in every way we know of."""
+"""A real server on this machine that answers with JSON over HTTP, and can fail in every known way."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ def as_json(told: Any) -> Reply:
 
 
 class Server(ThreadingHTTPServer):
-    """Answer calls by ``reply``, which sees the body and the number of the call; remember what came."""
+    """Answers each call with ``reply(body, number)``, closes the connection for None, and records all calls."""
 
     daemon_threads = True
 
@@ -35,7 +35,7 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of connections that the client gave up."""
+        """Ignore errors of connections that the client has closed."""
 
     @property
     def url(self) -> str:
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(monkeypatch: pytest.MonkeyPatch, answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Server]:
-    """Run a server that answers well until it is told otherwise; calls are made again without much of a wait."""
+    """Run a server that replies with ``answer`` unless a test replaces ``reply``; clients retry almost at once."""
     monkeypatch.setattr("ragsweep.services.limits.SHORTEST_WAIT", 0.001)
     made = Server(answer)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -16,7 +16,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-a-se
 
 
 class ObjectServer:
-    """A server, and what a process's environment must have to use it."""
+    """A server, and the environment variables that a process needs to use it."""
 
     def __init__(self) -> None:
         from moto.server import ThreadedMotoServer

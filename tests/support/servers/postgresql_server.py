@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, from the system's packages: on a socket of its own, gone with the tests."""
+"""A real PostgreSQL server for tests, from the system's packages: on its own socket, removed after the tests."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def binaries() -> Path | None:
 
 
 def call(*command: str) -> str:
-    """Call a program of the server; it refuses to run as root, and is then run as the user postgres."""
+    """Call a program of the server: as the user postgres if this process is root, because the server refuses root."""
     other: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", timeout=120, **other)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,8 +41,8 @@ def binaries_with_vectors() -> Path | None:
 
 @contextmanager
 def serving(programs: Path) -> Iterator[Database]:
-    """Run a server on a socket of its own; yield what makes empty databases and returns their URLs."""
-    folder = Path(tempfile.mkdtemp(prefix="pg"))  # not below pytest's: the user postgres cannot look into that
+    """Run a server on its own socket; yield a function that creates an empty database and returns its URL."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # not in pytest's folder, which the user postgres cannot read
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
     data = str(folder / "data")
@@ -64,7 +64,7 @@ def serving(programs: Path) -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def database() -> Iterator[Database]:
-    """Make empty databases on a server, and return their URLs."""
+    """Yield a function that creates an empty database on a server and returns its URL."""
     programs = binaries()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (apt-get install postgresql)")
@@ -76,7 +76,7 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def vector_database() -> Iterator[Database]:
-    """Make empty databases on a server that has the extension vector, and return their URLs."""
+    """Yield a function as `database` does, of a server that has the extension vector."""
     programs = binaries_with_vectors()
     if programs is None:
         pytest.skip("no PostgreSQL server with pgvector is installed (pip install pgserver)")

@@ -1,8 +1,8 @@
-"""A real Ray cluster on this machine, in processes of its own: nodes with folders of their own.
+"""A real Ray cluster on this machine, in separate processes, whose nodes have separate folders.
 
     python ray_nodes.py '[{"RAGSWEEP_STORE": ...}, ...]'
 
-A node for each environment; it prints the address, and ends with standard input.
+Starts a node for each environment, prints the address, and ends when its standard input is closed.
 """
 
 import json
@@ -56,22 +56,22 @@ def ray_cluster(nodes: Sequence[Mapping[str, str]], environment: Mapping[str, st
 
 
 def workers(cluster: int, task: str = "_run_job") -> list[int]:
-    """List the processes below a cluster's that are running a task: a job of Hydra's launcher, unless it is named."""
+    """List the processes of a cluster that are running a task, by default a job of Hydra's launcher."""
     return [process for process, name in _below(cluster) if name.startswith(f"ray::{task}".encode())]
 
 
 def cluster_nodes(cluster: int) -> list[int]:
-    """List the processes that stand for a node each, the head's first."""
+    """List one process per node, the head's first."""
     return sorted(process for process, name in _below(cluster) if name.partition(b"\0")[0].endswith(b"/raylet"))
 
 
 def below(process: int) -> list[int]:
-    """List the processes that one has started, and theirs."""
+    """List the descendants of a process."""
     return [child for child, _ in _below(process)]
 
 
 def _below(top: int) -> list[tuple[int, bytes]]:
-    """Return the processes below one, with their command lines."""
+    """Return the descendants of a process, with their command lines."""
     parents, names = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -1,4 +1,4 @@
-"""A registered model behind MLflow's own server, in a process of its own, as a user starts it."""
+"""A registered model behind MLflow's own server, in a separate process, as a user starts it."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ class ServedModel:
     cold: float = float("nan")
 
     def ask(self, *rows: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Send rows in one request; return the row that each got."""
+        """Send rows in one request; return the reply to each, as a row."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         body = json.dumps({"dataframe_records": rows})
         try:
@@ -41,7 +41,7 @@ class ServedModel:
 def served(
     python: str, model: str, folder: Path, environment: Mapping[str, str], first: Mapping[str, Any]
 ) -> Iterator[ServedModel]:
-    """Serve a model from a folder, by a Python with its requirements; ``first`` is the row that it answers first."""
+    """Serve a model from a folder, by a Python with its requirements; ``first`` is the row of the first request."""
     found = ServedModel(free_port())
     command = [python, "-m", "mlflow", "models", "serve", "-m", model, "-p", str(found.port), "--env-manager", "local"]
     path = f"{Path(python).parent}:{environment['PATH']}"  # MLflow starts uvicorn by its name

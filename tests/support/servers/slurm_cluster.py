@@ -1,7 +1,7 @@
 """A real SLURM on this machine: munged, slurmctld, and a slurmd for each node, on loopback and in a folder of its own.
 
-Each node has one CPU, and a host name of its own. It needs root, and ``apt-get install slurm-wlm munge``. No accounts
-are kept: ``sacct`` fails.
+Each node has one CPU and its own host name. The cluster needs root, and ``apt-get install slurm-wlm munge``. It has no
+accounting, so ``sacct`` fails.
 """
 
 import os
@@ -47,7 +47,7 @@ NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CP
 
 @dataclass(frozen=True)
 class Slurm:
-    """A running cluster, and what a command's environment must have to use it."""
+    """A running cluster, and the environment variables that a command needs to use it."""
 
     environment: Mapping[str, str]
 
@@ -58,12 +58,12 @@ class Slurm:
         ).stdout
 
     def jobs(self, states: str = "PD,R,S,CG") -> dict[str, str]:
-        """List the jobs in the queue: their numbers, and the node that each runs on."""
+        """Return job number -> node for the jobs in the queue; "" for a job that waits."""
         listed = self.call("squeue", "--array", "--noheader", "--format=%i %N", f"--states={states}")
         return {job: "".join(node) for job, *node in map(str.split, listed.splitlines())}
 
     def processes(self, job: str) -> list[int]:
-        """List the processes that run a job's task: not what has started them."""
+        """List the processes that run a job's task, without the processes that started them."""
         found = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
@@ -96,8 +96,8 @@ def why_not() -> str:
 
 @contextmanager
 def slurm_cluster() -> Iterator[Slurm]:
-    """Run a cluster, and end all that it has started."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm"))  # not below pytest's: a socket's path is short
+    """Run a cluster, and end all of its processes afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm"))  # not in pytest's folder: the path of a socket must be short
     started: list[subprocess.Popen[bytes]] = []
     slurm = Slurm(_configure(folder))
     try:
@@ -124,7 +124,7 @@ def slurm_cluster() -> Iterator[Slurm]:
 
 
 def _configure(folder: Path) -> dict[str, str]:
-    """Write the files of a cluster; return what the environment of its programs must have."""
+    """Write the files of a cluster; return the environment variables that its programs need."""
     folder.chmod(0o755)
     for name in ("munge", "state", *NODES):
         (folder / name).mkdir(mode=0o711 if name == "munge" else 0o755)

@@ -1,4 +1,4 @@
-"""Read the trials of a search from its database, as Optuna keeps them."""
+"""Read the trials of a search from the database in which Optuna stores them."""
 
 import json
 import sqlite3
@@ -45,7 +45,7 @@ def query(url: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Query a SQLite file without writing to it; nothing where it, or its tables, are not there yet."""
+    """Query a SQLite file without writing to it; return [] if the file or its tables do not exist yet."""
     if not path.exists():
         return []
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as connection:
@@ -61,7 +61,7 @@ def stored_trials(path: Path) -> dict[int, StoredTrial]:
 
 
 def working(path: Path) -> set[int]:
-    """Return the processes that have trials of a SQLite study under way."""
+    """Return the processes that are running trials of a SQLite study."""
     return {one.process for one in stored_trials(path).values() if one.process}
 
 

@@ -40,7 +40,7 @@ def search(settings: dict[str, Any]) -> float:
     """Search, and return the seconds it took to open the study.
 
     ``url``, ``trials``, ``queued`` (how many of these are enqueued), ``log`` (a line for each trial begun), ``wait``
-    (seconds a trial), ``lapse``.
+    (seconds per trial), ``lapse``.
     """
     begun = time.monotonic()
     first = tuple(((f"x={n}",), {"x": float(n)}) for n in range(settings.get("queued", 0)))
@@ -110,7 +110,7 @@ def _search_and_exit(settings: dict[str, Any], results: int | None = None) -> No
 
 
 def crashes(settings: dict[str, Any]) -> None:
-    """Let a process die at each commit in turn, and another one complete the study; print a JSON line each."""
+    """Make a process die at each commit in turn, and another one complete the study; print a JSON line for each."""
     for commit in itertools.count(1):
         folder = Path(settings["folder"], str(commit))
         folder.mkdir()
@@ -138,7 +138,7 @@ def _dies(settings: dict[str, Any], commit: int) -> bool:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
-    search({"url": "sqlite:///:memory:", "trials": 1, "log": os.devnull})  # which loads what all need
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
+    search({"url": "sqlite:///:memory:", "trials": 1, "log": os.devnull})  # imports everything before the first fork
     modes: dict[str, Callable[[Any], object]] = {"search": search, "rounds": rounds, "crashes": crashes}
     modes[sys.argv[1]](json.loads(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""A real tracking server, and what is recorded in it."""
+"""A real tracking server, and functions that read its records."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ QUIET = {
 
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[str]:
-    """Run a tracking server on a free port and give its address."""
+    """Run a tracking server on a free port, and yield its address."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     (folder / "server.db").write_bytes(empty_database())
@@ -40,7 +40,7 @@ def mlflow_server(folder: Path) -> Iterator[str]:
         _wait_for(f"http://127.0.0.1:{port}/health", server, folder / "log")
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(server.pid, signal.SIGKILL)  # the server and its workers: a session of their own
+        os.killpg(server.pid, signal.SIGKILL)  # the server and its workers share a session
         server.wait(30)
 
 
