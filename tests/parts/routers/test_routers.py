@@ -5,6 +5,7 @@ import json
 import pytest
 
 from llm_server import LlmServer, ModelRequest
+from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED, SERVER_ERROR
 from ragsweep.core.types import Request, Turn
@@ -117,6 +118,14 @@ class TestLlm(RouterContract):
         self.server.answer = lambda request: '<think>{"search": true}?</think>\n{"search": false}'
         route = collect(self.part().route, [Request("hello")])[0]
         assert (route.search, route.failed) == (False, "")
+
+    def test_a_limit_of_a_decision_may_be_left_to_the_service_and_is_at_least_one(self) -> None:
+        made = {"_target_": "ragsweep.parts.routers.Llm", "base_url": self.server.base_url, "model": "m"}
+        made |= {"instruction": "Does it need the corpus?", "max_tokens": None}
+        collect(Builder().build(made, "router").value.route, [Request("hello")])
+        assert "max_tokens" not in self.server.log[0].request.body
+        with pytest.raises(ConfigError, match=r"router\.max_tokens must be at least 1"):
+            Builder().build(made | {"max_tokens": 0}, "router")
 
     def test_a_service_that_fails_is_a_reason(self) -> None:
         self.server.faults = {"server_error": 1.0}

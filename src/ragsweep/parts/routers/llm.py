@@ -10,6 +10,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import CostEstimate, Request, RequestSize, Route
 from ragsweep.parts.judging import without_code_block
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.prompts import fenced_messages
 from ragsweep.parts.service_settings import EndpointSettings
 from ragsweep.services.errors import CallFailed
@@ -40,12 +41,13 @@ class Llm(EndpointSettings):
 
     instruction: str
     temperature: float | None = 0.0
-    max_tokens: int = 50
+    max_tokens: int | None = 50
     seed: int | None = None
 
     def check(self) -> None:
         """Raise ConfigError for invalid values and for secrets in the config. No call is made."""
         super().check()
+        check_at_least("router", 1, max_tokens=self.max_tokens)
         if not self.instruction.strip():
             raise ConfigError("router.instruction is empty; describe which messages need the corpus")
 
