@@ -53,6 +53,15 @@ def contrary(asked: ModelRequest) -> dict[str, Any]:
     return {"reason": "r", "verdict": int(texts(asked)["reference"] in WRONG)}
 
 
+def test_a_judge_that_returns_no_json_is_a_failed_call_with_its_remedy() -> None:
+    with LlmServer(lambda asked: "It is right.") as server:
+        judge = judge_at(server)
+        (verdict,) = judged(JudgeSwayed(judge, share=1.0), [RIGHT])
+    (count, fact) = judge.service.session.meter.failures[MALFORMED]
+    assert (verdict.reason, count) == (MALFORMED, 1)
+    assert fact.endswith("the reply is invalid (json invalid); set another judge.model")
+
+
 @pytest.mark.parametrize(
     ("judge", "expected", "calls"),
     [

@@ -103,8 +103,11 @@ class TestLlm(RouterContract):
 
     def test_what_is_no_decision_is_a_failure_that_searches(self) -> None:
         self.server.answer = lambda request: '{"search": "no"}'
-        route = collect(self.part().route, [Request("hello")])[0]
+        router = self.part()
+        route = collect(router.route, [Request("hello")])[0]
         assert (route.search, route.failed) == (True, MALFORMED)
+        fact = 'router did not reply with {"search": true} or {"search": false}; set another router.model'
+        assert router.service.session.meter.failures == {MALFORMED: (1, fact)}
 
     def test_a_service_that_ignores_the_schema_is_asked_for_json_and_may_put_it_in_a_code_block(self) -> None:
         def without_schema(request: ModelRequest) -> str:

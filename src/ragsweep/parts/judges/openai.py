@@ -141,7 +141,7 @@ class OpenAIJudge(EndpointSettings):
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
                 fact = f"{self.embeddings_model} returned a vector that is zero or has a number that is not finite"
-                raise CallFailed(f"{fact}; set another judge.embeddings_model", MALFORMED, usage)
+                raise self._malformed(f"{fact}; set another judge.embeddings_model", usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
@@ -171,6 +171,11 @@ class OpenAIJudge(EndpointSettings):
             again = {"role": "user", "content": _AGAIN.format(fault=fault)}
             messages = [first, {"role": "assistant", "content": reply.text}, again]
         way_out = "set" if self.structured else "set judge.structured=true, or"
-        raise CallFailed(
-            f"{self.model} returned no valid {schema.name}: {fault}; {way_out} another judge.model", MALFORMED, usage
-        )
+        fact = f"{self.model} returned no valid {schema.name}: {fault}"
+        raise self._malformed(f"{fact}; {way_out} another judge.model", usage)
+
+    def _malformed(self, fact: str, usage: Usage) -> CallFailed:
+        """Return the failure of a call with an unusable reply; record it, so that the command prints the remedy."""
+        failure = CallFailed(fact, MALFORMED, usage)
+        self.service.session.meter.note_failure(failure)
+        return failure

@@ -75,6 +75,8 @@ class Llm(EndpointSettings):
             match json.loads(without_code_block(reply.text)):
                 case {"search": bool(search)}:
                     return Route(search, float(not search), usage=reply.usage)
+        fact = f'{self.model} did not reply with {{"search": true}} or {{"search": false}}; set another router.model'
+        self.service.session.meter.note_failure(CallFailed(fact, MALFORMED))
         return Route(failed=MALFORMED, usage=reply.usage)
 
     def _messages(self, request: Request) -> list[dict[str, str]]:
