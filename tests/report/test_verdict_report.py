@@ -39,12 +39,19 @@ def test_table_of_differences_has_a_line_a_metric_and_config(files: dict[str, by
     ]
     base, better, _ = found[:3]
     assert better["verdict"] == "shown better"
-    assert (base["difference"], base["note"], base["verdict"]) == ("0.0", "the baseline", "")
+    assert (base["difference"], base["note"], base["verdict"]) == ("0.0", "the reference", "")
     assert float(better["difference"]) == pytest.approx(np.mean(noisy(0.6, seed=1) - noisy(0.4)))
     assert float(better["low"]) < float(better["difference"]) < float(better["high"])
     assert float(better["probability_better"]) > 0.99
     assert [row["may_be_best"] for row in found] == ["False", "True", "False", "", "", ""]
     assert float(better["randomisation_p_holm"]) < 0.001 < float(found[2]["randomisation_p_holm"])
+
+
+def test_table_of_differences_calls_no_config_the_baseline_that_was_not_declared() -> None:
+    verdict = compare_configs(RESULTS)
+    rows = csv_rows(artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclude(verdict))["verdict/differences.csv"])
+    notes = {row["config"]: row["note"] for row in rows if row["metric"] == METRIC}
+    assert notes == {"'=a": "", "b|c": "the reference", "d": ""}
 
 
 def test_table_of_slices_has_a_line_a_slice_and_config(files: dict[str, bytes]) -> None:

@@ -25,7 +25,7 @@ from ragsweep.stats.human_labels import (
 )
 from ragsweep.stats.inference.best import SelectionBias
 from ragsweep.stats.inference.cluster_errors import FEW
-from ragsweep.stats.inference.differences import BASELINE
+from ragsweep.stats.inference.differences import REFERENCE
 from ragsweep.stats.inference.estimates import LEVEL, AllPairs, Differences, Power
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected
@@ -161,7 +161,7 @@ def _differences(judged: Differences, found: Mapping[int, Corrected], matched: M
     value, low, high = (
         np.array([0.0 if one is None else getattr(one, end) for one in own]) for end in ("value", "low", "high")
     )
-    notes = [BASELINE if one is None else _note(one) for one in own]
+    notes = [REFERENCE if one is None else _note(one) for one in own]
     apart = np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows])
     tests = ("standard_error", "wilcoxon", "wilcoxon_holm", "randomisation", "randomisation_holm", "effect")
     untested: dict[str, Any] = dict.fromkeys(tests, unknown)

@@ -25,7 +25,7 @@ from ragsweep.stats.inference.resampling import (
     deviations,
 )
 
-BASELINE = "the baseline"
+REFERENCE = "the reference"
 IDENTICAL = "the same scores for every question"
 CONSTANT = "the same difference for every question"
 UNCONFIRMED = "too few questions differ: the interval excludes 0, but the exact tests do not confirm it"
@@ -64,7 +64,7 @@ def compare_with_baseline(
         _corrected(flipped, others),
         _effects(differences, weights),
         np.count_nonzero(differences, axis=1),
-        tuple(BASELINE if row == baseline else _note(each, known) for row, each in enumerate(differences / weights)),
+        tuple(REFERENCE if row == baseline else _note(each, known) for row, each in enumerate(differences / weights)),
         ranked.variant,
         bounds.critical,
         bounds.degrees,
