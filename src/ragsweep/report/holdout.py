@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragsweep.core.results import DROPPED, Result, Run
-from ragsweep.golden.partition import HOLDOUT
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import signed, with_interval
@@ -103,7 +102,6 @@ def gap_line(gap: Gap | None) -> Iterator[Statement]:
         unit = f" {gap.unit}" if gap.unit else ""
         tune, holdout = (f"{signed(lead, gap.unit)}{unit}" for lead in (gap.tune, gap.holdout))
         change = f"{with_interval(gap.change, gap.low, gap.high, gap.unit)}{unit}"
-        config, over = (short(one.removesuffix(f" partition={HOLDOUT}")) for one in (gap.config, gap.over))
-        leads = f"{over} there by {tune}, and leads by {holdout} on the holdout"
-        text = f"gap: {config}, the best of these on the tune questions, led {leads}, a change of {change}"
+        leads = f"{short(gap.over)} there by {tune}, and leads by {holdout} on the holdout"
+        text = f"gap: {short(gap.config)}, the best of these on the tune questions, led {leads}, a change of {change}"
         yield Statement("", text, gap._asdict())

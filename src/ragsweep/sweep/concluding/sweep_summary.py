@@ -104,7 +104,8 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
     both = [(after, before) for after, before in pairs if isinstance(after, Result)]
     results, tuned = [after for after, _ in both], [before for _, before in both]
-    gap = holdout_gap(results, tuned, metric) if results else None
+    named = [result.renamed(plain_name(result.name)) for result in results]
+    gap = holdout_gap(named, tuned, metric) if results else None
     collected = Finalists(results, failures, tuned, metric, gap)
     if pairs and (not tuned or tuned[0] is not chosen[0]):
         return replace(
