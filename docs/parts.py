@@ -22,9 +22,9 @@ HEAD = """# Parts
 
 The options of the groups that select parts, and their keys, generated from `conf/` by `python docs/parts.py`.
 `chunker=recursive` selects an option, `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`
-marks a required value, `...` a text of several lines in the YAML file. A range such as "20 to 80" is usual for sweeps,
-not always a limit. A row for several options shows one default with its exceptions by name, or one default per option,
-in the same order. An empty option cell repeats the one above. "Keys of `x`": it also has these.
+marks a required value, `...` a text or list of several lines in the YAML file. A range such as "20 to 80" is usual for
+sweeps, not always a limit. A row for several options shows one default with its exceptions by name, or one default per
+option, in the same order. An empty option cell repeats the one above. "Keys of `x`": it also has these.
 """
 
 
@@ -142,7 +142,7 @@ def _purpose(text: str) -> tuple[str, str]:
 
 
 def _keys(text: str) -> Iterator[Key]:
-    """Read all keys; a comment on lines of its own belongs to the key below it."""
+    """Read all keys that are used; a comment on lines of its own belongs to the key below it."""
     above: list[str] = []
     parents: list[tuple[int, str]] = []
     for line in _folded(text):
@@ -152,7 +152,7 @@ def _keys(text: str) -> Iterator[Key]:
             name = ".".join([*(parent for _, parent in parents), key])
             if not value:
                 parents.append((indent, key))
-            elif key not in ("_target_", "defaults"):
+            elif key not in ("_target_", "defaults") and comment != "not used":
                 yield Key(name, value, " ".join([comment, *above]).strip())
             above = []
         elif line.lstrip().startswith("#") and "_target_" in text.partition(line)[0]:
@@ -160,13 +160,13 @@ def _keys(text: str) -> Iterator[Key]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Yield the lines of a file, each text of several lines as the line of its key with the value "..."."""
-    inside = False
-    for line in text.splitlines():
+    """Yield the lines of a file, each text or list of several lines as the line of its key with the value "..."."""
+    inside, lines = False, text.splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if inside and (not line or line.startswith(" ")):
             continue
-        inside = line.endswith(" |-")
-        yield f"{line.removesuffix('|-')}..." if inside else line
+        inside = line.endswith(" |-") or (line.endswith(":") and following.startswith("  - "))
+        yield f"{line.removesuffix(' |-')} ..." if inside else line
 
 
 def _cell(text: str) -> str:

@@ -27,6 +27,8 @@ def test_page_of_parts_is_what_is_made_of_the_configs() -> None:
     assert (DOCS / "parts.md").read_text("utf-8") == made.page(), "run docs/parts.py"
     unsaid = [line for line in made.page().splitlines() if line.endswith("|  |") and "`${" not in line]
     assert unsaid == [], "an option without a cost, or a key without a comment"
+    assert "`conversation=...`" in made.page(), "a key whose value is a list on lines of its own"
+    assert "| not used |" not in made.page()
 
 
 def test_page_of_sizes_is_what_is_made_of_the_measured_constants() -> None:

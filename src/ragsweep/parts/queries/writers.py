@@ -1,4 +1,4 @@
-"""Write search queries: the question alone, the conversation, or the question rewritten by a model."""
+"""Write search queries: the question, the conversation, or the question rewritten by a model."""
 
 import copy
 from collections.abc import Callable, Sequence
