@@ -25,7 +25,7 @@ def cases(folder: Path, *rows: dict[str, Any], query: str = "{errors}", request:
 
 
 def test_templates_make_query_and_request_and_every_other_key_is_a_field(tmp_path: Path) -> None:
-    [case] = cases(tmp_path, CASE).load().golden.questions
+    [case] = cases(tmp_path, CASE | {"severity": None}).load().golden.questions
     assert (case.query, case.text, case.expected) == ("line 1: unknown keyword", "Mend: listn 80", ("listen 80",))
     assert (case.category, case.labels, case.evidence[0].document) == ("typo", {"difficulty": "easy"}, "manual")
     assert case.fields == {key: CASE[key] for key in CASE if key not in ("id", "evidence")}
@@ -60,6 +60,7 @@ def test_edited_field_or_query_is_another_golden_set(tmp_path: Path) -> None:
         ([{"id": "c1"}], r'cases\.jsonl:1.*has no "input"'),
         ([CASE, CASE], r'cases\.jsonl:2.*case "c1" occurs twice'),
         ([{"id": "c1", "input": "x", "erors": "y"}], r'no field "errors"; did you mean "erors"'),
+        ([CASE | {"errors": None}], r'cases\.jsonl:1.*no field "errors"'),
         ([CASE | {"evidence": [{"document": "nowhere"}]}], "nowhere"),
     ],
 )

@@ -127,7 +127,7 @@ class TaskCases:
     in other datasets.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
 
     cases: str
     corpus: str
@@ -160,7 +160,7 @@ class TaskCases:
 
     def _read(self, row: Row) -> Question:
         row.filled_text("input")
-        fields = {name: value for name, value in row.values.items() if name not in OWN}
+        fields = {name: value for name, value in row.values.items() if name in row and name not in OWN}
         labels = row.row("labels").only_scalars()
         labels |= {"difficulty": row.text("difficulty")} if "difficulty" in row else {}
         expected = row.text("expected")
