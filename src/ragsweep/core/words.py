@@ -26,7 +26,7 @@ _SYLLABIC = _UNSPACED + "\u1100-\u115f\u3131-\u318e\ua960-\ua97f\uac00-\ud7a3"
 _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\u17b3]")
 
 SOFT_HYPHEN = re.compile("\u00ad(?:[^\\S\n]*\n\\s*)?")
-_IGNORED = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+INVISIBLE = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 _ASCII_WORD = re.compile(r"\w+")
 
 STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
@@ -120,7 +120,7 @@ def search_form(text: str) -> str:
     """
     if text.isascii():
         return text
-    folded = unicodedata.normalize("NFKC", _IGNORED.sub("", without_soft_hyphens(text)))
+    folded = unicodedata.normalize("NFKC", INVISIBLE.sub("", without_soft_hyphens(text)))
     return pattern("run").sub(_pairs, folded)
 
 

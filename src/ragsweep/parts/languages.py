@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ragsweep.core.words import has_question_mark, is_syllabic, without_soft_hyphens, words
+from ragsweep.core.words import INVISIBLE, has_question_mark, is_syllabic, without_soft_hyphens, words
 
-LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
-"""Letters that Unicode does not decompose, and their ASCII replacements."""
+LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "\u0640": ""})
+"""Letters that Unicode does not decompose, and their ASCII replacements; the Arabic tatweel has none."""
 
 SIGNS = str.maketrans(
     {
-        **dict.fromkeys("\u2018\u2019\u02bc", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e", '"'),
+        **dict.fromkeys("\u2018\u2019\u02bc\u05f3", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u05f4", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
     }
 )
@@ -26,6 +26,8 @@ _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
 
 Marks of other classes are kept, because they distinguish words: voicing marks of kana, tone marks of Thai, viramas.
 """
+
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split())
@@ -90,16 +92,18 @@ _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without accents or soft hyphens, and with LIGATURES and SIGNS replaced by ASCII.
+    """Return a text in lower case, without accents or invisible characters, and with ASCII digits.
 
-    For example, ``Œuvre été`` becomes ``oeuvre ete``. Compatibility characters such as ``㎒`` are decomposed (NFKD).
+    LIGATURES and SIGNS are replaced by ASCII: ``Œuvre été`` becomes ``oeuvre ete``. Compatibility characters such as
+    ``㎒`` are decomposed (NFKD).
     """
     if text.isascii():
         return text.lower()
     # Both steps run twice: decomposition can yield a capital (㎒), and case folding can yield a composed letter.
-    compatible = unicodedata.normalize("NFKD", without_soft_hyphens(text))
+    compatible = unicodedata.normalize("NFKD", INVISIBLE.sub("", without_soft_hyphens(text)))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
-    return "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
+    bare = "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), bare)
 
 
 def language_code(label: str) -> str:

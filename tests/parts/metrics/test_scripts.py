@@ -120,6 +120,22 @@ def test_rouge_ignores_signs_and_case_in_every_script(said: str, right: str) -> 
     assert value(metrics.RougeL(), said, right) == 1
 
 
+SPELLINGS = [
+    *[("\u0661\u0665 سنة", "15 سنة"), ("१५ दिन", "15 दिन"), ("๑๕ นาที", "15 นาที")],  # digits
+    *[("\u0130stanbul", "istanbul"), ("D\u0130YARBAKIR", "Diyarbak\u0131r")],
+    *[("Королёв", "Королев"), ("Москва\u0301", "Москва")],
+    *[("شكر\u064b\u0627", "شكرا"), ("محم\u0640\u0640د", "محمد"), ("מ\u05b6ל\u05b6ך", "מלך")],  # vowel signs
+    *[("l\u02bceau", "l'eau"), ("ភ្នំ\u200bពេញ", "ភ្នំពេញ"), ("צה\u05f4ל", 'צה"ל')],
+]
+
+
+@pytest.mark.parametrize(("said", "right"), SPELLINGS)
+def test_two_spellings_of_a_word_are_equal(said: str, right: str) -> None:
+    by_words = (metrics.ExactMatch, metrics.SuccessRate, metrics.TokenRecall, metrics.KeywordCoverage, metrics.RougeL)
+    for metric in (part() for part in by_words):
+        assert value(metric, said, right) == value(metric, right, said) == 1, metric.name
+
+
 def test_rouge_shares_words_of_other_scripts() -> None:
     assert value(metrics.RougeL(), "тридцать дней", "сорок дней") == pytest.approx(0.5)
     assert value(metrics.Bleu(), "可以在三十天内报销", "可以在四十天内报销") > 0.3

@@ -58,10 +58,16 @@ _LAST_LETTER = re.compile(r"\w\W+a\W*$", re.IGNORECASE)
 ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 """Matches elided French words with their apostrophe; ``normalise`` removes them before it removes punctuation."""
 
-LIGATURES = str.maketrans({"\u0153": "oe", "\u00e6": "ae"})
-"""Translation table of letters that Unicode does not decompose, but that are often typed as two letters."""
+LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
+"""Translation table of letters that are often typed in another way: oe, ae, Turkish i, Russian io, an apostrophe."""
 
-LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212", " "))
+_OPTIONAL = re.compile(
+    "(?<=i)\u0307|(?<=[\u0400-\u052f])\u0301|(?<=[\u05d0-\u05ea])[\u0591-\u05bd\u05bf-\u05c7]+"
+    "|(?<=[\u0621-\u063f\u0641-\u064a\u0671-\u06d3])[\u0640\u064b-\u0652\u0670]+"
+)
+"""Matches the dot of a Turkish capital, Cyrillic stress marks, and vowel signs of Hebrew and Arabic (and tatweel)."""
+
+LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212\u02bc", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
 
 SHORT = 6
@@ -78,7 +84,7 @@ class ExactMatch(AnswerMetric):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "exact_match"
     needs = ("answer", "reference")
 
@@ -112,7 +118,7 @@ class TokenF1(ExactMatch):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "token_f1"
 
     def _compare(self, text: str, right: str) -> float:
@@ -253,14 +259,14 @@ def _unpunctuated(lowered: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Fold case, compatibility forms and the ligatures oe and ae, and remove soft hyphens.
+    """Fold case, compatibility forms and LETTERS, and remove soft hyphens and optional marks.
 
     NFKC is applied again after case folding, which may split a letter and its mark.
     """
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold()
-    return unicodedata.normalize("NFKC", folded.translate(LIGATURES))
+    return unicodedata.normalize("NFKC", _OPTIONAL.sub("", folded.translate(LETTERS)))
 
 
 def _separated(text: str) -> str:

@@ -39,7 +39,7 @@ class CitationsCorrect(SentenceSplitter, SupportMetric):
     conversational question are not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -64,7 +64,7 @@ class CitationRecall(CitationsCorrect):
     citations count as unsupported.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "citation_recall"
     _unscored = NOTHING_SAID
 

@@ -49,7 +49,7 @@ class GroundingLexical(SupportMetric):
     content words is not scored.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
@@ -67,7 +67,7 @@ class GroundingRougeL(SupportMetric):
     answer without words is not scored.
     """
 
-    TRAITS = PartTraits(version="1")
+    TRAITS = PartTraits(version="2")
     name = "grounding_rouge_l"
 
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ class RougeL(_Overlap):
     letters. A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "rouge_l"
 
     def _compare(self, text: str, right: str) -> float:
