@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.core.missing import ABSTAINED, CONVERSATIONAL, NOT_JUDGED, NOTHING_SAID
 from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
 from ragsweep.core.words import words
-from ragsweep.parts.languages import content_words, fold
+from ragsweep.parts.languages import NAMES, content_words, detect_language, fold, script_language
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
@@ -21,7 +21,7 @@ from ragsweep.parts.metrics.bases import (
     without_citations,
 )
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_texts
-from ragsweep.parts.sentences import SentenceSplitter, sentences
+from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, sentences
 
 
 class SupportMetric(AnswerMetric):
@@ -99,7 +99,7 @@ class GroundingSemantic(SentenceMetric):
     long sentences. An answer without passages scores 0; refusals and answers without sentences are not scored.
     """
 
-    TRAITS = PartTraits(version="1", skips_abstained=True)
+    TRAITS = PartTraits(version="2", skips_abstained=True)
     name = "grounding_semantic"
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
@@ -133,7 +133,9 @@ def words_of(text: str) -> frozenset[str]:
 def sentences_of(text: str, language: str = "") -> list[str]:
     """Return the sentences of a text that contain words, stripped.
 
-    The text is split by French rules if ``language`` is "fr", and otherwise by English rules.
+    The text is split by the rules of its language, a code in NAMES; if this is empty, it is detected. English rules
+    apply to languages without rules.
     """
-    pieces = sentences(text, "french" if language == "fr" else "english")
+    name = NAMES.get(language or detect_language(text) or script_language(text), "")
+    pieces = sentences(text, name if name in LANGUAGES else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]
