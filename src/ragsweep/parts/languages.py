@@ -67,8 +67,12 @@ _SCRIPTS = {
 Japanese is tested first, because Japanese texts also contain Chinese characters.
 """
 
-_NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490\u0491]")
-"""Cyrillic letters that Ukrainian, Belarusian, Serbian or Macedonian uses and Russian does not."""
+_NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490-\u052f]")
+"""Cyrillic letters that another language uses and Russian does not, such as Ukrainian, Serbian, Kazakh or Mongolian."""
+
+_ONLY_RUSSIAN = re.compile("[\u044b\u044d\u0451]")
+_LEAST_LETTERS = 300
+"""A text of this many letters is Russian only if it has one of the letters that Bulgarian does not use."""
 
 _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
 """Letters that Persian or Urdu uses and Arabic does not."""
@@ -120,7 +124,8 @@ def script_language(text: str) -> str:
     for code, pattern in _SCRIPTS.items():
         if len(pattern.findall(text)) >= _SCRIPT_SHARE[code] * letters:
             others = {"ru": _NOT_RUSSIAN, "ar": _NOT_ARABIC}.get(code)
-            return "" if others and others.search(text) else code
+            is_bulgarian = code == "ru" and letters >= _LEAST_LETTERS and not _ONLY_RUSSIAN.search(text)
+            return "" if is_bulgarian or (others and others.search(text)) else code
     return ""
 
 
