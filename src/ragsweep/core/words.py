@@ -27,6 +27,11 @@ _SOUTH_EAST_ASIAN = re.compile("[\u0e01-\u0e3a\u0e81-\u0ebd\u1000-\u102a\u1780-\
 
 SOFT_HYPHEN = re.compile("\u00ad(?:[^\\S\n]*\n\\s*)?")
 INVISIBLE = re.compile("[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+_OPTIONAL = re.compile(
+    "(?<=i)\u0307|(?<=[\u0400-\u052f])\u0301|(?<=[\u05d0-\u05ea])[\u0591-\u05bd\u05bf-\u05c7]+"
+    "|(?<=[\u0621-\u063f\u0641-\u064a\u0671-\u06d3])[\u0640\u064b-\u0652\u0670]+"
+)
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _ASCII_WORD = re.compile(r"\w+")
 
 STOPS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
@@ -109,6 +114,20 @@ def is_syllabic(letter: str) -> bool:
 def without_soft_hyphens(text: str) -> str:
     """Return ``text`` without soft hyphens and the line breaks after them, so that hyphenated words are joined."""
     return SOFT_HYPHEN.sub("", text) if "\u00ad" in text else text
+
+
+def without_optional_marks(text: str) -> str:
+    """Return a text without marks that most writers omit.
+
+    These are Cyrillic stress marks, vowel signs of Hebrew and Arabic, the Arabic tatweel, and the dot above an ``i``
+    that remains if a Turkish capital is converted to lower case.
+    """
+    return _OPTIONAL.sub("", text)
+
+
+def with_ascii_digits(text: str) -> str:
+    """Return a text in which the decimal digits of all scripts are ASCII digits."""
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
 def search_form(text: str) -> str:

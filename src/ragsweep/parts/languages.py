@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ragsweep.core.words import INVISIBLE, has_question_mark, is_syllabic, without_soft_hyphens, words
+from ragsweep.core.words import (
+    INVISIBLE,
+    has_question_mark,
+    is_syllabic,
+    with_ascii_digits,
+    without_soft_hyphens,
+    words,
+)
 
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "\u0640": ""})
 """Letters that Unicode does not decompose, and their ASCII replacements; the Arabic tatweel has none."""
@@ -26,8 +33,6 @@ _ACCENTS = frozenset({*range(10, 37), *range(200, 256)})
 
 Marks of other classes are kept, because they distinguish words: voicing marks of kana, tone marks of Thai, viramas.
 """
-
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 STOP_WORDS: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split())
@@ -106,8 +111,9 @@ def fold(text: str) -> str:
     # Both steps run twice: decomposition can yield a capital (㎒), and case folding can yield a composed letter.
     compatible = unicodedata.normalize("NFKD", INVISIBLE.sub("", without_soft_hyphens(text)))
     lower = unicodedata.normalize("NFKD", compatible.casefold()).translate(LIGATURES | SIGNS)
-    bare = "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
-    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), bare)
+    return with_ascii_digits(
+        "".join(letter for letter in lower.casefold() if unicodedata.combining(letter) not in _ACCENTS)
+    )
 
 
 def language_code(label: str) -> str:

@@ -146,6 +146,22 @@ def test_capitals_with_and_without_a_dot_are_turkish_letters_in_turkish(backend:
     assert part.fingerprint() == {**english.fingerprint(), "letters": "2"}
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "query"),
+    [
+        ("none", "شكر\u064b\u0627 جزيلا", "شكرا"),
+        ("none", "عام \u0662\u0660\u0662\u0664", "2024"),
+        ("russian", "Пу\u0301шкин", "Пушкин"),
+    ],
+)
+def test_words_are_found_without_optional_marks_and_digits_in_every_script(
+    language: str, text: str, query: str
+) -> None:
+    part = Bm25(language=language)
+    for document, asked in ((text, query), (query, text)):
+        assert part.retrieve(part.build([document, "كتاب", "книга"]), [asked], 1).positions.tolist() == [[0]]
+
+
 def test_accents_are_kept_however_they_are_written() -> None:
     part = Bm25(language="french")
     ranking = part.retrieve(part.build(["le pe\u0302cheur", "le pécheur"]), ["pêcheur", "PÉCHEUR"], 2)

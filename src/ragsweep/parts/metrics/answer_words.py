@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ragsweep.core.types import Answer, PartTraits, Passage, Question
-from ragsweep.core.words import is_syllabic, without_soft_hyphens
+from ragsweep.core.words import is_syllabic, without_optional_marks, without_soft_hyphens
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     answer_text,
@@ -60,12 +60,6 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 
 LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
 """Translation table of letters that are often typed in another way: oe, ae, Turkish i, Russian io, an apostrophe."""
-
-_OPTIONAL = re.compile(
-    "(?<=i)\u0307|(?<=[\u0400-\u052f])\u0301|(?<=[\u05d0-\u05ea])[\u0591-\u05bd\u05bf-\u05c7]+"
-    "|(?<=[\u0621-\u063f\u0641-\u064a\u0671-\u06d3])[\u0640\u064b-\u0652\u0670]+"
-)
-"""Matches the dot of a Turkish capital, Cyrillic stress marks, and vowel signs of Hebrew and Arabic (and tatweel)."""
 
 LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212\u02bc", " "))
 """Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
@@ -266,7 +260,7 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKC", without_soft_hyphens(text)).casefold()
-    return unicodedata.normalize("NFKC", _OPTIONAL.sub("", folded.translate(LETTERS)))
+    return unicodedata.normalize("NFKC", without_optional_marks(folded.translate(LETTERS)))
 
 
 def _separated(text: str) -> str:

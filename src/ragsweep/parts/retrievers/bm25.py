@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.types import NO_CHUNK, Arrays, PartTraits, Rankings
-from ragsweep.core.words import pattern, search_form
+from ragsweep.core.words import pattern, search_form, with_ascii_digits, without_optional_marks
 from ragsweep.parts.ranking import best_chunks, check_min_score, empty_rankings
 from ragsweep.parts.retrievers import postings
 
@@ -23,6 +23,12 @@ LANGUAGES = (
 
 TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
 """The Turkish letters I, with and without a dot, and their lower-case forms, which ``str.lower`` gets wrong."""
+
+MARKED = ("russian", "none")
+"""Values of ``language`` for which marks that most writers omit, and the script of digits, are ignored.
+
+"none" includes Arabic, which has no stemmer.
+"""
 
 Score = Callable[[list[int]], NDArray[Any]]
 """A function from the indices of a query's words in the index's vocabulary to the scores of all chunks."""
@@ -70,7 +76,7 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        letters = {"letters": "2"} if self.language == "turkish" else {}  # version of the steps for Turkish alone
+        letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}  # version of the steps for these
         return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:
@@ -128,6 +134,8 @@ class Bm25:
         forms = [search_form(text) for text in texts]
         if self.language == "turkish":
             forms = [form.translate(TURKISH) for form in forms]
+        if self.language in MARKED:
+            forms = [form if form.isascii() else with_ascii_digits(without_optional_marks(form)) for form in forms]
         ids, vocabulary = bm25s.tokenize(
             forms,
             token_pattern=pattern("search").pattern,
