@@ -99,6 +99,22 @@ def test_an_answer_that_begins_with_a_refusal_declines(text: str, declined: bool
     assert prompt().is_refusal(text) is declined
 
 
+@pytest.mark.parametrize(
+    ("text", "declined"),
+    [
+        ("我不知道这个问题的答案。", True),
+        ("わかりませんでした。", True),
+        ("ไม่ทราบคำตอบ", True),
+        ("모르겠습니다만", True),
+        ("我知道答案。", False),
+        ("其实我不知道。", False),
+    ],
+)
+def test_refusal_is_found_in_scripts_without_spaces_if_a_word_follows(text: str, declined: bool) -> None:
+    refusals = ["我不知道", "わかりません", "ไม่ทราบ", "모르겠습니다"]
+    assert prompt(refusals=refusals).is_refusal(text) is declined
+
+
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=3))
 def test_no_passage_can_hold_the_fence(question: str, texts: list[str]) -> None:
     made = prompt(system="{fence}")

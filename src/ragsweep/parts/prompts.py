@@ -9,6 +9,7 @@ from typing import ClassVar
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import texts_hash
 from ragsweep.core.types import PartTraits, Request
+from ragsweep.core.words import is_syllabic
 from ragsweep.parts.templates import placeholders
 
 KNOWN = {
@@ -101,9 +102,12 @@ def fenced_messages(instruction: str, request: Request) -> list[dict[str, str]]:
 
 
 def begins_with_refusal(text: str, refusals: Sequence[str]) -> bool:
-    """Return whether a text begins with one of the refusals, ignoring case and punctuation."""
+    """Return whether a text begins with one of the refusals, ignoring case and punctuation.
+
+    A word may continue after a refusal only in scripts without spaces, and in Hangul, where particles follow.
+    """
     plain = f"{_plain(text)} "
-    return any(plain.startswith(f"{_plain(words)} ") for words in refusals)
+    return any(plain.startswith(words if is_syllabic(words[-1:]) else f"{words} ") for words in map(_plain, refusals))
 
 
 def _fill(template: str, **values: str) -> str:
