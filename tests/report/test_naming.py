@@ -29,6 +29,7 @@ def test_a_long_name_ends_after_a_whole_setting() -> None:
     name = "#33 " + " ".join(f"parameter_{n}=1.25" for n in range(9))
     assert short(name) == "#33 parameter_0=1.25 parameter_1=1.25 parameter_2=1.25 ..."
     assert short("#33 top_k=3") == "#33 top_k=3"
+    assert short(f"#1 prompt={'a_word_' * 12} bm25").startswith("#1 prompt=a_word_")  # not "#1 ..."
 
 
 def test_what_only_some_configs_set_varies() -> None:

@@ -119,11 +119,11 @@ def without_number(name: str) -> str:
 def short(name: str) -> str:
     """Round the decimal numbers in a name, and shorten the name to at most `LONGEST` characters.
 
-    A numbered name is cut after a setting, and any other name in the middle.
+    A numbered name is cut after a setting, and any other name, or one whose first setting is too long, in the middle.
     """
     name = rounded(name)
-    if _NUMBER_SIGN.match(name) and len(name) > LONGEST:
-        return f"{name[: LONGEST - 3].rpartition(' ')[0]} ..."
+    if _NUMBER_SIGN.match(name) and len(name) > LONGEST and " " in (start := name[: LONGEST - 3].rpartition(" ")[0]):
+        return f"{start} ..."
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2 - 2]}...{name[-LONGEST // 2 + 2 :]}"
 
 
