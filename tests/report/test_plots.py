@@ -146,3 +146,9 @@ def test_dollar_signs_of_a_prompt_are_no_formula_in_the_legend() -> None:
     half = [CoveragePoint(math.inf, 0, 0.0, math.nan, 0.1, 0.0), CoveragePoint(0.5, 3, 0.6, 0.5, 0.4, 0.0)]
     picture = plots.abstention({"#1 prompt=$\\foo$": half})
     assert ">#1 prompt=$\\foo$: .40</text>" in picture.svg.decode()
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_lacks_cause_no_warnings() -> None:
+    picture = plots.metric_by_config([a_result("prompt=简短地回答")], ["recall"])
+    assert ">prompt=简短地回答</text>" in picture.svg.decode()

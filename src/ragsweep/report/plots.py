@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -280,9 +281,10 @@ def _render(figure: Figure) -> Picture:
 
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
-    # Without savefig, which would draw everything twice.
-    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    figure.set_layout_engine("none")  # keep the layout of the PNG
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # Chinese, say: the SVG has the text
+        # Without savefig, which would draw everything twice.
+        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        figure.set_layout_engine("none")  # keep the layout of the PNG
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
     return Picture(png.getvalue(), svg.getvalue().encode("utf-8", "replace"))
