@@ -307,6 +307,7 @@ def test_leads_are_over_the_choice_on_the_holdout_if_no_baseline_is_declared(tmp
     assert first["lead"]["estimate"] == pytest.approx(np.mean(noisy(0.3, 210) - noisy(0.5, 210, 1)))
     assert second["lead"] is None
     assert "(from #2 dear)" in said(summary)
+    assert not any("difference  " in text for _, text in finalist_lines(summary.finalists))  # lines would break there
 
 
 def test_nothing_is_decided_where_the_first_config_has_no_result_on_the_holdout(tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
             apart = f"(from {short(plain_name(result.name))})" if is_reference else change(finalists.verdict, row)
         summary = result.summaries.metrics[finalists.metric]
         rows.append((number(tune, summary.unit), cell(summary), signed(gap, summary.unit), apart))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for result, row_texts in zip(finalists.results, rows, strict=True):
-        tuned, value, gap_text, apart = (f"{text:>{width}}" for text, width in zip(row_texts, widths, strict=True))
-        text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · difference {apart}" if apart.strip() else "")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for result, (*numbers, apart) in zip(finalists.results, rows, strict=True):
+        tuned, value, gap_text = (f"{text:>{width}}" for text, width in zip(numbers, widths, strict=True))
+        text = f"tune {tuned} · holdout {value} · gap {gap_text}" + (f" · difference {apart}" if apart else "")
         yield "", f"{text} · {short(plain_name(result.name))}"
 
 
