@@ -12,18 +12,20 @@ import pytest
 
 from ragsweep.commands.report import report
 from ragsweep.core.errors import RagsweepError
+from ragsweep.core.results import Result
 from ragsweep.parts.tracking import CHOSEN
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
-from support.results import changed, record_sweep, refuse
+from support.results import changed, changed_table, record_sweep, refuse
 from support.servers.chromium import BROWSER, HEADLESS
 
 pytestmark = pytest.mark.slow
 
 PARENT = "feed" * 8
+LONG = {"how": "how it is done in the long name of a category"}
 FRAME = """<!doctype html><pre id="said"></pre><script>
 addEventListener("message", (event) => { document.getElementById("said").textContent = event.data; });
 </script><iframe sandbox="allow-scripts" src="driven.html" style="width:390px;height:900px"></iframe>"""
@@ -76,6 +78,15 @@ DRIVE = """<script>
   write("question 13"); said.found = [listed(), current()];
   write("owned"); choose("Slice", "all"); said.hostile = [listed(), current()];
   said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const titles = all(".xtitle, .ytitle"), style = (node) => getComputedStyle(node);
+  const outside = (of) => (one) => {
+    const own = one.getBoundingClientRect();
+    return own.right > innerWidth || own.top < of.top || own.bottom > of.bottom;
+  };
+  said.cut = all(".chart").flatMap((chart) => all(".xtitle, .ytitle, .xtick text", chart)
+    .filter(outside(chart.getBoundingClientRect())).map((one) => one.textContent));
+  said.pale = titles.filter((one) => style(one).fill !== style(document.body).color).map((one) => one.textContent);
+  said.names = style(document.querySelector("#questions thead th:last-child")).overflowWrap;
   said.title = document.title; said.images = all("img").length;
   said.empty = heads.filter(([head, row]) => head === row).map(([head]) => head);
   said.meanings = [all("th button", table)[named("ndcg")].title,
@@ -90,7 +101,7 @@ DRIVE = """<script>
 def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
     metrics = {"metrics": {"ndcg": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": None, "gain": "linear"}}}
     results = [
-        changed(one, config=one.run.config | metrics | {"baseline": 1})
+        long_category(changed(one, config=one.run.config | metrics | {"baseline": 1}))
         for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})
     ]
     record_sweep(tmp_path, PARENT, *results)
@@ -116,8 +127,17 @@ def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Pat
     assert said["hostile"] == ["1 of 3", HOSTILE]  # in a question, an answer and a reference
     assert said["empty"] == []  # no row without a cell
     assert all(text.startswith("Discounted cumulative gain") for text in said["meanings"])
+    assert (said["cut"], said["pale"]) == ([], [])  # texts of axes
+    assert said["names"] == "anywhere"  # a long name makes no column wider than its texts
     assert said["wide"] == 0  # as wide as a phone, and not wider
     assert (said["title"], said["images"]) == ("k × b", 0)
+
+
+def long_category(result: Result) -> Result:
+    """Give the first category of a result a long name."""
+    groups = {"category": {LONG.get(name, name): found for name, found in result.summaries.groups["category"].items()}}
+    values = [LONG.get(name, name) for name in result.questions["category"]]
+    return changed(result, groups=groups, questions=changed_table(result, {"category": values}))
 
 
 def _driven(folder: Path) -> dict[str, Any]:

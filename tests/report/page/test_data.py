@@ -424,6 +424,20 @@ def test_the_mean_in_a_box_plot_is_called_unweighted_if_questions_have_weights()
         assert boxes["note"].endswith(f"Dashed: the {mean}.")
 
 
+def test_a_long_value_of_a_label_leaves_room_for_the_boxes() -> None:
+    long = {"how": "how " * 40, "why": "why"}
+
+    def labelled(one: Result) -> Result:
+        groups = {"category": {long[value]: found for value, found in one.summaries.groups["category"].items()}}
+        values = [long[value] for value in one.questions["category"]]
+        return changed(one, groups=groups, questions=changed_table(one, {"category": values}))
+
+    *_, boxes = section(pages.page(source([*map(labelled, grid(GAINS))])), "slices")
+    figure = boxes["options"][0]["figure"]
+    assert sorted(figure["layout"]["xaxis"]["categoryarray"]) == [short(long["how"]), "why"]
+    assert all(set(trace["x"]) == {short(long["how"]), "why"} for trace in figure["data"])
+
+
 def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_of_the_sweep() -> None:
     own = [changed(one, started=1_700_000_000.0, ended=1_700_000_012.0) for one in grid(GAINS)]
     before = changed(config(-0.1, 400, k="1"), name="ffea9bd0#3 k=1", started=1_600_000_000.0, ended=1_700_009_999.0)

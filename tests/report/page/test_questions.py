@@ -1,12 +1,15 @@
 """The browser of questions, where there is an LLM: the prompt that was sent, the answer, what each step took."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
+from ragsweep.core.missing import ABSTAINED, UNANSWERABLE
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
+from ragsweep.report.page.questions import browse
 from ragsweep.report.sweep_report import PageTexts
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
@@ -83,3 +86,15 @@ def test_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) 
     assert "question 17" not in written
     assert "text of a:4\\n" not in written
     assert "text of a:5\\n" in written
+
+
+def test_a_declined_answer_is_worse_than_an_answer_as_in_comparisons() -> None:
+    answers, declines = (config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2)))
+    scores = [math.nan, math.nan, *declines.questions["ndcg"][2:]]
+    unscored = [json.dumps({"ndcg": reason}) for reason in (ABSTAINED, UNANSWERABLE)] + ["{}"] * (COUNT - 2)
+    table = changed_table(declines, {"ndcg": scores, "unscored": unscored})
+    found = browse([answers, changed(declines, questions=table)], ["ndcg"], {}, {}, PageTexts())
+    first, second = found["configs"]
+    assert second["scores"]["ndcg"][:2] == [None, None]
+    assert second["compared"] == [0, None, *second["scores"]["ndcg"][2:]]
+    assert first["compared"] == first["scores"]["ndcg"]

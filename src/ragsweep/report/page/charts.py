@@ -180,11 +180,13 @@ def history(past: Sequence[PastSweep], metric: str) -> Figure:
 
 def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
     """Plot the questions' scores as box plots, one box per config and value of a label, for the first three configs."""
+    sizes = list(_sizes(results, label, metric))
+    names = dict(zip(sizes, categories(sizes), strict=True))
     traces = [
         {
             "type": "box",
             "name": literal(short(one.name)),
-            "x": [literal(str(value)) for value in one.questions[label]],
+            "x": [names.get(str(value)) for value in one.questions[label]],
             "y": as_list(np.array(one.questions[metric], dtype=np.float64)),
             "boxmean": True,
             "marker": {"color": colour, "size": 4},
@@ -193,9 +195,8 @@ def boxes(results: Sequence[Result], label: str, metric: str) -> Figure:
         for one, colour in zip(results, (MUTED, ACCENT, INK), strict=False)
     ]
     axis = titled(metric, results[0].summaries.metrics[metric].unit)
-    order = [literal(value) for value in _sizes(results, label, metric)]
     layout: Figure = {"boxmode": "group", "showlegend": True, "yaxis": axis, "height": 400}
-    layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
+    layout["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": [*names.values()]}
     return {"data": traces, "layout": layout}
 
 

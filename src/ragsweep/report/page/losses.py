@@ -102,7 +102,7 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
         "Brackets: 95 % intervals that hold for all legs (and slices) of a config. Gain, lose: questions on which the"
         " fused ranking scores higher or lower than the leg. Slices with too few questions to judge are left out."
         " Open: the interval contains 0, no exact test confirms the difference, or a rare loss could undo it. Configs"
-        " with the same fused ranking share their rows."
+        " with the same numbers share their rows."
     )
     yield Table(header, rows, note, "Fused against each leg")
     unique = [[one.config, part.leg, f"{part.evidences:,}", f"{part.kept:,}"] for one in found for part in one.unique]

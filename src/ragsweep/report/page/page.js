@@ -2,7 +2,7 @@
 const ragsweep = (async () => {  // a promise that is fulfilled when all charts are drawn
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
-  const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, PAPER = 700;
+  const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, LETTER = 10, PAPER = 700;
   const LIGHT = { accent: "#0b63a5", muted: "#8a929c", ink: "#1a1d21", grid: "#dfe3e8", surface: "#ffffff",
                   band: "rgba(11, 99, 165, .16)" };
   const DARK = { accent: "#63b3ed", muted: "#7d8792", ink: "#e6e8eb", grid: "#323941", surface: "#14171b",
@@ -40,15 +40,14 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
   function themed(figure) {
     const palette = dark.matches && !printing ? DARK : LIGHT;
     const { data, layout } = coloured(figure, palette);
-    const axis = { gridcolor: palette.grid, zeroline: false, linecolor: palette.grid, automargin: true,
-                   tickfont: { color: palette.ink }, fixedrange: true };
-    const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: palette.ink } };
+    const axis = { gridcolor: palette.grid, zeroline: false, linecolor: palette.grid, automargin: true, fixedrange: true };
+    const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" };
     return { data, layout: {
       showlegend: false, hovermode: "closest", bargap: 0.3,
       modebar: { bgcolor: "rgba(0,0,0,0)", color: palette.muted, activecolor: palette.accent },
       margin: { l: 10, r: 20, t: layout.showlegend ? 40 : 24, b: 10 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: palette.muted },
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: palette.ink },
       hoverlabel: { bgcolor: palette.surface, bordercolor: palette.muted, font: { color: palette.ink }, align: "left" },
       ...layout, legend: { ...legend, ...layout.legend },
       ...Object.fromEntries(["xaxis", ...Object.keys(layout).filter((name) => /^yaxis\d*$/.test(name))]
@@ -56,21 +55,27 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
     } };
   }
 
-  // On a phone, long names would leave no room for the chart; the hover text has the whole names.
-  function narrowed(node, data, layout) {
-    if (node.clientWidth > NARROW || layout.yaxis.type !== "category") return;
-    const names = [...new Set(data.flatMap((trace) => trace.y))];
-    const ticktext = names.map((name) => {
-      const letters = name.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
-      return letters.length > SHORTEST ? `${letters.slice(0, SHORTEST).join("")}…` : name;
-    });
-    Object.assign(layout.yaxis, { tickmode: "array", tickvals: names, ticktext });
+  // Long names would leave no room for the chart, below it or, on a phone, beside it; the hover text has the whole names.
+  function shortened(node, data, { xaxis, yaxis }) {
+    const narrow = node.clientWidth <= NARROW;
+    if (narrow && xaxis.title) xaxis.title.text = xaxis.title.text.replace(": ", ":<br>");
+    for (const [axis, side] of narrow ? [[xaxis, "x"], [yaxis, "y"]] : [[xaxis, "x"]]) {
+      if (axis.type !== "category") continue;
+      const names = [...new Set(data.flatMap((trace) => trace[side]))].filter(Boolean);
+      const most = Math.max(SHORTEST, side === "x" ? Math.floor(node.clientWidth / names.length / LETTER) : 0);
+      const cut = (line) => {
+        const letters = line.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
+        return letters.length > most ? `${letters.slice(0, most).join("")}…` : line;
+      };
+      const ticktext = names.map((name) => name.split("<br>").map(cut).join("<br>"));
+      Object.assign(axis, { tickmode: "array", tickvals: names, ticktext });
+    }
   }
 
   function draw(chart) {
     if (!drawable) return;
     const { data, layout } = themed(chart.options[chart.shown].figure);
-    narrowed(chart.node, data, layout);
+    shortened(chart.node, data, layout);
     if (printing) layout.width = PAPER;
     chart.node.style.minHeight = `${layout.height}px`;
     Plotly.react(chart.node, data, layout, { responsive: true, displaylogo: false, modeBarButtons: [["toImage"]],
@@ -168,7 +173,7 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
     const digits = (value) => value === null || value === undefined ? "–" : Number.isInteger(value) ? value.toLocaleString("en")
       : Math.abs(value) < 0.1 ? value.toPrecision(2) : Math.abs(value) < 10 ? value.toFixed(2) : Math.round(value).toLocaleString("en");
     const gain = (config, q) => {
-      const own = config.scores[metric][q], first = base.scores[metric][q];
+      const own = config.compared[q], first = base.compared[q];
       return own === null || first === null ? 0 : sign * (own - first);
     };
     const state = { config: Math.min(1, configs.length - 1), kind: "all", label: "", text: "", found: [], at: 0 };
@@ -277,10 +282,10 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
       };
       const score = (name) => (config) => {
         const value = config.scores[name] ? config.scores[name][q] : null;
-        if (value === null) return name === metric && config.unscored[q] ? config.unscored[q] : "";
+        const text = value !== null ? digits(value) : name === metric && config.unscored[q] || "";
         const better = name === metric ? gain(config, q) : 0;
-        return el("span", { class: better > 0 ? "better" : better < 0 ? "worse" : null },
-                  digits(value) + (better > 0 ? " helped" : better < 0 ? " hurt" : ""));
+        return text && el("span", { class: better > 0 ? "better" : better < 0 ? "worse" : null },
+                          text + (better > 0 ? " helped" : better < 0 ? " hurt" : ""));
       };
       const texts = [...new Set(configs.flatMap((config) => Object.keys(config.texts)))];
       const numbers = [...new Set(configs.flatMap((config) => Object.keys(config.numbers)))].filter((name) => !item.metrics.includes(name));

@@ -4,12 +4,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ragsweep.core.plurals import counted
 from ragsweep.core.question_results import JUDGE, QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.funnel import Funnel
+from ragsweep.stats.inference.matrix import fill_declined
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
@@ -28,7 +31,8 @@ def browse(
     """Return the data of the question browser, mostly as columns.
 
     On the page, a question counts as helped or hurt by its score in the first of ``metrics``, compared with its score
-    in the first of ``results``. The keys of ``roles`` and ``funnels`` are names of configs.
+    in the first of ``results``; a declined answer has the worst score, as in comparisons. The keys of ``roles`` and
+    ``funnels`` are names of configs.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
@@ -40,6 +44,10 @@ def browse(
         | _paths(result.questions, ids, funnels.get(result.name))
         for result in results
     ]
+    compared = np.array([one["scores"][metrics[0]] for one in configs], dtype=np.float64)
+    fill_declined(results, metrics[0], ids, compared)
+    for config, row in zip(configs, compared.tolist(), strict=True):
+        config["compared"] = [*map(_rounded, row)]
     lines: dict[str, int] = {}
     for result, config in zip(results, configs, strict=True):
         config["prompts"] = _prompts(result, ids, config["contexts"], list(chunks), lines, given)
