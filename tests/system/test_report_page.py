@@ -86,6 +86,9 @@ DRIVE = """<script>
   said.cut = all(".chart").flatMap((chart) => all(".xtitle, .ytitle, .xtick text", chart)
     .filter(outside(chart.getBoundingClientRect())).map((one) => one.textContent));
   said.pale = titles.filter((one) => style(one).fill !== style(document.body).color).map((one) => one.textContent);
+  const cell = table.querySelector("td.short");
+  cell.removeAttribute("class");  // as of a long text
+  said.cell = parseFloat(style(cell).minWidth);
   said.names = style(document.querySelector("#questions thead th:last-child")).overflowWrap;
   said.title = document.title; said.images = all("img").length;
   said.empty = heads.filter(([head, row]) => head === row).map(([head]) => head);
@@ -101,7 +104,7 @@ DRIVE = """<script>
 def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Path) -> None:
     metrics = {"metrics": {"ndcg": {"_target_": "ragsweep.parts.metrics.Ndcg", "cutoff": None, "gain": "linear"}}}
     results = [
-        long_category(changed(one, config=one.run.config | metrics | {"baseline": 1}))
+        with_long_names(changed(one, config=one.run.config | metrics | {"baseline": 1}))
         for one in grid({"3": 0.0, "5": 0.2, "10": -0.1})
     ]
     record_sweep(tmp_path, PARENT, *results)
@@ -128,16 +131,18 @@ def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Pat
     assert said["empty"] == []  # no row without a cell
     assert all(text.startswith("Discounted cumulative gain") for text in said["meanings"])
     assert (said["cut"], said["pale"]) == ([], [])  # texts of axes
+    assert said["cell"] > 200  # pixels: a long text is no column of single words
     assert said["names"] == "anywhere"  # a long name makes no column wider than its texts
     assert said["wide"] == 0  # as wide as a phone, and not wider
     assert (said["title"], said["images"]) == ("k × b", 0)
 
 
-def long_category(result: Result) -> Result:
-    """Give the first category of a result a long name."""
+def with_long_names(result: Result) -> Result:
+    """Give a config and its first category long names."""
     groups = {"category": {LONG.get(name, name): found for name, found in result.summaries.groups["category"].items()}}
     values = [LONG.get(name, name) for name in result.questions["category"]]
-    return changed(result, groups=groups, questions=changed_table(result, {"category": values}))
+    name = f"{result.name} {'long_' * 20}"
+    return changed(result, name=name, groups=groups, questions=changed_table(result, {"category": values}))
 
 
 def _driven(folder: Path) -> dict[str, Any]:

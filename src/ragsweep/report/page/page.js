@@ -57,17 +57,18 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
 
   // Long names would leave no room for the chart, below it or, on a phone, beside it; the hover text has the whole names.
   function shortened(node, data, { xaxis, yaxis }) {
-    const narrow = node.clientWidth <= NARROW;
+    const narrow = node.clientWidth <= NARROW, letters = Math.floor(node.clientWidth / LETTER);
+    const cut = (line, most) => {
+      const found = line.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
+      return found.length > most ? `${found.slice(0, most).join("")}…` : line;
+    };
+    for (const trace of data) if (trace.name) trace.name = cut(trace.name, letters);  // in the legend
     if (narrow && xaxis.title) xaxis.title.text = xaxis.title.text.replace(": ", ":<br>");
     for (const [axis, side] of narrow ? [[xaxis, "x"], [yaxis, "y"]] : [[xaxis, "x"]]) {
       if (axis.type !== "category") continue;
       const names = [...new Set(data.flatMap((trace) => trace[side]))].filter(Boolean);
-      const most = Math.max(SHORTEST, side === "x" ? Math.floor(node.clientWidth / names.length / LETTER) : 0);
-      const cut = (line) => {
-        const letters = line.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
-        return letters.length > most ? `${letters.slice(0, most).join("")}…` : line;
-      };
-      const ticktext = names.map((name) => name.split("<br>").map(cut).join("<br>"));
+      const most = Math.max(SHORTEST, side === "x" ? Math.floor(letters / names.length) : 0);
+      const ticktext = names.map((name) => name.split("<br>").map((line) => cut(line, most)).join("<br>"));
       Object.assign(axis, { tickmode: "array", tickvals: names, ticktext });
     }
   }
