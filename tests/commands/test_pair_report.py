@@ -114,6 +114,16 @@ def test_interval_of_a_required_improvement_is_that_of_its_difference(metric: st
     assert found["decision"] == ("fail" if metric == "latency_ms" else "pass")
 
 
+def test_no_improvement_is_tested_of_a_metric_that_cannot_be_compared() -> None:
+    """A metric without a direction ended the report with an error; a p95 was tested as if it were a mean."""
+    required = {"improvement": 0.1}
+    targets = dict.fromkeys(("solved", "results", "latency_p95_ms"), required)
+    columns = {"solved": AFTER, "results": BEFORE, "latency_p95_ms": drawn(10)}
+    one = scored(columns, config={"targets": targets})
+    report = PairReport(conclude_pair((one, one), ["solved"], Family([one, one]), RunLabels((), ("", ""))), "")
+    assert [metric for metric, *_ in report.improvements] == ["solved"]
+
+
 def test_every_interval_is_of_the_questions_of_the_difference_beside_it() -> None:
     """The third config lacks the scores of the questions that gain, so the pair is compared on the others: -.125."""
     rows = [0.5] * 10, [0.9] * 2 + [0.25, 0.5] * 4, [math.nan] * 2 + [0.5] * 8

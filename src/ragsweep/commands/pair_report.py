@@ -15,7 +15,7 @@ from ragsweep.core.results import Result
 from ragsweep.core.types import Answer
 from ragsweep.parts.answer_outputs import read_output
 from ragsweep.report.tables import Row
-from ragsweep.stats.comparable import is_mean
+from ragsweep.stats.comparable import is_mean, reason_incomparable
 from ragsweep.stats.conclusion import PairConclusion
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
 from ragsweep.stats.inference.matrix import with_worst_cases
@@ -81,13 +81,17 @@ class PairReport:
 
     @cached_property
     def improvements(self) -> list[tuple[str, str, Check]]:
-        """Checks of the improvements that the candidate's targets require: (metric, "minimal" or "ideal", check)."""
+        """Checks of the improvements that the candidate's targets require: (metric, "minimal" or "ideal", check).
+
+        A metric by which the configs cannot be compared, such as a quantile, has no check.
+        """
         before, after = self.results
+        shared = before.summaries.metrics.keys() & after.summaries.metrics.keys()
         found = []
         for metric, target in (after.run.config.get("targets") or {}).items():
             for key, kind in (("improvement", "minimal"), ("ideal_improvement", "ideal")):
                 size = target.get(key) if isinstance(target, dict) else None
-                if size is None or metric not in before.summaries.metrics or metric not in after.summaries.metrics:
+                if size is None or metric not in shared or reason_incomparable((before, after), metric):
                     continue
                 filled = with_worst_cases(before, after, metric)
                 scope = Scope(frozenset(before.questions["question_id"]))
