@@ -69,6 +69,23 @@ def test_overrides_stand_on_what_all_jobs_share() -> None:
     assert (len(jobs), *(jobs[-1].config.values[key] for key in ("depth", "top_k"))) == (5, 70, 8)
 
 
+@pytest.mark.parametrize(
+    ("shared", "option", "expected"),
+    [
+        (("retriever=bm25", "retriever.k1=1.2"), "vector", []),
+        (("retriever=bm25", "retriever.k1=1.2"), "none", []),
+        (("retriever.index.m=8", "retriever=vector", "retriever/index=hnsw"), "bm25", []),
+        (("chunker=tokens", "chunker.size=90"), "chunker=fixed_size", ["chunker.size=90"]),
+    ],
+)
+def test_a_baseline_with_another_option_has_only_the_settings_that_this_option_has(
+    shared: tuple[str, ...], option: str, expected: list[str]
+) -> None:
+    typed = option if "=" in option else f"retriever={option}"
+    _, jobs = with_baseline(*expanded(f"baseline={typed}", swept=(*shared, "top_k=3,5")))
+    assert [line for line in jobs[-1].overrides if line != "baseline=3"] == [*expected, typed]
+
+
 @pytest.mark.parametrize("typed", ["baseline=null", "+name=x"])
 def test_without_a_baseline_nothing_changes(typed: str) -> None:
     command, jobs = expanded(typed.lstrip("+"))

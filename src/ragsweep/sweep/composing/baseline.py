@@ -1,7 +1,8 @@
 """The declared baseline of a command: check its form, and replace overrides with the number of their job."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from optuna_sweeper.trial_zero import read_baseline
@@ -12,6 +13,7 @@ from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
 from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import BASELINE, read_number
+from ragsweep.sweep.composing.sweep_names import root
 from ragsweep.sweep.composing.trees import OPERATIONAL
 
 
@@ -42,10 +44,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         lines = read_baseline(declared)
     if lines is None:
         return command, made
-    swept = {parse(line).key_or_group for line in lines}
-    shared = [line for line in command.jobs[0] if all(line in job for job in command.jobs)]
-    fixed = [line for line in shared if parse(line).key_or_group not in swept]
-    job = (*fixed, *lines)
+    job = (*_shared(command, lines), *lines)
     try:
         config = compose(command.composer, [*command.fixed, *job])
     except ConfigError as fault:
@@ -54,6 +53,22 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
     jobs = command.jobs if known < len(configs) else (*command.jobs, job)
     command = replace(command, jobs=tuple(number_baseline(one, f"{BASELINE}={known + 1}") for one in jobs))
     return command, compose_jobs(command)
+
+
+def _shared(command: Command, lines: Sequence[str]) -> list[str]:
+    """Return the overrides that all jobs share, without those that a baseline's overrides ``lines`` replace.
+
+    A shared setting of an option that ``lines`` replace is omitted if the new option lacks it.
+    """
+    chosen = {parse(line).key_or_group for line in lines}
+    shared = [line for line in command.jobs[0] if all(line in job for job in command.jobs)]
+    shared = [line for line in shared if parse(line).key_or_group not in chosen]
+    kept = [line for line in shared if root(line) not in chosen]
+    for line in sorted({*shared} - {*kept}, key=lambda line: ("/" not in line, line)):  # options before their settings
+        with suppress(ConfigError):
+            compose(command.composer, [*command.fixed, *kept, *lines, line])
+            kept.append(line)
+    return [line for line in shared if line in kept]
 
 
 def _what(config: JobConfig | PlainConfig) -> Mapping[str, object]:
