@@ -248,6 +248,10 @@ def test_configs_are_named_without_the_rounding_of_arithmetic() -> None:
     assert "0.30000000000000004" in str(command.jobs)
 
 
+def test_configs_that_differ_in_the_fourth_digit_have_different_names() -> None:
+    assert read(["retriever=bm25", "retriever.k1=1.2341,1.2342"], True).names() == ["k1=1.2341", "k1=1.2342"]
+
+
 OWN = "{_target_: own.Mine}"
 
 

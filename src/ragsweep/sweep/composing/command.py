@@ -22,7 +22,7 @@ from optuna_sweeper.space import merge_overrides, read_space
 from optuna_sweeper.trial_zero import TrialZero, read_baseline, trial_zero
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
-from ragsweep.report.naming import label, label_configs, rounded
+from ragsweep.report.naming import digits_for, label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence, options_with, wants_option
 from ragsweep.sweep.composing.config_files import DEPTH, is_deep
@@ -88,7 +88,8 @@ class Command:
         jobs = [read_settings(job) for job in self.jobs]  # for a search, only its first jobs
         groups = [key for key in {key for job in jobs for key in job} if self.composer.is_group(key, self.overrides)]
         alone = [label(read_settings(_own(job)), groups) or DEFAULTS for job in self.jobs]
-        names = [rounded(name) or other for name, other in zip(label_configs(jobs, groups), alone, strict=True)]
+        labels = label_configs(jobs, groups)
+        names = [rounded(one, digits_for(labels)) or other for one, other in zip(labels, alone, strict=True)]
         return [self.secrets.mask_text(name) for name in names]
 
 
