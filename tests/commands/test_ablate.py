@@ -217,6 +217,18 @@ def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: 
     assert "top_k=2" in found.cases[0].overrides
 
 
+@pytest.mark.parametrize(("objective", "kept"), [("context_recall", True), ("a_metric_of_the_file", False)])
+def test_the_objective_of_a_sweeps_file_is_that_of_the_ablation(
+    objective: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    then = recorded(tmp_path, *write_dataset(tmp_path))
+    config, parameters = ({**one, "objective": objective} for one in (then.run.config, then.run.parameters))
+    found = prepare(changed(then, config=config, parameters=parameters), [], ["top_k"], None)
+    assert all((f"objective={objective}" in case.overrides) is kept for case in found.cases)
+    assert found.same
+
+
 def test_a_config_of_a_search_is_ablated_on_the_questions_of_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

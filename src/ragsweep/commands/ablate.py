@@ -21,7 +21,7 @@ from ragsweep.commands.command_line import (
 )
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import Result, Run
+from ragsweep.core.results import Result, Run, objectives
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import ALL
@@ -205,10 +205,11 @@ def experiments(config_dir: str | None) -> Callable[[tuple[str, ...]], Experimen
 def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tuple[str, ...]:
     """Return a recorded config as overrides: the recorded overrides, and overrides that restore changed defaults."""
     base: tuple[str, ...] = tuple(line for line in run.overrides if key_of(line) not in _NOT_THE_CONFIG)
-    now = experiment(base).parameters
+    now = experiment(base)
+    measured = {metric.name for metric in now.metrics}
     for name, value in run.parameters.items():
-        moved = now.get(name, value) != value and changes_scores(name)
-        if moved and MASK not in value:
+        counts = measured.issuperset(objectives(run.config)) if name == "objective" else changes_scores(name)
+        if now.parameters.get(name, value) != value and counts and MASK not in value:
             base = with_value(base, f"{name}={value}")
     if run.dataset.partition != ALL and run.parameters.get("partition") != run.dataset.partition:
         base = with_value(base, f"partition={run.dataset.partition}")  # chosen by the search, which is not repeated
