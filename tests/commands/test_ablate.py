@@ -131,6 +131,12 @@ def test_each_case_differs_in_one_thing() -> None:
     assert cases[-1].overrides == ("retriever=bm25", "retriever.k1=1.8")
 
 
+def test_a_key_that_was_added_is_added_in_every_case() -> None:
+    for sign in ("+", "++"):
+        cases = around([f"{sign}llm.extra.top_k=20"], {"llm.extra.top_k": "20"}, {})
+        assert [case.overrides for case in cases] == [(f"{sign}llm.extra.top_k={k}",) for k in (12, 30)]
+
+
 def test_given_values_take_the_place_of_neighbours_and_factors_can_be_chosen() -> None:
     cases = around([], PARAMETERS, {"top_k": ["1", "2"]}, ["top_k", "reranker"])
     assert [case.overrides for case in cases] == [("reranker=late_interaction",), ("top_k=1",), ("top_k=2",)]
@@ -144,6 +150,7 @@ def test_given_values_take_the_place_of_neighbours_and_factors_can_be_chosen() -
 def test_an_override_stands_for_the_values_it_sweeps() -> None:
     assert choices("retriever.k=20,40") == ["retriever.k=20", "retriever.k=40"]
     assert choices("top_k=range(1,4)") == ["top_k=1", "top_k=2", "top_k=3"]
+    assert choices("retriever=glob(hybrid*)") == ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
     assert choices("metrics=[retrieval,answers]") == ["metrics=[retrieval,answers]"]
     with pytest.raises(ConfigError, match="cannot read"):
         choices("top_k=[1")

@@ -147,7 +147,7 @@ def prepare(
     for line in typed:
         if line in hydra:
             continue
-        key, values = key_of(line), choices(line)
+        key, values = key_of(line), choices(line, config_dir)
         if len(values) > 1:
             given[key] = [value.partition("=")[2] for value in values]
         elif key in OPTIONS:

@@ -143,8 +143,10 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended in place of any override of the same key."""
-    return (*(kept for kept in base if key_of(kept) != key_of(line)), line)
+    """Return the overrides with ``line`` appended in place of any override of the same key, and its sign ``+``."""
+    replaced = [kept for kept in base if key_of(kept) == key_of(line)]
+    signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
+    return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)
 
 
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:

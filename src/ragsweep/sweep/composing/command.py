@@ -169,11 +169,12 @@ def _option_to_add(line: str, config: DictConfig) -> str:
     return f"add {'-m hydra/sweeper=optuna to search' if is_interval else '-m to sweep'} over them"
 
 
-def choices(line: str) -> list[str]:
+def choices(line: str, config_dir: str | None = None) -> list[str]:
     """Expand an override into one override for each swept value. Raises ConfigError if this is impossible."""
     _check_readable([line])
+    composer = Composer(None if config_dir is None else Path(config_dir))
     with one_sentence():
-        return [case.overrides[0] for case in expand([line])]
+        return [case.overrides[0] for case in expand([line], options=composer.options([]))]
 
 
 def _quoted(line: str) -> str:
