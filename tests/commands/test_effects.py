@@ -67,6 +67,16 @@ def test_partial_configs_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixt
     whole = [config("1", "1"), config("2", "1")]
     record_sweep(tmp_path, PARENT, *whole, changed(config("1", "2"), state=PARTIAL))
     assert told(capsys, tmp_path)[1].keys() == {"a"}
+    assert effects([PARENT, "--path", str(tmp_path)]) == 0
+    assert "without 1 config that is PARTIAL or dropped by a race" in capsys.readouterr().out
+
+
+def test_texts_that_begin_with_the_same_word_are_shown_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_sweep(tmp_path, PARENT, config("Answer in one word", "1"), config("Answer in one line or in two", "1"))
+    assert effects([PARENT, "--path", str(tmp_path)]) == 0
+    assert "a Answer in one word -> Answer in one line or in two " in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_cannot_be_said_is_one_clear_line(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def effects(arguments: Sequence[str]) -> int:
     add_forms(parser)
     add_path(parser)
     options = parser.parse_args(arguments)
-    results = [result for result in find_sweep(options.path, options.sweep) if result.run.state == COMPLETE]
+    evaluated = find_sweep(options.path, options.sweep)
+    results = [result for result in evaluated if result.run.state == COMPLETE]
     if len(results) < 2:
         count = counted(len(results), "complete config")
         raise InputError(
@@ -57,12 +58,15 @@ def effects(arguments: Sequence[str]) -> int:
     for result in results[1:]:
         check_same_questions(results[0], result, swept=True)
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]
-    print_document(effects_document(results, metric), options)
+    print_document(effects_document(results, metric, len(evaluated) - len(results)), options)
     return 0
 
 
-def effects_document(results: Sequence[Result], metric: str) -> Document:
-    """Build the document of the effects on a metric: main effects, then interactions, the largest of each first."""
+def effects_document(results: Sequence[Result], metric: str, omitted: int = 0) -> Document:
+    """Build the document of the effects on a metric: main effects, then interactions, the largest of each first.
+
+    ``omitted`` is the number of configs that are PARTIAL or were dropped by a race; a note states it.
+    """
     matrix, unit = score_matrix(results, metric), results[0].summaries.metrics[metric].unit
     ratios, lengthening = has_ratios(matrix, unit), LENGTHENING if metric.startswith(RISING) else ()
     found = factorial.effects(factor_values(results), transform_amounts(matrix, unit), lengthening=lengthening)
@@ -72,6 +76,11 @@ def effects_document(results: Sequence[Result], metric: str) -> Document:
     head = Statement("effects", f"{metric} of {len(results)} configs; {method}", {"configs": len(results)})
     hidden = sum(bool(effect.note) for effect in ordered)
     notes = [Statement("note", note)] if (note := _INTERACTIONS.get(found.interactions, "")) else []
+    if omitted:
+        text = (
+            f"without {counted(omitted, 'config')} that {'is' if omitted == 1 else 'are'} PARTIAL or dropped by a race"
+        )
+        notes.append(Statement("note", text, {"omitted": omitted}))
     if hidden:
         text = f"with these configs, {counted(hidden, 'effect')} cannot be distinguished from others"
         notes.append(Statement("note", text, {"confounded": hidden}))
@@ -106,7 +115,7 @@ def _cells(effect: Effect, unit: str, ratios: bool) -> list[str]:
 def _change(factor: str, before: str, after: str) -> str:
     """Format a change; if the option stays the same, show only what differs: ``retriever hybrid_rrf k=60 -> k=20``."""
     first, second = before.split(" "), after.split(" ")
-    if first[0] != second[0] or len(first) == 1:
+    if first[0] != second[0] or len(first) == 1 or not all("=" in word for word in first[1:] + second[1:]):
         return f"{factor} {before or '-'} -> {after or '-'}"
     old, new = ([word for word in words if word not in others] for words, others in ((first, second), (second, first)))
     return f"{factor} {first[0]} {' '.join(old)} -> {' '.join(new)}"
