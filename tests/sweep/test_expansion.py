@@ -97,6 +97,12 @@ def test_params_that_are_no_mapping_are_refused() -> None:
         expand([], ["top_k=3"])  # type: ignore[arg-type]
 
 
+def test_a_condition_on_a_parameter_of_a_grid_is_refused_with_a_way_out() -> None:
+    message = r"^hydra\.sweeper\.params\.k: only a search has conditions \(over, when\); choose .* or set k in hydra\."
+    with pytest.raises(HydraException, match=message):
+        expand([], {"retriever": "bm25,vector", "k": {"over": "1,2", "when": "retriever=bm25"}})  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize(
     ("typed", "params", "cases"),
     [
