@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsweep.core.errors import Faults, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.golden.reading import Row, UniqueIds, read_rows
-from ragsweep.golden.text_files import LONGEST_LINE, plain_or_gzipped, read_lines
+from ragsweep.golden.text_files import LONGEST_LINE, path_of, plain_or_gzipped, read_lines
 
 
 def written(folder: Path, content: bytes, name: str = "rows.jsonl") -> Path:
@@ -261,3 +261,8 @@ def test_parquet_in_a_folder_of_several_files_is_read_with_its_partitions(tmp_pa
         parquet.write_table(pyarrow.table({"id": [name]}), tmp_path / "rows.parquet" / f"part={name}" / "0.parquet")
     rows, faults = rows_and_faults(tmp_path / "rows.parquet")
     assert ([dict(row.values) for row in rows], faults) == ([{"id": one, "part": one} for one in ("a", "b")], [])
+
+
+def test_the_home_folder_of_an_unknown_user_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"^dataset\.golden: there is no home folder ~no_such_user; write the whole"):
+        path_of("~no_such_user/questions.jsonl", "dataset.golden")

@@ -57,6 +57,11 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["hydra.verbose=true,false"], "hydra.verbose: cannot differ within a sweep"),
         (["top_k=interval(1,5)"], "names several values: add -m hydra/sweeper=optuna to search over them"),
         (["+experiment=x"], "+experiment=x: there is no folder conf/experiment here"),
+        (
+            ["retriever=vector", "retriever.embedder=hashing"],
+            "is a setting of the whole config; write embedder=hashing",
+        ),
+        (["hydra/launcher=[joblib]"], "hydra/launcher takes one option; write hydra/launcher=joblib"),
         (["top_k=3,", "5"], "list values without spaces between them, top_k=A,B; to take the value as it is, quote"),
         (["top_k=3 depth=50"], "pass several overrides as separate arguments, without quotes around all of them; to"),
         (["retriever.legs.vector.index=hnsw"], "is a group; write retriever/index@retriever.legs.vector.index=hnsw"),

@@ -70,10 +70,16 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 
 
 def path_of(value: str, key: str) -> Path:
-    """Return the path that ``key`` sets, with ``~`` expanded; raises ConfigError for a blank path."""
+    """Return the path that ``key`` sets, with ``~`` expanded.
+
+    Raises ConfigError for a blank path, and for ``~NAME`` without a user of this name.
+    """
     if not value.strip():
         raise ConfigError(f"{key}: requires a value; set {key}=...")
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{key}: there is no home folder {value.partition('/')[0]}; write the whole path") from None
 
 
 def plain_or_gzipped(path: Path) -> Path:

@@ -205,9 +205,10 @@ def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[
 def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raise ConfigError for several options of a group of parts, which Hydra would merge into one part, for an option
-    that is set as a value (``retriever.index=hnsw``), and for ``+experiment=NAME`` if no folder of configs has a
-    subfolder ``experiment``, unless an override adds a package to the search path.
+    Also raise ConfigError for several options of a group of parts, which Hydra would merge into one part, for a list of
+    launchers, for an option that is set as a value (``retriever.index=hnsw``, ``retriever.embedder=hashing``), and for
+    ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, unless an override adds a package to
+    the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:
@@ -220,6 +221,12 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
         if isinstance(value, list) and len(value) > 1 and is_part:
             way = f"to sweep over several, write {group}={','.join(map(str, value))}"
             raise ConfigError(f"{line}: {group} takes one option; {way}")
+        if isinstance(value, list) and group == "hydra/launcher":
+            raise ConfigError(f"{line}: {group} takes one option; write {group}={value[0] if value else 'inline'}")
+        above, _, part = group.rpartition(".")
+        is_nested = above and not override.is_hydra_override() and composer.is_group(part, lines)
+        if is_nested and value in composer.options(lines)(part):
+            raise ConfigError(f"{line}: the option of {part} is a setting of the whole config; write {part}={value}")
         if re.fullmatch(r"retriever\.(.+\.)?index", group) and isinstance(value, str) and "$" not in value:
             place = "" if group == "retriever.index" else f"@{group}"
             raise ConfigError(f"{line}: {group} is a group; write retriever/index{place}={value}")
