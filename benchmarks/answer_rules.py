@@ -6,8 +6,8 @@
 each with the prompt that asked for it and a label: right, partly (a part of the right answer is missing, or a wrong one
 is added), wrong, or refused, which is right where the question is unanswerable. ``differs`` names the kind of
 difference where the default rule and the label disagree.
-Questions and right answers are read from the collections. A rule agrees where it counts what is labelled right, and
-nothing else. ``--each`` also prints the replies on which the default rule and the label differ.
+Questions and right answers are read from the collections. A rule agrees with a label if both count the reply as right,
+or neither does. ``--each`` also prints the replies on which the default rule and the label differ.
 """
 
 import json
@@ -33,7 +33,7 @@ from tables import keep_results
 LABELS = Path(__file__).parents[1] / "tests/fixtures/answer_labels.jsonl"
 COLLECTIONS = ("squad2_dev", "piaf_1_1")
 REFUSALS = ("I don't know", "I do not know", "Je ne sais pas")
-"""Of the prompt."""
+"""The refusals for which the prompts ask."""
 
 RULES: dict[str, Metric] = {
     "exact_match": ExactMatch(),
@@ -42,7 +42,7 @@ RULES: dict[str, Metric] = {
     "token_recall of at least .5": TokenRecall(),
     **{f"success_rate, threshold {threshold}": SuccessRate(threshold) for threshold in (0.4, 0.5, 0.6, 0.7, 0.8)},
 }
-"""A reply with a score from .5 counts as right."""
+"""Name -> rule; a reply with a score of at least .5 counts as right."""
 
 
 class Labelled(NamedTuple):
@@ -91,7 +91,7 @@ def decide(rule: Metric, rows: list[Labelled]) -> NDArray[np.float64]:
 
 
 def agreement(rows: list[Labelled], rule: Metric) -> str:
-    """Return agreement, kappa, and how many the rule counts wrongly as right and as wrong."""
+    """Return the agreement, kappa, and the numbers of replies wrongly counted as right and as wrong."""
     scored = decide(rule, rows)
     if np.isnan(scored).any():
         return "not scored"

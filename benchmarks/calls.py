@@ -3,7 +3,7 @@
     PYTHONPATH=tests python benchmarks/calls.py [--chain 4] [--latency 0.2] [--concurrency 16] [--faults 0]
 
 Every question is a chain of calls, each of which needs the reply to the previous one, as in a judged metric. The server
-(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal.
+(tests/llm_server) runs in a separate process. The bar without faults is 1.15 x the ideal.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from llm_server import TRANSIENT, LlmServer
 from ragsweep.services.endpoint import Endpoint
 
 BAR = 1.15
-LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
+LEFT_OUT = {"rate_limited_date", "big_body"}  # faults that wait for whole seconds, or send 50 MB
 
 
 def serve(pipe: Connection, latency: float, faults: float) -> None:
@@ -30,7 +30,7 @@ def serve(pipe: Connection, latency: float, faults: float) -> None:
 
 
 def measure(base_url: str, given: argparse.Namespace) -> tuple[float, float, float]:
-    """Ask all questions; return seconds, seconds of the processor, and seconds until the first question was done."""
+    """Ask all questions; return wall seconds, processor seconds, and seconds until the first question was done."""
     endpoint = Endpoint(base_url, "m", timeout=2, concurrency=given.concurrency)
     done: list[float] = []
 

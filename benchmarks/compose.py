@@ -1,4 +1,4 @@
-"""Measure the overhead of a job with an empty task, by Hydra's basic sweeper and launcher and by our loop.
+"""Measure the overhead of a job with an empty task, in Hydra's basic sweeper and launcher, and in our loop.
 
     python benchmarks/compose.py [JOBS]
 
@@ -22,7 +22,7 @@ SWEPT = ["retriever=bm25,vector", "metrics=retrieval"]
 
 
 def measured(act: Callable[[], Any]) -> tuple[float, float]:
-    """CPU and wall seconds of a call."""
+    """Return the CPU and wall seconds of a call."""
     cpu, wall = time.process_time(), time.perf_counter()
     act()
     return time.process_time() - cpu, time.perf_counter() - wall
@@ -59,14 +59,14 @@ def _nothing() -> float:
 
 
 def cost(act: Callable[[int], None], jobs: int) -> Sequence[float]:
-    """CPU and wall milliseconds a job beyond the first two."""
+    """Return the CPU and wall milliseconds per job, without the first two jobs."""
     start, end = measured(lambda: act(2)), measured(lambda: act(jobs + 2))
     return [(b - a) / jobs * 1000 for a, b in zip(start, end, strict=True)]
 
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    few = max(jobs // 10, 4)  # Hydra's own is slow: a tenth shows what one costs
+    few = max(jobs // 10, 4)  # Hydra's own loop is slow: a tenth of the jobs suffices
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         in_loop(2)  # imports, and files that are read for the first time

@@ -6,7 +6,7 @@ Without the name of a part, all parts are measured, which takes hours on process
 ``--documents``, ``--rounds`` and ``--batch-sizes`` reduce the work. Figures are stored in a file (``--kept``), from
 which the page is written, so a part, or the quality of one variant, can be measured separately. Variants alternate
 within each round and are compared within it, so that ratios are reliable on a machine that runs other programs.
-The folder holds scifact and python_faq_en. If onnx and onnxruntime are installed, int8 is measured, and so is
+The folder contains scifact and python_faq_en. If onnx and onnxruntime are installed, int8 is measured, and so is
 the library's own quantisation of padded batches (onnx_int8.py).
 """
 

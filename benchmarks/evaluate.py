@@ -3,8 +3,8 @@
     python benchmarks/evaluate.py [folder of a BEIR collection] [configs] > ...
 
 Convex fusions of two BM25 legs (k1 .4 and 1.5) to depth 100, alpha x top_k 3, 5, 10, on the bundled golden set or the
-collection given. Medians of processor time, which other processes disturb least. pytrec_eval, where it is installed,
-scores the same rankings with its own five families at our cutoffs: no interval, no table, no record.
+collection given. Medians of processor time, which other processes disturb least. pytrec_eval, if installed, scores the
+same rankings with its own five families of metrics at our cutoffs, without intervals, tables or records.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""Measure exact vector search: ours, faiss's own with its defaults, and a plain matrix product by numpy.
+"""Measure exact vector search: ours, that of faiss with its defaults, and a matrix product in numpy.
 
 ``python benchmarks/exact.py`` prints the table of benchmarks/results/exact.json.
 """

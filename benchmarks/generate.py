@@ -1,12 +1,12 @@
-"""Compare ways to run one local model, by llama.cpp and by transformers: speed, memory, and whether answers change.
+"""Compare ways to run one local model, in llama.cpp, transformers and ONNX Runtime: speed, memory, changed answers.
 
     pip install --no-deps accelerate onnxruntime-genai onnx_ir
     RAGSWEEP_COLLECTIONS=... PYTHONPATH=src python benchmarks/generate.py [requests]
 
-Every way answers the same questions of SQuAD 2.0, each with its paragraph, in a process of its own, one way after the
+Every way answers the same questions of SQuAD 2.0, each with its paragraph, in a separate process, one way after the
 other in one run. "CPU s a request" counts the seconds of all processors, which other processes change less. "other"
 counts the answers that differ from those of the first way with the same engine; "unstable" those of the first 4
-requests that change where the same model answers them again, in reverse order and without the others.
+requests that change if the same model answers them again, in reverse order and without the others.
 """
 
 import json
@@ -43,7 +43,7 @@ WAYS = {
 
 
 class Onnx:
-    """Answer by onnxruntime-genai, one request after the other: not a part, for this comparison only."""
+    """Answers with onnxruntime-genai, one request after the other; not a part, but only for this comparison."""
 
     def __init__(self, folder: Path, prompt: Prompt) -> None:
         import onnxruntime_genai

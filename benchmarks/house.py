@@ -2,8 +2,8 @@
 
     python benchmarks/house.py
 
-A chain counts the files that a reader may pass from one file down to one that imports none of ours; the height of a
-package is its longest chain inside. Imports under TYPE_CHECKING do not count.
+The length of a chain is the number of files from one file down to one that imports no file of ours; the height of a
+package is the length of the longest chain inside it. Imports under TYPE_CHECKING do not count.
 """
 
 import ast
@@ -51,7 +51,7 @@ def longest_chain(graph: Graph, among: Collection[Path]) -> list[Path]:
 
     def chain(path: Path) -> list[Path]:
         if path not in chains:
-            chains[path] = []  # of a circle: it ends there
+            chains[path] = []  # ends a chain that would be a cycle
             chains[path] = [path, *max((chain(other) for other in sorted(graph[path] & inside)), key=len, default=[])]
         return chains[path]
 
@@ -59,7 +59,7 @@ def longest_chain(graph: Graph, among: Collection[Path]) -> list[Path]:
 
 
 def packages(graph: Graph, source: Path) -> dict[str, list[Path]]:
-    """Return the files of each package: of ours the folders inside, of the others the top."""
+    """Return the files of each package; the subfolders of ragsweep and hydra_plugins count as packages."""
     found: dict[str, list[Path]] = {}
     for path in graph:
         folders = path.relative_to(source).parts[:-1]

@@ -25,7 +25,7 @@ BAR, SET_BAR = 1.0, 10.0
 
 
 def scores(configs: int, questions: int) -> Matrix:
-    """Half are equal, half are a little worse, and the last one is better by .03."""
+    """Make scores: half of the configs are equal, half are a little worse, and the last one is better by .03."""
     generator = np.random.default_rng(0)
     values = generator.normal(0.5, 0.36, questions) + generator.normal(0, 0.18, (configs, questions))
     values += np.linspace(-0.1, 0.1, configs).clip(max=0)[:, None]

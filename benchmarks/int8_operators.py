@@ -2,9 +2,9 @@
 
     python benchmarks/int8_operators.py [--tokens 256]
 
-On one core, as a text is computed. The large product (2,048 x 2,048 x 2,048, activations quantised like the model's) is
-what ONNX Runtime reaches on this CPU where nothing else has to be done: no arrangement of the model's products can be
-faster. Prints a table in markdown.
+On one core, as a text is computed. The large product (2,048 x 2,048 x 2,048, activations quantised like the model's)
+shows the highest speed of ONNX Runtime on this CPU, which no arrangement of the model's products can exceed.
+Prints a table in Markdown.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 FOLDER has corpus.jsonl as BEIR's folders have, and golden.jsonl with id, question, answers and context_id.
 
-A hybrid of two BM25 legs, its weight in steps from 0 to 1, six chunks a question; an llm and a judge at one scripted
+A hybrid of two BM25 legs, with weights from 0 to 1; six chunks per question; an llm and a judge at one scripted
 server (tests/llm_server). The command is killed after ``--kill`` requests and repeated. Only calls in
 flight when it was killed may be repeated: as many as the concurrency allows.
 """

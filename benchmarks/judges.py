@@ -4,7 +4,7 @@
 
 Faithfulness, context precision (three chunks), context recall and factual correctness, one after the other, as for a
 config; each call of a metric needs the reply to the previous call; every reply is stored on arrival. The server
-(tests/llm_server) runs in a process of its own. The bar without faults is 1.15 x the ideal; the import of ragas,
+(tests/llm_server) runs in a separate process. The bar without faults is 1.15 x the ideal; the import of ragas,
 which takes seconds, is reported separately.
 """
 
@@ -34,7 +34,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.stages.stored_replies import StoredReplies, reply_node
 
 BAR = 1.15
-LEFT_OUT = {"rate_limited_date", "big_body"}  # whole seconds, and 50 MB each
+LEFT_OUT = {"rate_limited_date", "big_body"}  # faults that wait for whole seconds, or send 50 MB
 METRICS: tuple[Any, ...] = (RagasFaithfulness, RagasContextPrecision, RagasContextRecall, RagasFactualCorrectness)
 
 

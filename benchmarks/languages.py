@@ -21,7 +21,7 @@ from ragsweep.parts.retrievers import Bm25
 COLLECTIONS = {"python_faq_en": "en", "squad2_dev": "en", "python_faq_fr": "fr", "piaf_1_1": "fr"}
 
 UNSPACED = Path(__file__).with_name("unspaced.json")
-"""By language: texts, of which each second one has characters of the one before, and questions on the others."""
+"""Language -> texts, of which every second one reuses characters of the previous one, and questions on the others."""
 
 Detector = Callable[[str], str]
 

@@ -2,7 +2,7 @@
 
     python benchmarks/latency.py [--sweeps 4] [--hogs 0 2] [--backend rank_bm25]
 
-Six configs differ by one character of 800 in the size of a chunk. Every sweep has a store of its own. Hogs are
+Six configs differ by one character of 800 in the size of a chunk. Every sweep has its own store. Hogs are
 processes that run a busy loop.
 """
 
@@ -20,7 +20,7 @@ from ragsweep.sweep.concluding.recorded_runs import open_ledger
 
 NAME = "latency_p95_ms"
 RATIO = 1.5
-"""Ratio of two p95s from which a table without intervals is read as a difference."""
+"""Ratio of two p95s from which a reader of a table without intervals would see a difference."""
 
 
 def sweep(folder: Path, backend: str) -> list[Result]:

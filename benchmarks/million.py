@@ -2,7 +2,7 @@
 
     python benchmarks/million.py [--sizes 100000 1000000] [--indexes flat hnsw] [--steps build search] [--limit 3600]
 
-Vectors are those of scale.py: 384 random numbers around seeded centres. Every step is a process of its own. Built
+Vectors are those of scale.py: 384 random numbers around seeded centres. Every step runs in a separate process. Built
 indexes are stored in a folder (``--folder``), so that builds and searches can run at different times; measurements
 are stored in docs/million.json, from which docs/sizing.py extrapolates. Needs 12 GB of disk for a million chunks.
 pgvector runs on the PostgreSQL in the package pgserver.
@@ -89,7 +89,7 @@ def build(name: str, folder: Path) -> dict[str, float]:
 
 
 def disk(part: Any, folder: Path, index: Any) -> float:
-    """Return the bytes of an index, and of the copy of the vectors where it has one."""
+    """Return the bytes of an index, and of its copy of the vectors, if it has one."""
     if "table" not in index:
         return float(sum(array.nbytes for array in index.values()))
     name = index["table"].tobytes().decode()
@@ -125,7 +125,7 @@ def search(name: str, folder: Path) -> dict[str, float]:
 
 
 def embed() -> dict[str, Any]:
-    """Embed chunks of the bundled pages on one core; processor time leaves other work on the machine out."""
+    """Embed chunks of the bundled pages on one core; processor time excludes other work on the machine."""
     import torch
 
     from ragsweep.core.types import Chunks
@@ -153,7 +153,7 @@ def embed() -> dict[str, Any]:
 
 @contextmanager
 def postgresql(folder: Path) -> Iterator[int]:
-    """Run the server of the folder, which is made where there is none; yield its process."""
+    """Run the PostgreSQL server in the folder, created if missing; yield the id of its process."""
     found = find_spec("pgserver")
     assert found is not None, "pip install pgserver"
     programs, data = (
@@ -190,7 +190,7 @@ def status(process: str) -> dict[str, float]:
 def memory(process: int, server: int | None) -> dict[str, float]:
     """Return the anonymous and the mapped memory of the process, and of a server and its processes.
 
-    What a server shares between its processes counts once: the largest share.
+    Memory that the processes of a server share counts once, with the largest share of any process.
     """
     own, children = status(str(process)), []
     if server is not None:
@@ -202,7 +202,7 @@ def memory(process: int, server: int | None) -> dict[str, float]:
 
 
 def processor(server: int | None) -> float:
-    """Return the processor seconds of a server, with those of its processes that have ended; 0 without one."""
+    """Return the processor seconds of a server, with those of its processes that have ended; 0 without a server."""
     if server is None:
         return 0.0
     fields = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
@@ -210,7 +210,7 @@ def processor(server: int | None) -> float:
 
 
 def measured(step: str, name: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Run one step in a process of its own; add its largest memory and the load of the machine."""
+    """Run one step in a separate process; add its largest memory and the load of the machine."""
     with postgresql(folder) if name == "pgvector" else nullcontext() as server:
         command = [sys.executable, __file__, "--step", step, name, str(folder)]
         spent = processor(server)
@@ -275,7 +275,7 @@ def table(kept: dict[str, Any]) -> str:
 
 
 def keep(row: dict[str, Any]) -> None:
-    """Add what was measured to the file, and write the page from all that is in it."""
+    """Add a row of measurements to the file, and write the page from all its rows."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"rows": []}
     rows = {(one["index"], one["size"]): one for one in kept["rows"]}
     if "index" in row:

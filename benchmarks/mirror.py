@@ -47,7 +47,7 @@ RANKED = Artifacts(rankings={"a" * 64: "q Q0 d 1 1.0 top_k=3\n" * 3_000})
 
 
 def by_hand(tracker: Mlflow, parent: str, result: Result) -> None:
-    """Write what ``log_result`` writes, by the client."""
+    """Write with MLflow's client what ``log_result`` writes."""
     from mlflow import MlflowClient
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 

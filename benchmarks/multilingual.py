@@ -124,7 +124,7 @@ def quality(kept: Figures, keep: Callable[[], None]) -> None:
 
 
 def lengths(kept: Figures, keep: Callable[[], None]) -> None:
-    """Rank documents by their nearest chunk of so many words."""
+    """Rank documents by their nearest chunk, for each length of chunks."""
     sets = {name: dataset(name) for name in DIVIDED}
     for part, embed in embedders().items():
         for name, data in sets.items():

@@ -1,6 +1,6 @@
-"""An embedder in int8 as onnxruntime's own quantisation makes it: padded batches, one scale for all their texts.
+"""An embedder in int8 by onnxruntime's own quantisation: padded batches, with one scale for all texts of a batch.
 
-What ``embedder.dtype=int8`` is compared with; no part of the package. Needs onnx and onnxruntime. Token vectors are
+The baseline for ``embedder.dtype=int8``; not in the package. Needs onnx and onnxruntime. Token vectors are
 averaged, as the bundled model does.
 """
 
@@ -45,7 +45,7 @@ class OnnxInt8Embedder(SentenceTransformerEmbedder):
 
 
 class Plain(torch.nn.Module):
-    """A transformer that takes ids and mask and gives token vectors; the mask is written out, so that it is traced."""
+    """A transformer that maps ids and a mask to token vectors; computes the mask explicitly, so that it is traced."""
 
     def __init__(self, transformer: Any) -> None:
         super().__init__()

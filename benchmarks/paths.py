@@ -87,7 +87,7 @@ def traced(finds: Finds) -> Iterator[dict[str, None]]:
             found[path] = None
 
     sys.setprofile(record)
-    threading.setprofile(record)  # of answers
+    threading.setprofile(record)  # for the threads that answer
     try:
         yield found
     finally:

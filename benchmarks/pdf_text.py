@@ -1,7 +1,7 @@
-"""Compare readers of PDF text with pdftotext: words glued, words unknown to it, ligatures, time.
+"""Compare readers of PDF text with pdftotext: joined words, words that pdftotext lacks, ligatures, time.
 
 python benchmarks/pdf_text.py FILE.pdf ...
-Needs ``pdftotext`` (poppler-utils), pypdf and pypdfium2; pdfminer.six is measured where it is installed.
+Needs ``pdftotext`` (poppler-utils), pypdf and pypdfium2; pdfminer.six is measured if installed.
 """
 
 import re
@@ -63,7 +63,7 @@ def words(text: str) -> Counter[str]:
 
 
 def row(read: Callable[[Path], str], path: Path, reference: Counter[str]) -> list[float]:
-    """Measure one reader at one file: runs of 25 letters, words too many and missing, ligatures, seconds."""
+    """Measure one reader on one file: runs of 25 letters, superfluous and missing words, ligatures, seconds."""
     start = time.perf_counter()
     text = read(path)
     seconds = time.perf_counter() - start
@@ -82,7 +82,7 @@ def shown(file: str, reader: str, numbers: list[float]) -> str:
 
 
 def main(paths: list[Path]) -> None:
-    """Print a row for each reader at each file, and its totals."""
+    """Print a row for each reader and file, and the totals of each reader."""
     readers = [read for read in READERS if read is not pdfminer or find_spec("pdfminer")]
     head = ["file", "reader", "runs of 25 letters", "words not in pdftotext", "words missing", "ligatures", "s"]
     print(line(head), line(["---"] * len(head)), sep="\n")

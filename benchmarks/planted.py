@@ -5,7 +5,7 @@
 
 Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left out without the folder). All rules
 get the same scores; a replication has 1,999 resamples instead of 10,000. Prints the tables; --write puts them into
-benchmarks/results/ and docs/measurements.md. Deterministic: replication r of a scenario has a seed of its own.
+benchmarks/results/ and docs/measurements.md. Deterministic: each replication of a scenario has its own seed.
 """
 
 import argparse
@@ -116,8 +116,8 @@ class Tally:
     covered: int = 0
     unmarked: int = 0  # all intervals without a note cover the true value
     alone: int = 0  # all separate Student's t intervals cover the true value
-    luck: float = 0.0  # by how much the winner's mean is too high
-    foretold: float = 0.0  # its estimate
+    luck: float = 0.0  # excess of the winner's mean over its true mean
+    foretold: float = 0.0  # estimate of this excess
     reversal: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REVERSALS, 0))
     false_reversal: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REVERSALS, 0))
     replications: int = 0
@@ -224,12 +224,12 @@ def foretold(replications: int) -> list[str]:
 
 
 def graded(configs: int, questions: int, effect: float, generator: np.random.Generator) -> Matrix:
-    """Normal scores; the last config is better."""
+    """Draw normal scores; the last config is better."""
     return normal(one_better(configs, effect), questions, generator).matrix
 
 
 def right_or_wrong(configs: int, questions: int, effect: float, generator: np.random.Generator) -> Matrix:
-    """60 % right; each config redraws a fifth of the answers, and the last config is right on further questions."""
+    """Draw answers, 60 % right; each config redraws a fifth, and the last config is right on further questions."""
     values = np.tile(generator.random(questions) < 0.6, (configs, 1))
     values = np.where(
         generator.random((configs, questions)) < 0.2, generator.random((configs, questions)) < 0.6, values

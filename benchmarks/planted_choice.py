@@ -96,7 +96,7 @@ Rule = Callable[[Matrix], int | None]
 
 
 def before(matrix: Matrix) -> int | None:
-    """Return the best mean whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
+    """Return the best config whose simultaneous interval excludes 0, if exact tests and rare losses permit."""
     differences, baseline = matrix.values - matrix.values[0], matrix.values[0]
     found = bound(cluster_scores(differences, matrix.clusters), RESAMPLES)
     allowed, loss = needed_p_value(found.critical, found.degrees), largest_loss(baseline, falls=True)
@@ -110,7 +110,7 @@ def before(matrix: Matrix) -> int | None:
 
 
 def best_by(p_value: Callable[[Matrix, int], float], matrix: Matrix) -> int | None:
-    """Return the best mean if the two-sided p-value of its difference from the first config is below .05."""
+    """Return the config with the best mean if its two-sided p-value against the first config is below .05."""
     best = winner(matrix)
     return best if best and p_value(matrix, best) < 0.05 else None
 
@@ -169,7 +169,7 @@ class Counts:
 
 
 def of_best(values: Doubles, truth: Doubles) -> float:
-    """Return the mean loss of those that tie for the largest value against the true best."""
+    """Return the mean loss, against the true best, of the configs that tie for the largest value."""
     return float(truth.max() - truth[values >= values.max() - 1e-9].mean())
 
 

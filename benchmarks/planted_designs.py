@@ -5,8 +5,7 @@
 Gates that are repeated while their suite grows, or applied to rare large losses; a judge's scores corrected by a few
 labels; ten slices of twenty questions; the optimism of an adaptive search; costs with a long tail; repeated answers;
 questions weighted by traffic; effects of parameters; configs that may be the best, where losses are rare.
-Prints the tables; --write puts them into docs/measurements.md. Deterministic: a replication has a
-seed of its own.
+Prints the tables; --write puts them into docs/measurements.md. Deterministic: each replication has its own seed.
 """
 
 import argparse
@@ -58,7 +57,7 @@ MARGIN = 0.05
 
 
 def hits(questions: int, truth: float, generator: np.random.Generator) -> Matrix:
-    """Hits and misses; 12 % of the hits and 18 % of the misses flip, changed by the true difference."""
+    """Draw hits and misses; 12 % of the hits and 18 % of the misses flip, adjusted to the true difference."""
     baseline, chance = generator.random(questions) < 0.6, generator.random(questions)
     lost, won = 0.12 - truth / 2 / 0.6, 0.18 + truth / 2 / 0.4
     candidate = np.where(baseline, chance >= lost, chance < won)
@@ -66,7 +65,7 @@ def hits(questions: int, truth: float, generator: np.random.Generator) -> Matrix
 
 
 def graded(questions: int, truth: float, generator: np.random.Generator) -> Matrix:
-    """Scores within 0 and 1 that differ by .15 (standard deviation)."""
+    """Draw scores within 0 and 1, with a standard deviation of .15 of the differences."""
     baseline = generator.uniform(0.45, 0.55, questions)
     gains = generator.normal(truth, 0.15, questions).clip(truth - 0.4, truth + 0.4)
     return planted(np.stack([baseline, baseline + gains]), np.zeros(2)).matrix
@@ -78,7 +77,7 @@ SCORES = {"hit or miss": hits, "graded, sd .15": graded}
 def passes(decide: Callable[[Matrix], bool], grown: Sequence[Matrix]) -> tuple[int, int]:
     """Count the suites that pass at any look, and at the last look."""
     passed = np.zeros(len(grown), dtype=bool)
-    for look in LOOKS:  # all suites of one size together: the draws of the guard are remembered by size
+    for look in LOOKS:  # all suites of one size together: the draws of the guard are cached by size
         known = np.arange(LOOKS[-1]) < look
         last = [(look == LOOKS[-1] or not seen) and decide(one.select_questions(known))
                 for one, seen in zip(grown, passed, strict=True)]  # fmt: skip
@@ -141,7 +140,7 @@ def look_once(case: tuple[Skew, int], replications: int) -> list[str]:
         one = skew.draw(questions, np.random.default_rng([replication, 9]))
         ours, slack = gate(one, MARGIN), one.values[1] - one.values[0] + MARGIN
         found["ours"] += ours.decision == "pass"
-        mirrored = replace(one, values=1 - one.values)  # a gain of the margin is to be shown where it is the true one
+        mirrored = replace(one, values=1 - one.values)  # a gain of the margin is required, and is the true one
         found["fails"] += superior(mirrored, MARGIN).decision == "fail"
         found["bets"] += by_bets(one)
         found["mean"] += slack.mean() >= 0
@@ -214,7 +213,7 @@ def _intervals(people: Doubles, judged: Doubles, chosen: Doubles, signs: Doubles
     found = prediction_powered(planted(judged, np.zeros(2)).matrix, np.where(chosen, people, np.nan), signs)
     verdicts, truths = signs @ judged, signs @ people
     rest, gaps = verdicts[~chosen], truths[chosen] - verdicts[chosen]
-    middle = float(rest.mean() + gaps.mean())  # the difference estimator: the judge's mean error taken off
+    middle = float(rest.mean() + gaps.mean())  # the difference estimator: the judge's mean error is subtracted
     half = stats.norm.ppf(0.975) * math.sqrt(rest.var(ddof=1) / len(rest) + gaps.var(ddof=1) / len(gaps))
     return {
         "judge": _student(verdicts),
@@ -247,7 +246,7 @@ def _judged_many(rates: tuple[float, float]) -> tuple[Doubles, Doubles, None]:
 
 
 def in_sources(sizes: Sequence[int], generator: np.random.Generator) -> Matrix:
-    """Twelve equal configs; scores of one source have an intraclass correlation of .3, and no source crosses slices."""
+    """Draw twelve equal configs; scores of a source have an intraclass correlation of .3; no source crosses slices."""
     source = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) + len(sizes) * n for n in range(10)])
     own = generator.normal(0, 0.18 * math.sqrt(0.7), (12, 200))
     own += generator.normal(0, 0.18 * math.sqrt(0.3), (12, source.max() + 1))[:, source]
@@ -255,7 +254,7 @@ def in_sources(sizes: Sequence[int], generator: np.random.Generator) -> Matrix:
 
 
 def rare_gains(generator: np.random.Generator) -> Matrix:
-    """Equal configs that lose .05 on 40 % of the questions and gain .5 on 4 %, against the first one."""
+    """Draw equal configs that lose .05 on 40 % of the questions and gain .5 on 4 %, against the first one."""
     drawn = skewed(12, 200, generator).matrix
     return replace(drawn, values=1 - drawn.values)
 
@@ -437,7 +436,7 @@ def repeats(replications: int) -> list[str]:
 
 
 def _pairs_of_answers(pair: Sequence[Result]) -> Doubles:
-    """Return the differences of the n-th answers of two configs, of all questions."""
+    """Return the differences between the n-th answers of two configs, over all questions."""
     first, second = (one.questions.repetitions.scores["m"] for one in pair if one.questions.repetitions)
     count = min(first.shape[1], second.shape[1])
     return np.asarray(second[:, :count] - first[:, :count]).ravel()
@@ -593,13 +592,13 @@ PARTIAL: Settings = tuple(product(range(3), repeat=2))[:-2]
 
 
 class Grid(NamedTuple):
-    """Configs by the levels of their parameters; none has an effect, but two may interact, or losses be rare."""
+    """Configs with the levels of their parameters; none has an effect, but two may interact, or losses be rare."""
 
     name: str
     settings: Settings
     questions: int = 100
-    together: float = 0.0  # where the first two parameters have both been changed
-    skew: Skew | None = None  # of every change by itself
+    together: float = 0.0  # effect if the first two parameters are both changed
+    skew: Skew | None = None  # gains and losses of every single change
 
     def draw(self, generator: np.random.Generator) -> Matrix:
         truth = np.array([self.together * (one[0] > 0 and one[1] > 0) for one in self.settings])
@@ -688,7 +687,7 @@ SETS: Mapping[str, Draw] = {
 
 
 def one_set(name: str, replications: int) -> list[str]:
-    """Without a declared baseline all pairs decide at 95 %; with one, which is the first config, the intervals too."""
+    """Count errors if all pairs decide, and if intervals against a declared baseline, the first config, do as well."""
     found = dict.fromkeys(("pairs", "declared", *TESTS), 0)
     for replication in range(replications):
         drawn = SETS[name](np.random.default_rng([replication, 11]))

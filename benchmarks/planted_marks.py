@@ -154,14 +154,14 @@ def _answered(name: str, scores: Doubles, refused: Sequence[int]) -> Result:
 
 
 def by_traffic(gain: float, generator: np.random.Generator) -> Matrix:
-    """300 questions, of which one has a fifth of the traffic."""
+    """Draw 300 questions, of which one has a fifth of the traffic."""
     weights = relative(np.append(0.25 * 299, np.ones(299)))
     one = normal(one_better(2, gain), 300, generator).matrix
     return replace(one, values=one.values * weights, weights=weights)
 
 
 def by_document(gain: float, generator: np.random.Generator) -> Matrix:
-    """120 questions, 40 of them on one document and the others on one each."""
+    """Draw 120 questions: 40 on one document, and the others on one document each."""
     one = normal(one_better(2, gain), 120, generator).matrix
     return replace(one, clusters=np.append(np.zeros(40, dtype=np.int64), np.arange(1, 81)))
 

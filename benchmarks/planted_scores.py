@@ -25,7 +25,7 @@ SWEPT = ["chunker=none,recursive", "retriever=bm25", "retriever.k1=.6,1.5", "ret
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """Scores with the true mean of each config, and the label of each question where slices matter."""
+    """Scores with the true mean of each config, and the label of each question if there are slices."""
 
     matrix: Matrix
     truth: Doubles
@@ -69,14 +69,14 @@ def planted(values: Doubles, truth: Doubles, clusters: Numbers | None = None, la
 
 
 def normal(truth: Doubles, questions: int, generator: np.random.Generator) -> Planted:
-    """Standard deviation .4, correlation .8 between any two configs."""
+    """Draw scores with standard deviation .4, and correlation .8 between any two configs."""
     shared = generator.normal(0.5, 0.4 * np.sqrt(0.8), questions)
     own = generator.normal(0, 0.4 * np.sqrt(0.2), (len(truth), questions))
     return planted(shared + own + truth[:, None], truth + 0.5)
 
 
 def families(truth: Doubles, members: int, questions: int, generator: np.random.Generator) -> Planted:
-    """Families of similar configs: members differ on a third of the questions only, families on all."""
+    """Draw families of similar configs: members differ on only a third of the questions, families on all."""
     shared = generator.normal(0.5, 0.36, questions)
     family = np.repeat(generator.normal(0, 0.18, (len(truth) // members, questions)), members, axis=0)
     own = generator.normal(0, 0.1, (len(truth), questions)) * (generator.random((len(truth), questions)) < 1 / 3)
@@ -93,7 +93,7 @@ def tied(truth: Doubles, questions: int, generator: np.random.Generator, flipped
 
 
 def clustered(truth: Doubles, sources: int, generator: np.random.Generator) -> Planted:
-    """Three questions to a source document, whose differences have most of their variance in common."""
+    """Draw three questions per source document, whose differences share most of their variance."""
     shared = generator.normal(0.5, 0.36, 3 * sources)
     of_source = np.repeat(generator.normal(0, 0.16, (len(truth), sources)), 3, axis=1)
     own = generator.normal(0, 0.08, (len(truth), 3 * sources))
@@ -101,7 +101,7 @@ def clustered(truth: Doubles, sources: int, generator: np.random.Generator) -> P
 
 
 def unequal(sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    """Ten equal configs, sources of unequal size; scores of one source have an intraclass correlation of .3."""
+    """Draw ten equal configs and sources of unequal size; scores of one source have an intraclass correlation of .3."""
     source = np.repeat(np.arange(len(sizes)), sizes)
     shared = generator.normal(0.5, 0.36, len(source))
     of_source = generator.normal(0, 0.18 * np.sqrt(0.3), (10, len(sizes)))[:, source]
@@ -110,7 +110,7 @@ def unequal(sizes: Sequence[int], generator: np.random.Generator) -> Planted:
 
 
 def skewed(configs: int, questions: int, generator: np.random.Generator) -> Planted:
-    """Equal configs: each gains .05 on 40 % of the questions and loses .5 on 4 %, against the first one."""
+    """Draw equal configs: each gains .05 on 40 % of the questions and loses .5 on 4 %, against the first one."""
     drawn = generator.random((configs - 1, questions))
     gains = np.where(drawn < 0.4, 0.05, np.where(drawn < 0.44, -0.5, 0.0))
     return planted(0.6 + np.vstack([np.zeros(questions), gains]), np.full(configs, 0.6))
@@ -146,7 +146,7 @@ SPREAD, SHARED, ICC = 0.5, 0.8, 0.3
 
 @lru_cache(maxsize=1)
 def latent_means() -> tuple[Doubles, Doubles]:
-    """Return means of scores cut at 0 and 1, and the latent means that give them."""
+    """Return means of scores clipped to 0 and 1, and the latent means that yield them."""
     latent = np.linspace(-0.5, 1.5, 2001)
     low, high = -latent / SPREAD, (1 - latent) / SPREAD
     density = np.exp(-np.square([low, high]) / 2) / np.sqrt(2 * np.pi)
@@ -155,7 +155,7 @@ def latent_means() -> tuple[Doubles, Doubles]:
 
 
 def graded(truth: Doubles, sizes: Sequence[int], generator: np.random.Generator) -> Planted:
-    """Scores cut at 0 and 1, of questions in documents of these sizes; differences have an sd of about .25."""
+    """Draw scores clipped to 0 and 1, of questions in documents of these sizes; differences have an sd of about .25."""
     source = np.repeat(np.arange(len(sizes)), sizes)
     alone = ICC if max(sizes) > 1 else 0.0
 
@@ -174,7 +174,7 @@ def right_or_wrong(truth: Doubles, sizes: Sequence[int], generator: np.random.Ge
 
 
 def rare(configs: int, questions: int, loss: float, share: float, generator: np.random.Generator) -> Planted:
-    """Equal configs: each gains a little on 40 % of the questions and loses much on few, against the first one."""
+    """Draw equal configs: each gains a little on 40 % of the questions and loses much on few, against the first one."""
     place = generator.random((configs - 1, questions))
     gains = np.where(place < share, -loss, np.where(place < share + 0.4, loss * share / 0.4, 0.0))
     return planted(0.6 + np.vstack([np.zeros(questions), gains]), np.full(configs, 0.6))
@@ -195,7 +195,7 @@ def around(configs: int) -> Doubles:
 
 
 def far_worse(configs: int, count: int, by: float) -> Doubles:
-    """Equal configs, except for the last ones, which are worse."""
+    """Return true means of equal configs, except for the last ones, which are worse."""
     return np.where(np.arange(configs) < configs - count, 0.0, -by)
 
 
@@ -211,7 +211,7 @@ def of_families(spread: float, questions: int, generator: np.random.Generator) -
 
 
 def zipf(documents: int, questions: int) -> list[int]:
-    """Sizes proportional to 1 / rank, at least 1."""
+    """Return sizes proportional to 1 / rank, at least 1."""
     ranks = 1 / np.arange(1, documents + 1)
     return np.maximum(1, np.round(questions * ranks / ranks.sum())).astype(int).tolist()
 

@@ -2,7 +2,7 @@
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/published.py
 
-The folder holds BEIR folders (scifact, python_faq_en, python_faq_fr, cranfield, squad2_dev, piaf_1_1).
+The folder contains BEIR folders (scifact, python_faq_en, python_faq_fr, cranfield, squad2_dev, piaf_1_1).
 """
 
 import os

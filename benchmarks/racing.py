@@ -5,8 +5,8 @@
 256 questions in blocks of 16. Synthetic scores, and real ones of a small sweep over scifact and python_faq_en (left
 out without the folder). All rules get the same scores. Prints the tables; --write puts them into docs/measurements.md
 between the markers. Bars: with four configs of which the best leads by .02, betting drops it in at most 5 % of the
-races; with .05 it saves at least 20 % of the questions, with .10 at least 45 %; elsewhere it drops it in at most 5 %.
-Deterministic: a replication has a seed of its own.
+races; with .05 it saves at least 20 % of the questions, with .10 at least 45 %; in all other scenarios,
+it drops the best in at most 5 %. Deterministic: each replication has its own seed.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def large_documents(generator: np.random.Generator) -> Planted:
 def opposed(gain: float, generator: np.random.Generator) -> Planted:
     """Each config is strong in one of four categories (.3) and weak in the next; categories take turns.
 
-    Departures are cut more often here, above for one category as often as below for the other.
+    Scores are clipped more often here: in one category at the top as often as in the other at the bottom.
     """
     drawn = normal(one_better(4, gain), QUESTIONS, generator)
     category = np.arange(QUESTIONS) % 4
@@ -149,7 +149,7 @@ class Tally:
         return 100 * count / self.replications
 
     def add(self, rule: str, drawn: Planted, asked: Numbers) -> None:
-        """Count one race. The best is the last of those that are best."""
+        """Count one race; of several best configs, the last one counts as the best."""
         values, truth = drawn.matrix.values, drawn.truth
         whole = asked == values.shape[1]
         winner = int(np.where(whole, values.mean(axis=1), -np.inf).argmax())
@@ -203,7 +203,7 @@ def report(tallies: Sequence[Tally]) -> list[str]:
 
 
 def held(tally: Tally) -> bool:
-    """State whether betting meets the bars of a scenario (5 % and three Monte Carlo errors where none are given)."""
+    """Print any bars of a scenario; return whether betting meets them, by default 5 % and three Monte Carlo errors."""
     chance = 300 * (LEVEL * (1 - LEVEL) / tally.replications) ** 0.5
     most, least = BARS.get(tally.scenario.name, (100 * LEVEL + chance, 0.0))
     lost, saved = tally.share(tally.lost["betting"]), tally.share(tally.saved["betting"])

@@ -49,7 +49,7 @@ def empirical_bernstein(sums: Doubles, sizes: Doubles, margin: float, spread: fl
 
 
 class Bernstein(Betting):
-    """The same race on the empirical Bernstein capital."""
+    """The rule `Betting` with the empirical Bernstein capital."""
 
     def _capital(self, sums: Doubles, sizes: Doubles) -> Doubles:
         return empirical_bernstein(sums, sizes, self.margin, self.spread, self.level)
@@ -107,7 +107,7 @@ def spending(values: Doubles, asked: Numbers, clusters: Numbers) -> list[int]:
 
 @lru_cache
 def boundaries(alpha: float) -> tuple[float, ...]:
-    """Find limits for z at seven equally spaced looks that chance first passes with alpha / 7 each (Lan and DeMets)."""
+    """Return limits for z at seven equal looks, each first exceeded by chance at rate alpha / 7 (Lan and DeMets)."""
     generator = np.random.default_rng(0)
     sums, found = np.zeros(PATHS, dtype=np.float32), []
     for look in range(1, LOOKS + 1):
@@ -127,7 +127,7 @@ INTERLEAVED: dict[str, tuple[int, Drop]] = {
     "Wilcoxon": (BLOCK, signed_ranks),
     "median": (BLOCK, median),
 }
-"""Number of questions of a block, and the rule."""
+"""Name -> number of questions in a block, and the rule."""
 
 Stop = Callable[[Doubles, Numbers, Sequence[int]], int]
 """Maps deficits against the best earlier config (questions,), clusters and looks to the questions used."""
@@ -142,7 +142,7 @@ def stopped_by_betting(behind: Doubles, clusters: Numbers, looks: Sequence[int])
 def stopped_by_wilcoxon(behind: Doubles, clusters: Numbers, looks: Sequence[int]) -> int:
     """Stop at the first look at which the config is worse by Wilcoxon's test at .1: Optuna's WilcoxonPruner by default.
 
-    Optuna looks after every question and splits differences of 0; here looks are by block, and those are left out.
+    Optuna tests after every question and splits differences of 0; here, tests follow blocks and omit these differences.
     """
     for look in looks:
         part = behind[:look]

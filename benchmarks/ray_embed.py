@@ -2,9 +2,9 @@
 
     python benchmarks/ray_embed.py [--rounds 3] [--shards 24]
 
-Each worker has one thread. Runs with one and two alternate; the best of each counts, because of other programs. Times
-begin when every worker has returned a shard, which excludes the start of workers and the loading of the model; the
-column "all" includes both.
+Each worker has one thread. Runs with one and two alternate; the best of each counts, because other programs slow some.
+Times begin when every worker has returned a shard, which excludes the start of workers and the loading of the model;
+the column "all" includes both.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests python benchmarks/report.py [--configs 1000] [--questions 300] [--repeats 5]
 
-Synthetic results with ten chunks of context of 900 characters, the path of an evidence and an answer of 400 characters
-a question. Bars: 15 MB, and 3 s from the start of the navigation until the first chart is drawn, by Debian's chromium
-without a screen.
+Synthetic results with, per question, ten context chunks of 900 characters, the path of a piece of evidence, and an
+answer of 400 characters. Bars: 15 MB, and 3 s from the start of the navigation until the first chart is drawn, in
+Debian's headless chromium.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DRAWN = "document.querySelector('.js-plotly-plot .main-svg')"
 
 
 def results(configs: int, questions: int) -> list[Result]:
-    """Make a grid of k1 and top_k whose configs differ by little."""
+    """Make a grid of k1 and top_k whose configs differ only a little."""
     generator = np.random.default_rng(0)
     hard = generator.beta(0.7, 1.1, questions)
     words = np.array(["".join(generator.choice(list("abcdefgh "), 40)) for _ in range(200)])

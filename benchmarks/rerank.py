@@ -2,7 +2,7 @@
 
     RAGSWEEP_COLLECTIONS=... RAGSWEEP_STORE=... python benchmarks/rerank.py
 
-The folder holds scifact in the format of BEIR. Stored results are reused.
+The folder contains scifact in the format of BEIR. Stored results are reused.
 """
 
 import os

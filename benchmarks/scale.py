@@ -1,10 +1,10 @@
-"""Measure how indexes and BM25 grow with the number of chunks, and write it into docs/measurements.md.
+"""Measure how indexes and BM25 grow with the number of chunks, and write docs/measurements.md.
 
     python benchmarks/scale.py [--sizes 10000 100000 1000000] [--parts flat bm25 ivf hnsw]
 
-The chunks are made up: vectors of 384 numbers around seeded centres, and texts of 60 words drawn by Zipf's law. Every
-build, and every search, is a process of its own, whose anonymous memory is sampled from outside: mapped pages of files,
-which the system may drop whenever it needs the room, are not in it. Needs about 4 GB of disk for a million chunks.
+The chunks are synthetic: vectors of 384 numbers around seeded centres, and texts of 60 words drawn by Zipf's law. Every
+build, and every search, runs in a separate process, whose anonymous memory is sampled from outside. It excludes mapped
+pages of files, which the system may drop whenever it needs the room. Needs about 4 GB of disk for a million chunks.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def anonymous(process: str) -> float:
 
 
 def measured(step: str, name: str, folder: Path) -> dict[str, float]:
-    """Run one step in a process of its own; ``peak`` is its largest anonymous memory in MiB."""
+    """Run one step in a separate process; ``peak`` is its largest anonymous memory in MiB."""
     command = [sys.executable, __file__, "--step", step, name, str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     peak = 0.0

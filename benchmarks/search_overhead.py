@@ -50,7 +50,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 class Measured:
-    """The job of both; the time since the previous job is attributed to the search."""
+    """The empty job, which also times the floor; the time since the previous job is attributed to the search."""
 
     def __init__(self, folder: Path, params: dict[str, Any]) -> None:
         import optuna

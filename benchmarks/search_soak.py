@@ -70,9 +70,9 @@ class Soaked(NamedTuple):
     """Measurements of a search of many trials."""
 
     trials: int
-    first: float  # seconds of processor time a trial, in the first hundred
+    first: float  # seconds of processor time per trial, in the first hundred
     last: float
-    kilobytes: float  # that a trial adds, from the two hundredth on
+    kilobytes: float  # of memory that a trial adds, from the two hundredth on
     files: tuple[int, int]  # open at the hundredth trial, and at the last
     threads: tuple[int, int]
 

@@ -15,7 +15,7 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 SWEEPS = {"prompts": "Python reference", "squad": "SQuAD 2.0"}
 LONGEST = 64
-"""Tokens of an answer, at most."""
+"""Maximum number of tokens of an answer."""
 
 
 def settings(result: Result) -> tuple[str, str]:

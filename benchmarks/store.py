@@ -3,7 +3,7 @@
     python benchmarks/store.py [FOLDER]
 
 FOLDER is where the store is made (on the disk that is to be measured); a temporary folder by default. All figures are
-medians of several tries; what is read was just written, so no disk is waited for: it is the cost of checking.
+medians of several tries. Reads show the cost of checking: the data were just written, so no read waits for the disk.
 """
 
 import statistics
@@ -34,7 +34,7 @@ def ranked(n: int) -> Node:
 
 
 def median(action: Callable[[int], object]) -> float:
-    """Time an action, given the number of the try; milliseconds."""
+    """Return the median milliseconds of an action, which is given the number of the try."""
     spent = []
     for n in range(TRIES):
         begin = time.perf_counter()

@@ -2,8 +2,8 @@
 
     RAGSWEEP_COLLECTIONS=... python benchmarks/surface.py [--seeds 20] [--trials 200] [--store FOLDER] [--write]
 
-The surface is benchmarks/surface_scores.py's: nDCG@10 of 7,813 configs on 505 claims. Our plugin's space, study and
-samplers get their values from this table; no job is launched. For comparison, the same samplers search without
+The surface, from benchmarks/surface_scores.py, is the nDCG@10 of 7,813 configs on 505 claims. Our plugin's space, study
+and samplers get their values from this table; no job is launched. For comparison, the same samplers search without
 conditional parameters, as in Hydra's former plugin, which also counts repeated draws. Then the batches of the
 searches are raced. Prints the tables; --write puts them, and a plot, into docs/measurements.md.
 """
@@ -103,7 +103,7 @@ class Needed:
     """Number of trials of each seed until the optimum; None if it was not reached."""
 
     trials: list[int | None] = field(default_factory=list)
-    best: list[float] = field(default_factory=list)  # in the end, or when it came there
+    best: list[float] = field(default_factory=list)  # at the end, or when a config reached the optimum
 
 
 def needed(method: Searching, found: Surface, seed: int, trials: int) -> tuple[int | None, float]:
@@ -195,7 +195,7 @@ def _kept(
 
 
 def races(found: Surface, given: argparse.Namespace) -> Raced:
-    """Race the batches of searches that are half as long; stored races are read, as above."""
+    """Race the batches of searches that are half as long; races that ``--store`` contains are not repeated."""
     kept = Path(given.store) / f"raced_{given.races}_{given.trials}.json" if given.store else None
     if kept and kept.exists():
         return Raced(**json.loads(kept.read_text()))

@@ -1,7 +1,7 @@
 """A real response surface: every config of a space of 7,813, on every question of scifact's train claims.
 
-What the legs find is asked of the product, stage by stage, as a sweep would; fused and scored here with its own
-functions, all questions at once. benchmarks/surface.py searches it.
+The product ranks each leg, stage by stage, as in a sweep; the rankings are fused and scored here with the product's
+functions, all questions at once. benchmarks/surface.py searches the surface.
 """
 
 import os
@@ -44,23 +44,23 @@ PARAMS: Mapping[str, object] = {
 }
 DEFAULT = {"retriever": "hybrid_rrf", "k1": "1.5", "b": "0.75", "k": "60", "depth": "100"}
 DEEPEST = 200
-LOWEST = [0.0, -1.0]  # of BM25 and of cosine
+LOWEST = [0.0, -1.0]  # lowest scores of BM25 and of cosine similarity
 
 
 @cache
 def conditional() -> Space:
-    """The space as our plugin reads it."""
+    """Return the space as our plugin reads it."""
     return read_space([], PARAMS)
 
 
 @cache
 def unconditional() -> Space:
-    """The same parameters, all of them always there."""
+    """Return the space with the same parameters, none of them conditional."""
     return read_space([], {name: one["over"] if isinstance(one, Mapping) else one for name, one in PARAMS.items()})
 
 
 def key(space: Space, values: Mapping[str, str]) -> Key:
-    """Name a config by the values that matter to it, however many others a search has given it."""
+    """Return the key of a config: the values that affect it, without others that a search may have set."""
     kept: dict[str, str] = {}
     for one in space.parameters:
         if one.exists(kept):
@@ -106,7 +106,7 @@ def surface(folder: Path) -> Surface:
 
 
 class _Made:
-    """The legs, and what is made of them."""
+    """The rankings of the legs, and the scores of the configs made from them."""
 
     def __init__(self, folder: Path) -> None:
         collection = Path(os.environ["RAGSWEEP_COLLECTIONS"]) / "scifact"
@@ -151,7 +151,7 @@ class _Made:
                     yield key(space, {"retriever": "hybrid_convex", **point, **named}), self.scored(fused)
 
     def check(self, table: Mapping[Key, NDArray[np.float32]]) -> None:
-        """Compare a few configs with what the product says of them."""
+        """Compare the scores of a few configs with those of the product; raise RuntimeError if they differ."""
         space = conditional()
         hybrid = {"k1": "0.9", "b": "0.6", "depth": "50"}
         for values in (

@@ -129,7 +129,7 @@ def _is_number(column: Any) -> bool:
 
 
 def child(script: str, *arguments: str) -> float:
-    """Run a script of this folder in a process of its own; return its seconds."""
+    """Run a script of this folder in a separate process; return its seconds."""
     begun = time.perf_counter()
     subprocess.run([sys.executable, str(Path(__file__).parent / script), *arguments], check=True, capture_output=True)
     return time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""The floor of benchmarks/sweep.py: the same 96 configs by hand, everything shared that can be shared.
+"""The floor of benchmarks/sweep.py: the same 96 configs by hand, sharing everything that can be shared.
 
 python benchmarks/sweep_floor.py FOLDER     (called by sweep.py, which puts vectors.npz and content.json there)
 """
@@ -23,7 +23,7 @@ class Lists(NamedTuple):
     vector: np.ndarray  # min-max normalised, 0 where the leg does not have the document
     bm25: np.ndarray
     relevant: np.ndarray
-    total: np.ndarray  # relevant documents a question
+    total: np.ndarray  # relevant documents per question
 
 
 def read(folder: Path) -> tuple[list[str], list[str], list[str], list[str], dict[str, dict[str, int]]]:

@@ -1,4 +1,4 @@
-"""The naive job of benchmarks/sweep.py: a plain Hydra app that does everything in every job but embedding.
+"""The naive job of benchmarks/sweep.py: a plain Hydra app that repeats everything but embedding in every job.
 
 python benchmarks/sweep_naive.py FOLDER -m alpha=.1,.5 top_k=3     (called by sweep.py)
 """

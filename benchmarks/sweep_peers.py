@@ -1,9 +1,9 @@
-"""The sweep of benchmarks/sweep.py by other libraries, as far as they go: they fuse and evaluate, and keep nothing.
+"""The sweep of benchmarks/sweep.py in other libraries, which only fuse and evaluate, and store nothing.
 
 python benchmarks/sweep_peers.py FOLDER ranx|pyterrier     (called by sweep.py; prints seconds, setup left out)
 
-Both lists of candidates are given, as their users have them; what a library compiles or reads before the first config
-is setup.
+Both lists of candidates are inputs, as for users of these libraries; what a library compiles or reads before the first
+config counts as setup.
 """
 
 import json
@@ -25,7 +25,7 @@ Scores = dict[str, dict[str, float]]
 
 
 def lists(work: Path) -> tuple[Scores, Scores, dict[str, dict[str, int]], dict[str, str]]:
-    """Search both ways: the scores of the vectors, those of BM25, the labels, the questions."""
+    """Return the scores of a vector search and of BM25, the labels, and the questions."""
     import bm25s
     import faiss
     import Stemmer

@@ -42,7 +42,7 @@ def keep_results(name: str, lines: Sequence[str]) -> None:
 
 
 def parse(lines: Sequence[str]) -> Report:
-    """Take the tables out of Markdown: the paragraph before each is its caption, all others are conditions."""
+    """Extract the tables from Markdown: the paragraph before each is its caption, all others are conditions."""
     conditions, tables, caption = list[str](), list[dict[str, Any]](), ""
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip()):
         if block.startswith("|"):

@@ -6,7 +6,7 @@ Sweeps over each collection with run.py (four retrievers with three lengths of t
 convex combination) and reads, for each metric, the standard deviation of the paired differences per question, as the
 median over pairs of configs that differ in a parameter, and over pairs that differ in the retriever. The intraclass
 correlation of differences within source documents is that of all pairs, if enough questions share documents.
---write puts the table into docs/measurements.md; src/ragsweep/stats/inference/planning.py has its last column.
+--write puts the table into docs/measurements.md; src/ragsweep/stats/inference/planning.py contains its last column.
 """
 
 import argparse

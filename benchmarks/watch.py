@@ -100,7 +100,7 @@ def serve(shipped: Shipped, questions: Sequence[tuple[str, float]]) -> list[Serv
 
 
 def timed(shipped: Shipped, traces: Sequence[ServedTrace]) -> Shipped:
-    """Replace the probe's times by those of some requests."""
+    """Replace the probe's times in a reference with those of some requests."""
     numbers = dict(shipped.reference.numbers)
     count = len(shipped.reference.cluster)
     for name in [name for name in numbers if name.startswith("ms/")]:
@@ -169,7 +169,7 @@ def measure(streams: int, planted: int) -> tuple[list[list[str]], dict[tuple[str
         for n in range(streams):
             one = shipped[n % REFERENCES]
             raised.append(alarms(one, draw(pool, one, n)))
-        # the newest third of the paragraphs that anybody asks about is missing
+        # without the newest third of the paragraphs that have questions
         kept = {row["id"] for row in documents} - set(asked[2 * len(asked) // 3 :])
         old = [row for row in golden if row["evidence"][0]["document"] in kept]
         stale = ship(folder / "stale", [row for row in documents if row["id"] in kept],

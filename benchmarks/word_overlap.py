@@ -1,4 +1,4 @@
-"""A reranker for benchmarks/watch.py, whose time is set: ten milliseconds a question, times ``WordOverlap.slowed``."""
+"""A reranker for benchmarks/watch.py, with a fixed time: 10 ms per question, times ``WordOverlap.slowed``."""
 
 import time
 from collections.abc import Sequence
