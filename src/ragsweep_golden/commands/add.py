@@ -25,7 +25,7 @@ _OVERRIDE = re.compile(r"[~+]*[\w.]+=")
 
 
 def add(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden add``; return the exit status: 0 if a question was added, else 1."""
+    """Run ``ragsweep golden add``; return 0 if a question was added, else 1. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep golden add", description=_ABOUT)
     parser.add_argument("file", metavar="FILE", type=Path, help="the golden file, created if missing")
     words = "the question, in quotes; corpus=FOLDER or FILE, chunker=..."

@@ -36,7 +36,7 @@ MOST_SHOWN = 20  # maximum number of dropped questions that are printed; the fil
 
 
 def build(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden build``; return the exit status of the gates (see :func:`judging.exit_status`)."""
+    """Run ``ragsweep golden build``; return the exit status of the gates. Raises RagsweepError for bad input."""
     parser = words_parser("build", _ABOUT, _OVERRIDES, "KEY=VALUE")
     words = parser.parse_intermixed_args(arguments).words
     has_embedder = any(word.partition("=")[0].lstrip("+~") == "embedder" for word in words)

@@ -27,7 +27,7 @@ have. Exit status: 0 no fault, 1 a fault or a quota that is not met, 2 a file th
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden check``; return the exit status: 0 if there are no faults or unmet quotas, else 1."""
+    """Run ``ragsweep golden check``; return 1 on faults or unmet quotas, else 0. Raises RagsweepError for bad input."""
     _, given = read_inputs(words_parser("check", _ABOUT, "the golden file; corpus=FOLDER or FILE"), arguments)
     file, quotas, mixes = given.path, given.values["quotas"], given.values["mixes"]
     if isinstance(quotas, str) and quotas not in mixes:

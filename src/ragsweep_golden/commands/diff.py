@@ -13,7 +13,7 @@ _ABOUT = """Compare two golden files by question id. A question with another id 
 
 
 def diff(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden diff``; return the exit status 0."""
+    """Run ``ragsweep golden diff``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = Parser("ragsweep golden diff", description=_ABOUT)
     parser.add_argument("before", metavar="A", help="a golden file")
     parser.add_argument("after", metavar="B", help="another golden file, such as a later version")

@@ -24,7 +24,7 @@ _FORMATS = (*_WITH_CORPUS, *RECORDS, "csv")
 
 
 def export(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden export``; return the exit status 0."""
+    """Run ``ragsweep golden export``; return the exit status 0. Raises RagsweepError for bad input."""
     _, inputs = read_inputs(words_parser("export", _ABOUT, _WORDS), arguments)
     values = inputs.values
     name = str(values["format"])

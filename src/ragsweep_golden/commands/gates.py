@@ -33,7 +33,7 @@ _FILE = "the golden file; KEY=VALUE as in conf/golden.yaml: corpus=FOLDER, embed
 
 
 def gates(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden gates``; return the exit status of the gates (see :func:`exit_status`)."""
+    """Run ``ragsweep golden gates``; return the exit status of the gates. Raises RagsweepError for bad input."""
     parser = words_parser("gates", _ABOUT, _FILE)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     report = "file of the report; default: gates.json in --path, or none with --json"

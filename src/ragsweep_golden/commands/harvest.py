@@ -202,7 +202,7 @@ _SHOWN = 10
 
 
 def harvest(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden harvest``; return the exit status: 0 if questions were added, else 1."""
+    """Run ``ragsweep golden harvest``; return 0 if questions were added, else 1. Raises RagsweepError for bad input."""
     parser = words_parser("harvest", _ABOUT, _WORDS)
     traced = f"take the questions from the traces of {MODEL}; the traces are at traces=MLFLOW_URI"
     parser.add_argument("--model", help=traced)

@@ -33,7 +33,7 @@ question=FIELD reference=FIELD passages=FIELD"""
 
 
 def import_(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden import``; return the exit status: 0 if every text was found, else 1."""
+    """Run ``ragsweep golden import``; return 0 if every text was found, else 1. Raises RagsweepError for bad input."""
     named = {word: word.partition("=")[::2] for word in arguments if "=" in word and word.partition("=")[0] in COLUMNS}
     others, columns = [word for word in arguments if word not in named], dict(named.values())
     _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)

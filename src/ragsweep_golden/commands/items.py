@@ -38,7 +38,7 @@ golden set: the difficulty and discrimination of each question, labels that may 
 
 
 def items(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden items``; return the exit status 0."""
+    """Run ``ragsweep golden items``; return the exit status 0. Raises RagsweepError for bad input."""
     options = _read(arguments)
     results, notes = _pool({name: find_sweep(options.path, name) for name in options.sweeps})
     metric = shared_metrics(results, [options.metric] if options.metric else None, usual_metrics(results))[0]

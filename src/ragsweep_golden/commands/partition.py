@@ -17,7 +17,7 @@ part."""
 
 
 def partition(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden partition``; return the exit status 0."""
+    """Run ``ragsweep golden partition``; return the exit status 0. Raises RagsweepError for bad input."""
     words = "the golden file; share=.3, the share of the holdout"
     _, inputs = read_inputs(words_parser("partition", _ABOUT, words), arguments)
     file, share = inputs.path, inputs.values["share"]

@@ -136,7 +136,7 @@ class Pool(NamedTuple):
 
 
 def pool(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden pool``; return the exit status 0."""
+    """Run ``ragsweep golden pool``; return the exit status 0. Raises RagsweepError for bad input."""
     parser = words_parser("pool", _ABOUT, _WORDS, "SWEEP | KEY=VALUE", nargs="+")
     add_path(parser)
     options, inputs = read_inputs(parser, arguments)

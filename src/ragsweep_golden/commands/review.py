@@ -27,7 +27,7 @@ reviewer=NAME (default: your system user name), port=0 (a free port)"""
 
 
 def review(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden review``; return the exit status 0."""
+    """Run ``ragsweep golden review``; return the exit status 0. Raises RagsweepError for bad input."""
     _, inputs = read_inputs(words_parser("review", _ABOUT, _WORDS, nargs="+"), arguments)
     golden, values = inputs.path, inputs.values
     who = str(values["reviewer"] or getpass.getuser())

@@ -22,7 +22,7 @@ which the labels were written (needed for short anchors and whole documents); ou
 
 
 def verify(arguments: Sequence[str]) -> int:
-    """Run ``ragsweep golden verify``; return the exit status: 0 if no label needs a person, else 1."""
+    """Run ``ragsweep golden verify``; return 1 if labels need a person, else 0. Raises RagsweepError for bad input."""
     parser = words_parser("verify", _ABOUT, _WORDS)
     parser.add_argument("--json", action="store_true", help="write the report to standard output as JSON")
     options, inputs = read_inputs(parser, arguments)
