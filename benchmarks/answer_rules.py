@@ -83,7 +83,7 @@ def read(collections: Path, labels: Path = LABELS) -> list[Labelled]:
 
 
 def decide(rule: Metric, rows: list[Labelled]) -> NDArray[np.float64]:
-    """Return 1 where a rule counts a reply as right, else 0; NaN where it does not score the question."""
+    """Return 1 for each reply that a rule counts as right, else 0; NaN if it does not score the question."""
     answers = Answers([row.answer for row in rows], [()] * len(rows), np.arange(len(rows)))
     view = replace(answered([]), questions=tuple(row.question for row in rows), answers=answers)
     values = rule.score(view).values

@@ -157,7 +157,7 @@ def measure(way: str, count: int, folder: Path) -> dict[str, Any]:
 
 
 def run(*arguments: object) -> str:
-    """Run this file in a process of its own, whose torch computes in one thread; return its last line."""
+    """Run this file in a separate process, in which torch uses one thread; return its last line of output."""
     command = [sys.executable, __file__, *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout

@@ -121,7 +121,7 @@ def collect(server: LlmServer) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the paths, and write them into the page if told to."""
+    """Print the paths, and write them into the page with ``--write``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write them into docs/architecture.md")
     write = parser.parse_args().write

@@ -329,7 +329,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replications", type=int, default=2000)
     parser.add_argument("--store", default="", help="where the real sweeps are kept; a temporary folder by default")
-    parser.add_argument("--only", default="", help="scenarios whose names hold this text")
+    parser.add_argument("--only", default="", help="scenarios whose names contain this text")
     parser.add_argument("--jobs", type=int, default=1, help="processes, a scenario each; the tables are the same")
     parser.add_argument("--part", choices=tuple(PARTS), default="rules", help="which tables")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/ and docs/measurements.md")

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:benchmarks python benchmarks/small_model.py FOLDER FOLDER
 
-The folders hold the results of the sweeps (``.ragsweep`` where they were run), in the order of the page.
+The folders contain the results of the sweeps (``.ragsweep`` where they were run), in the order of the page.
 """
 
 import sys

@@ -294,7 +294,7 @@ def searched(found: Surface, given: argparse.Namespace) -> dict[str, Needed]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--slow-seeds", type=int, default=20, help="of gp, whose draws take a second")
+    parser.add_argument("--slow-seeds", type=int, default=20, help="seeds of gp, whose draws take a second")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--races", type=int, default=20, help="searches that are raced")
     parser.add_argument("--store", default="", help="where stages and the surface are kept; else a temporary folder")

@@ -118,7 +118,7 @@ def choose_unanswerable(
 ) -> list[Entry]:
     """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
 
-    Types with no remaining entries are skipped. The languages have their shares in ``languages``, as far as possible.
+    Types with no remaining entries are skipped. As far as possible, languages have their shares in ``languages``.
     """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES

@@ -88,7 +88,7 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 
 
 def _ambiguous(subject: Subject) -> Measured:
-    """Return the share of answerable entries whose question a chunk besides the evidence also answers.
+    """Return the share of answerable entries whose question is also answered by a chunk outside the evidence.
 
     Only entries with an answer, with evidence that is found, and with content words in the question are judged. Such a
     chunk does not overlap the evidence, contains every line of the answer, and contains at least the share COPIED of

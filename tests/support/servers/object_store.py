@@ -41,7 +41,7 @@ class ObjectServer:
 
 @pytest.fixture(scope="module")
 def object_server() -> Iterator[ObjectServer]:
-    """Serve S3 for the tests of a module, whose processes find it by their environment."""
+    """Serve S3 for the tests of a module, whose processes find it by environment variables."""
     server = ObjectServer()
     with mock.patch.dict(os.environ, server.environment):
         yield server

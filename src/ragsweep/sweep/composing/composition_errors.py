@@ -158,9 +158,9 @@ def options_with(key: str, folders: Iterable[Path]) -> list[str]:
 
 
 def _chosen(overrides: Sequence[str], composer: Composer) -> Template:
-    """Return the template of the options that overrides choose.
+    """Return the template composed from only those overrides that choose options.
 
-    If this template cannot be composed, return the template of the default options.
+    If it cannot be composed, return the template of the default options.
     """
     chosen = [line for line in overrides if "." not in line.partition("=")[0] and "={" not in line]
     try:

@@ -251,7 +251,7 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
 
 
 def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
-    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read no others."""
+    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read none after it."""
     broken = broken_trials(ledger.path, sweep)
     refusing: Record | None = None
     for record in ranked:
