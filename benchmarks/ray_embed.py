@@ -38,7 +38,7 @@ def measure(workers: int, shards: int) -> tuple[float, float]:
     )
     times = [time.monotonic() - begun for _ in results]
     ray.shutdown()
-    start = 2 * workers - 1  # by then each worker has returned one, or one of them two
+    start = 2 * workers - 1  # after two shards per worker, by which time all have loaded the model
     return TEXTS * (shards - 1 - start) / (times[-1] - times[start]), times[-1]
 
 
