@@ -211,6 +211,18 @@ def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None
     assert found is results[0]
 
 
+def test_a_recorded_config_has_the_name_that_it_was_given_once(tmp_path: Path) -> None:
+    """`ragsweep run name=production` puts the name in front of the config's own."""
+    result = scored({"ndcg": drawn(0.4)}, name="production: k=1")
+    record(tmp_path, result)
+    ledger = Ledger(tmp_path)
+    ledger.names.give("production", f"record {ledger.singles()[0].id}")
+    results = [scored({"ndcg": drawn(0.6)}, name="#1 k=9")]
+    found = find_baseline("production", names(results), results, ledger)
+    assert found is not None
+    assert found.name == "production k=1"
+
+
 def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2)
     one = scored({"ndcg": drawn(0.4)}, name="#1 k=1")

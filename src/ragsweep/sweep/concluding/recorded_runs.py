@@ -196,7 +196,8 @@ def find_baseline(
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None
     same = next((one for one in results if one.run.signature == found.result.run.signature), None)
-    return same or found.result.renamed(f"{declared} {without_number(found.result.name)}")
+    own = without_number(found.result.name).removeprefix(f"{declared}: ")  # of a run started with name=
+    return same or found.result.renamed(f"{declared} {own}")
 
 
 def baseline_name(
