@@ -55,6 +55,10 @@ class TestRule(RouterContract):
         part.check()
         assert collect(part.route, [Request(text)])[0].search is False
 
+    def test_form_of_an_apostrophe_is_ignored(self) -> None:
+        for pattern, text in (("what's up", "What\u2019s up?"), ("d\u2019accord", "d'accord")):
+            assert collect(Rule([pattern]).route, [Request(text)])[0].search is False
+
     def test_what_is_no_pattern_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"router\.conversation\[1\]"):
             Rule(["hi", "("]).check()

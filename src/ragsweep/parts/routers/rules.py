@@ -12,6 +12,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Embedder, Floats, PartTraits, Request, Route
 from ragsweep.core.words import word_count
 from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.prompts import APOSTROPHES
 from ragsweep.parts.unit_vectors import unit
 
 
@@ -31,11 +32,12 @@ class Rule:
     """Search for every question, except for short conversation, such as a greeting, that matches a pattern.
 
     The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
-    at the end of a word; case and accents are ignored. A text of more than ``most_words`` words always leads to a
-    search, because a question may follow the greeting. In scripts without spaces, a character counts as half a word.
+    at the end of a word; case, accents and the form of apostrophes are ignored. A text of more than ``most_words``
+    words always leads to a search, because a question may follow the greeting. In scripts without spaces, a character
+    counts as half a word.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="4")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="5")
 
     conversation: list[str]
     most_words: int = 6
@@ -76,8 +78,8 @@ def _folded(pattern: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return a text without accents and in lower case; a Hangul syllable is one character."""
-    characters = unicodedata.normalize("NFD", text)
+    """Return a text in lower case, without accents, and with ASCII apostrophes; a Hangul syllable is one character."""
+    characters = unicodedata.normalize("NFD", text.translate(APOSTROPHES))
     bare = "".join(character for character in characters if not unicodedata.combining(character))
     return unicodedata.normalize("NFC", bare).casefold()
 
