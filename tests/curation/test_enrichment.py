@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.types import Corpus, Spans
+from ragsweep.core.types import Corpus, Question, Spans
 from ragsweep.golden.corpora import read_folder
+from ragsweep.parts.metrics import KeywordCoverage
 from ragsweep_golden.building.drafts import Draft, Sources, Stratum
 from ragsweep_golden.building.enrichment import difficulty, enrich
 from ragsweep_golden.sets.entries import incoherences
 from support.inputs.pdf_files import pdf
+from support.metrics import score_one
 
 TEXT = "# Book\n\n## 3.2 Presses\n\nThe press holds forty litres.\n\n## Cellars\n\nThe cellar stays cold all year."
 
@@ -42,6 +44,20 @@ def test_an_entry_names_section_article_chunk_and_anchor() -> None:
     assert list(incoherences(found)) == []
     assert found["id"] == entry(Corpus(["book"], [""], [TEXT]), "The press holds forty litres")["id"]
     assert "article" not in entry(Corpus(["book"], [""], [TEXT]), "The cellar stays cold all year")["provenance"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "keywords"),
+    [
+        ("The press costs 12,500 euros", ["press", "costs", "12,500", "euros"]),
+        ("It works at -5 degrees since 2015", ["works", "-5", "degrees", "2015"]),
+    ],
+)
+def test_right_answer_has_all_its_keywords(answer: str, keywords: list[str]) -> None:
+    found = entry(Corpus(["book"], [""], [f"{answer}. {TEXT}"]), answer)["keywords"]
+    assert set(found) >= set(keywords)
+    asked = Question("", "", keywords=tuple(found))
+    assert score_one(KeywordCoverage(), asked, answer) == 1
 
 
 def test_where_no_other_document_resembles_the_right_one_those_of_its_stratum_are_the_distractors() -> None:

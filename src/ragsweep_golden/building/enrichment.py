@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.types import Evidence
+from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.golden_set import chance
 from ragsweep.golden.markdown import headings
 from ragsweep.parts.languages import content_words
+from ragsweep.parts.metrics.right_answers import keyword_coverage
 from ragsweep_golden.building.drafts import Draft, Sources
-from ragsweep_golden.evidence.passages import lexical_overlap
+from ragsweep_golden.evidence.passages import lexical_overlap, numbers
 from ragsweep_golden.evidence.quotes import shortest_anchor
 from ragsweep_golden.sets.entries import SCHEMA_VERSION, as_label, is_filled
 
@@ -103,9 +104,19 @@ def _without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keywords(draft: Draft) -> list[str]:
-    """Return the longest content words of the answer, at most KEYWORDS, in the order of the answer."""
-    words = content_words(draft.answer, draft.language) if draft.answer else frozenset()
-    longest = sorted(words, key=lambda word: (-len(word), word))[:KEYWORDS]
+    """Return the longest content words and numbers of the answer, at most KEYWORDS, in the order of the answer.
+
+    Parts of numbers, such as ``500`` of ``12,500``, are left out, because ``keyword_coverage`` does not find them.
+    """
+
+    def is_found(word: str) -> bool:
+        asked = Question("", "", keywords=(word,), labels={"language": draft.language})
+        return keyword_coverage(asked, draft.answer, "word", "label") == 1
+
+    written = numbers(draft.answer)
+    negative = {f"-{number}" for number in written if not is_found(number)}
+    found = filter(is_found, content_words(draft.answer, draft.language) | written | negative)
+    longest = sorted(found, key=lambda word: (-len(word), word))[:KEYWORDS]
     return sorted(longest, key=lambda word: (draft.answer.casefold().find(word), word))
 
 
