@@ -1,5 +1,6 @@
 """Pictures show every config and group, and say what they rest on. Their looks were judged by eye."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -152,3 +153,10 @@ def test_dollar_signs_of_a_prompt_are_no_formula_in_the_legend() -> None:
 def test_letters_that_the_font_lacks_cause_no_warnings() -> None:
     picture = plots.metric_by_config([a_result("prompt=简短地回答")], ["recall"])
     assert ">prompt=简短地回答</text>" in picture.svg.decode()
+
+
+def test_long_names_of_groups_do_not_overlap(drawn: list[matplotlib.figure.Figure]) -> None:
+    groups = ("questions about travel to other countries", "questions about hotels, meals and tips " * 3, "short")
+    plots.metric_by_label([a_result("a", values=groups)], "recall", "category")
+    boxes = [axes.title.get_window_extent() for axes in drawn[0].axes]
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragsweep.core.ordering import in_order
 from ragsweep.core.results import Result, Summary, objectives
-from ragsweep.report.naming import rounded
+from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import number
 from ragsweep.report.tables import count_scored, rank_results
 from ragsweep.report.verdict import change
@@ -232,7 +232,8 @@ def _draw(names: Sequence[str], panels: Sequence[Panel], shared: bool, title: st
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=shared)
     for n, axes in enumerate(grid.flat):
         if n < len(panels):
-            _panel(axes, panels[n], labels, first=n % columns == 0)
+            fitted = textwrap.fill(short(panels[n].title), int(panel_width * 12))
+            _panel(axes, panels[n]._replace(title=fitted), labels, first=n % columns == 0)
         else:
             axes.set_axis_off()
     if title:
