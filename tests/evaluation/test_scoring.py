@@ -209,6 +209,16 @@ def test_part_of_any_group_that_lacks_a_method_is_refused_with_its_key(
         _prepare_with_tracker(Session(folder=tmp_path), f"{group}=own", "retriever=bm25")
 
 
+def test_target_that_lacks_a_method_is_refused_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(TRUSTED, "own_target")
+    (tmp_path / "own_target.py").write_text("class N:\n    pass\n")
+    with pytest.raises(ConfigError, match=r"^targets\.mrr: N lacks evaluate; implement ragsweep\."):
+        prepare(Session(folder=tmp_path), "retriever=bm25", "+targets.mrr={_target_: own_target.N}")
+
+
 def _prepare_with_tracker(session: Session, *overrides: str) -> None:
     session.tracker(composed(*overrides).values)
     prepare(session, *overrides)

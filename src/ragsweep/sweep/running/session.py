@@ -247,20 +247,22 @@ class Session:
         excluded = {**dataset.excluded, **joined}
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, judged, excluded))
 
-    def _built(self, nodes: Mapping[str, Any], group: str) -> dict[str, BuiltPart]:
-        """Return the parts of a group that may have several, such as ``metrics``, by key; null parts are omitted."""
-        return {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
+    def _built(self, nodes: Mapping[str, Any], group: str, protocol: type) -> dict[str, BuiltPart]:
+        """Build and check the parts of a group that may have several, such as ``metrics``, by key; omit null parts."""
+        built = {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
+        for key, part in built.items():
+            check_members(part.value, (protocol,), f"{group}.{key}")
+        return built
 
     def _targets(self, nodes: Mapping[str, Any] | None) -> dict[str, TargetRule]:
         rules = dict(nodes or {})
         if not isinstance(enforced := rules.pop(ENFORCE, False), bool):
             raise ConfigError(f"targets.{ENFORCE}: must be true or false, got {enforced!r}")
-        return {name: built.value for name, built in self._built(rules, "targets").items()}
+        return {name: built.value for name, built in self._built(rules, "targets", TargetRule).items()}
 
     def _metrics(self, plain: Mapping[str, Any]) -> list[BuiltPart]:
-        built = self._built(plain["metrics"] or {}, "metrics")
+        built = self._built(plain["metrics"] or {}, "metrics", Metric)
         for name, part in built.items():
-            check_members(part.value, (Metric,), f"metrics.{name}")
             if unknown := sorted(set(part.value.needs) - set(NEEDS)):
                 raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
         return list(built.values())
