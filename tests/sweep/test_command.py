@@ -232,6 +232,10 @@ def test_a_sweep_of_a_file_needs_no_option_and_its_options_are_not_merged(
     assert "reranker takes one option" in refusal(["sweeps=listed"], multirun=False)
 
 
+def test_the_name_of_a_sweep_may_end_with_that_of_its_file() -> None:
+    assert read(["sweeps=hybrid_tpe.yaml"], multirun=False).searching
+
+
 def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,8 @@ def test_each_config_is_composed_once(swept: list[str], typed: list[str], monkey
         ("finalists=5,-3", "finalists: must be a whole number"),
         ("finalists=1,2", "finalists: cannot differ within a sweep"),
         ("max_failures=1,2", "max_failures: cannot differ within a sweep"),
+        ("constraints.context_tokens=50,100", "constraints: cannot differ within a sweep"),
+        ("recommend.margin=.01,.1", "recommend: cannot differ within a sweep"),
     ],
 )
 def test_a_setting_of_the_command_is_checked_in_every_config(override: str, fault: str, typed: list[str]) -> None:

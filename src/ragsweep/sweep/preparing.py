@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 
-OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan", "progress")
+OF_COMMAND = (
+    "store", "tracking", "compute", "finalists", "max_failures", "plan", "progress", "constraints", "recommend",
+)  # fmt: skip
 """Settings that must be equal in all jobs of a command."""
 
 

@@ -270,7 +270,7 @@ def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
     places = [*(folder / "sweeps" for folder in folders), Path("sweeps"), config_folder().parent / "sweeps"]
     chosen = []
     values = [parse(line).value() for line in lines if parse(line).key_or_group == "sweeps"]
-    for name in (value for value in values if isinstance(value, str)):
+    for name in (value.removesuffix(".yaml") for value in values if isinstance(value, str)):
         file = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
         try:
             content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
