@@ -46,6 +46,16 @@ def test_only_what_varies_has_a_column_and_the_best_stands_first() -> None:
     assert table.hidden == 30
 
 
+@pytest.mark.parametrize(
+    ("models", "shown"),
+    [(("/m/a/onnx", "/m/b/onnx"), ("/m/a/onnx", "/m/b/onnx")), (("/m/a", "/m/b", "minilm"), ("a", "b", "minilm"))],
+)
+def test_paths_are_shown_by_their_last_parts_if_these_differ(models: tuple[str, ...], shown: tuple[str, ...]) -> None:
+    results = [config(n, 0.5, n, model=model) for n, model in enumerate(models, 1)]
+    assert swept(results) == f"model = {', '.join(shown)}"
+    assert {row[1] for row in sweep_table(results, ["ndcg"]).rows} == {*shown}
+
+
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60

@@ -26,7 +26,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
             option is in `BARE` or another group has the same option.
     """
     varying = varying_keys(configs)
-    paths = {key: _last_parts({config[key] for config in configs if key in config}) for key in varying}
+    paths = {key: last_parts({config[key] for config in configs if key in config}) for key in varying}
     shown = [{key: paths[key].get(config[key], config[key]) for key in config if key in paths} for config in configs]
     return [label(settings, groups, varying) for settings in shown]
 
@@ -70,7 +70,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _last_parts(values: Collection[str]) -> dict[str, str]:
+def last_parts(values: Collection[str]) -> dict[str, str]:
     """Map each value that is a path to its last part; return an empty dict if two paths have the same last part."""
     last = {
         value: value.rstrip("/").rpartition("/")[2] for value in values if value.startswith(("/", "./", "../", "~/"))

@@ -12,7 +12,7 @@ from ragsweep.core.ordering import in_order, is_number
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result, Summary, judged_metrics, objectives
 from ragsweep.report.document import GAP, Table
-from ragsweep.report.naming import digits_for, rounded, short_keys, varying_keys, without_number
+from ragsweep.report.naming import digits_for, last_parts, rounded, short_keys, varying_keys, without_number
 from ragsweep.report.numbers import cell, number
 from ragsweep.report.tables import count_scored, goodness
 from ragsweep.report.verdict import change, verdict_word
@@ -88,7 +88,7 @@ def swept(results: Sequence[Result]) -> str:
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
     digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= MOST_VALUES}
     return " × ".join(
-        f"{name} = {', '.join(_cut(value, digits[key]) for value in values[key])}" if key in digits else name
+        f"{name} = {', '.join(_cut(values[key], digits[key]))}" if key in digits else name
         for key, name in short_keys(keys).items()
     )
 
@@ -206,7 +206,7 @@ def _parameters(results: Sequence[Result], chosen: Sequence[int]) -> list[Column
     keys = short_keys(varying_keys(every))
     digits = digits_for("\n".join(every[row].get(key, "") for key in keys) for row in chosen)
     for key, name in keys.items():
-        cells = [_cut(every[row].get(key, ""), digits) for row in chosen]
+        cells = _cut([every[row].get(key, "") for row in chosen], digits)
         numeric = all(is_number(text) for text in cells if text)
         columns.append(Column(f">{name}" if numeric else name, cells))
     return columns
@@ -245,9 +245,8 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
 
 
-def _cut(value: str, digits: int) -> str:
-    value = rounded(value, digits)
-    if value.startswith(("/", "./", "../", "~/")):
-        value = value.rstrip("/").rpartition("/")[2]
-    half = LONGEST_VALUE // 2 - 1
-    return value if len(value) <= LONGEST_VALUE else f"{value[:half]}..{value[-half:]}"
+def _cut(values: Sequence[str], digits: int) -> list[str]:
+    """Shorten values: round numbers, cut long texts, and replace paths by their last parts if these differ."""
+    names, half = last_parts(set(values)), LONGEST_VALUE // 2 - 1
+    texts = [names.get(value) or rounded(value, digits) for value in values]
+    return [text if len(text) <= LONGEST_VALUE else f"{text[:half]}..{text[-half:]}" for text in texts]
