@@ -180,6 +180,14 @@ def test_a_corrected_answer_loses_the_keywords_that_only_the_wrong_one_had(golde
     assert read(golden)["q0"]["keywords"] == ["Metres", "height"]
 
 
+def test_a_number_of_the_wrong_answer_is_not_kept_as_a_part_of_the_right_one(golden: Path) -> None:
+    write_rows(golden, [silver(0, reference="5 metres", keywords=["5", "metres"])])
+    review = open_review(golden, None, "anna")
+    judge(review, 0, "edit", question="How tall is alder 0?", reference="15 metres")
+    review.journal.finish()
+    assert read(golden)["q0"]["keywords"] == ["metres"]
+
+
 def test_a_harvested_question_that_was_accepted_needs_no_review_any_more(golden: Path) -> None:
     write_rows(golden, [silver(n, notes="needs_review: asked 2 times") for n in range(2)])
     review = open_review(golden, None, "anna")

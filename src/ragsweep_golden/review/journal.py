@@ -9,6 +9,7 @@ the journal.
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
@@ -192,7 +193,11 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
         validation |= {"status": VALIDATED, "method": "person", "score": 1.0}
     if "reference" in changes:
         wrong, right = map(fold, changes["reference"])
-        words = [one for one in entry.get("keywords") or () if fold(one) not in wrong or fold(one) in right]
+        words = [
+            one
+            for one in entry.get("keywords") or ()
+            if fold(one) not in wrong or re.search(rf"(?<!\d){re.escape(fold(one))}(?!\d)", right)
+        ]
         changed |= {"keywords": words} if entry.get("keywords") else {}
         passage = str(value(entry, "content", "passage") or "")
         validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
