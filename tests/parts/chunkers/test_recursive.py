@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,20 @@ def test_recursive_cuts_at_paragraphs_then_sentences_then_words() -> None:
     assert cut(Recursive(12, min_characters=1), "one two three four") == ["one two ", "three four"]
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["这是第一个句子。", "它很重要吗\uff1f", "是的它很重要\uff01"],
+        ["यह पहला वाक्य है। ", "यह दूसरा वाक्य है। "],
+        ["هل هذا مهم جدا\u061f ", "لا هو كذلك هنا. "],
+        ["یہ پہلا جملہ ہے\u06d4 ", "یہ دوسرا جملہ ہے\u06d4 "],
+    ],
+)
+def test_recursive_cuts_at_sentences_in_every_script(sentences: list[str]) -> None:
+    size = max(map(len, sentences)) + 4
+    assert cut(Recursive(size, min_characters=1), "".join(sentences)) == sentences
+
+
 def test_recursive_keeps_paragraphs_together_where_lines_would_fit_better() -> None:
     assert cut(Recursive(10, min_characters=1), "aa\nbb\n\ncc\ndd") == ["aa\nbb\n\n", "cc\ndd"]
 
@@ -35,7 +50,7 @@ def test_recursive_keeps_paragraphs_together_in_texts_with_crlf() -> None:
     assert cut(Recursive(14, min_characters=1), "aa\r\nbb\r\n\r\ncc\r\ndd") == ["aa\r\nbb\r\n\r\n", "cc\r\ndd"]
 
 
-TEXTS = st.lists(st.text(st.sampled_from("ab. ?!\n\t\r é漢🙂\u2028\ud800"), max_size=80), max_size=4)
+TEXTS = st.lists(st.text(st.sampled_from("ab. ?!\n\t\r é漢。🙂\u2028\ud800"), max_size=80), max_size=4)
 
 
 @given(TEXTS, st.integers(1, 30), st.integers(1, 30))

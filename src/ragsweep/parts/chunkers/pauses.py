@@ -25,7 +25,7 @@ class Recursive:
     fit into ``size`` together.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
 
     size: int = 800
     min_characters: int = 24
@@ -46,7 +46,9 @@ class Recursive:
         levels = [
             RecursiveLevel(delimiters=["\n\n", "\n\r\n"]),
             RecursiveLevel(delimiters=["\n"]),
-            RecursiveLevel(delimiters=[". ", "! ", "? "]),
+            RecursiveLevel(
+                delimiters=[". ", "! ", "? ", "\u3002", "\uff01", "\uff1f", "\u0964 ", "\u061f ", "\u06d4 "]
+            ),
             RecursiveLevel(whitespace=True),
             RecursiveLevel(),
         ]
