@@ -1,7 +1,8 @@
 """A judge that is steered by anything but the reference is caught; one that compares is not, and costs one call."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import CALL_FAILURES, MALFORMED, NOT_SAMPLED, SKIPPED
-from ragsweep.core.types import Case, JudgedMetric
+from ragsweep.core.types import Case, Floats, JudgedMetric
 from ragsweep.parts.fences import unfence
 from ragsweep.parts.judges import OpenAIJudge
 from ragsweep.parts.metrics import JudgeSwayed
 from ragsweep.parts.metrics.judge_checks import WRONG, is_sampled, wrong_reference
+from ragsweep.services.session import each
 from ragsweep.testing.metrics import MetricContract
 from support.models import cases, judge_at, judged
+from support.parts import Letters
 
 RIGHT = Case("Who wrote the letter?", "It was Alice.", (), "Alice")
 FALSE = RIGHT._replace(answer="It was Bob.")
@@ -60,6 +63,24 @@ def test_a_judge_that_returns_no_json_is_a_failed_call_with_its_remedy() -> None
     (count, fact) = judge.service.session.meter.failures[MALFORMED]
     assert (verdict.reason, count) == (MALFORMED, 1)
     assert fact.endswith("the reply is invalid (json invalid); set another judge.model")
+
+
+def test_an_embedder_of_a_judge_is_used_by_one_thread_at_a_time() -> None:
+    """Several would load a model several times, and an embedder of the user's may not allow it."""
+    inside, most = list[str](), list[int]()
+
+    class Embedder(Letters):
+        def embed_queries(self, queries: Sequence[str]) -> Floats:
+            inside.append(queries[0])
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.remove(queries[0])
+            return super().embed_queries(queries)
+
+    judge, found = OpenAIJudge("http://localhost:1/v1", "m", embeddings=Embedder()), {}
+    each(range(4), lambda n: judge.embed([f"text {n}"]), found.__setitem__)
+    assert most == [1] * 4
+    assert len(found) == 4
 
 
 @pytest.mark.parametrize(

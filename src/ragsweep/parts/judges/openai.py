@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,6 +69,7 @@ class OpenAIJudge(EndpointSettings):
         self._replies: dict[str, JudgeReply] = {}
         self._vectors: dict[str, list[float]] = {}
         self._in_flight: dict[str, asyncio.Lock] = {}
+        self._embedding = threading.Lock()
 
     def check(self) -> None:
         """Raise ConfigError for invalid values, and for secrets in the config. No call is made."""
@@ -135,7 +137,7 @@ class OpenAIJudge(EndpointSettings):
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
         usage = Usage()
         if new and self.embeddings is not None:
-            vectors = (await asyncio.to_thread(self.embeddings.embed_queries, new)).tolist()
+            vectors = await asyncio.to_thread(self._embed_locally, self.embeddings, new)
             self._vectors |= zip(new, vectors, strict=True)
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
@@ -144,6 +146,11 @@ class OpenAIJudge(EndpointSettings):
                 raise self._malformed(f"{fact}; set another judge.embeddings_model", usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
+
+    def _embed_locally(self, embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:
+        with self._embedding:  # threads at the same time would each load the model
+            vectors: list[list[float]] = embedder.embed_queries(texts).tolist()
+            return vectors
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
         """Send a prompt and return the reply; if it does not conform to the schema, request a second reply.
