@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.secrets import SIGNATURES, is_secret
+from ragsweep.core.secrets import SIGNATURES, is_secret, texts
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
@@ -92,6 +92,11 @@ class Http(ServiceSettings):
         check_tags(self.thoughts, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
             raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
+        if any(HISTORY in text != HISTORY for text in texts(self.body)):
+            raise ConfigError(
+                f"system.body: {HISTORY} stands for a list of turns, so it must be a whole value, not part of a text;"
+                f" got {self.body!r:.200}"
+            )
         for name, path in self.paths.items():
             try:
                 parse_path(path or "")
