@@ -2,7 +2,7 @@
 const ragsweep = (async () => {  // a promise that is fulfilled when all charts are drawn
   // Texts reach the page as text nodes only, never as markup.
   const sheet = JSON.parse(document.getElementById("data").textContent);
-  const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, LETTER = 10, PAPER = 700;
+  const ROWS = 50, PAGE = 25, SHORT = 28, NARROW = 560, SHORTEST = 13, LETTER = 7, SYMBOL = 8, PAPER = 700;
   const LIGHT = { accent: "#0b63a5", muted: "#8a929c", ink: "#1a1d21", grid: "#dfe3e8", surface: "#ffffff",
                   band: "rgba(11, 99, 165, .16)" };
   const DARK = { accent: "#63b3ed", muted: "#7d8792", ink: "#e6e8eb", grid: "#323941", surface: "#14171b",
@@ -57,20 +57,22 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
 
   // Long names would leave no room for the chart, below it or, on a phone, beside it; the hover text has the whole names.
   function shortened(node, data, { xaxis, yaxis }) {
-    const narrow = node.clientWidth <= NARROW, letters = Math.floor(node.clientWidth / LETTER);
+    const width = printing ? PAPER : node.clientWidth, narrow = width <= NARROW, letters = Math.floor(width / LETTER);
     const cut = (line, most) => {
       const found = line.match(/&\w+;|./gsu) || [];  // names are escaped for plotly
       return found.length > most ? `${found.slice(0, most).join("")}…` : line;
     };
-    for (const trace of data) if (trace.name) trace.name = cut(trace.name, letters);  // in the legend
+    for (const trace of data) if (trace.name) trace.name = cut(trace.name, letters - SYMBOL);  // in the legend
     if (narrow && xaxis.title) xaxis.title.text = xaxis.title.text.replace(": ", ":<br>");
-    for (const [axis, side] of narrow ? [[xaxis, "x"], [yaxis, "y"]] : [[xaxis, "x"]]) {
-      if (axis.type !== "category") continue;
+    const ticks = (axis, side, room) => {
+      if (axis.type !== "category") return 0;
       const names = [...new Set(data.flatMap((trace) => trace[side]))].filter(Boolean);
-      const most = Math.max(SHORTEST, side === "x" ? Math.floor(letters / names.length) : 0);
+      const most = Math.max(SHORTEST, Math.floor(room / names.length));
       const ticktext = names.map((name) => name.split("<br>").map((line) => cut(line, most)).join("<br>"));
       Object.assign(axis, { tickmode: "array", tickvals: names, ticktext });
-    }
+      return Math.max(...ticktext.map((text) => text.length));
+    };
+    ticks(xaxis, "x", letters - ticks(yaxis, "y", narrow ? 0 : Infinity));
   }
 
   function draw(chart) {
