@@ -62,6 +62,15 @@ def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys:
     assert "bm25" in printed
 
 
+def test_a_long_name_leaves_the_list_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"prompt={'a_word_' * 30} bm25"
+    record_sweep(tmp_path, PARENT, *(scored({"ndcg": drawn(mean)}, name=f"{name} k={mean}") for mean in (0.3, 0.6)))
+    assert list_runs(["--path", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "#2 prompt=a_word_" in printed
+    assert max(map(len, printed.splitlines())) < 160
+
+
 def test_the_best_of_configs_with_different_objectives_is_by_the_metric_that_decides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """A text from outside has no effect on a terminal, in Markdown or in a spreadsheet, and no text is lost."""
 
 import json
+import re
 import unicodedata
 
 import pytest
@@ -28,13 +29,14 @@ def test_progress_may_return_to_the_start_of_its_line_without_styles() -> None:
     [
         "![x](http://e.example/b.png)", "[click](http://e.example)", "\\[a](b)", "<img src=x>", "&lt;b>", "a | b",
         "`code`", "**loud**", "~~gone~~", "__init__.py (4)", "_x_ a_b_ (_c_)._d_ e__f",
-        "[a][b] [b]: http://e.example", ".5 [.4, .6] ~/x",
+        "[a][b] [b]: http://e.example", ".5 [.4, .6] ~/x", "$x$ and $$y$$",
     ],
 )  # fmt: skip
 def test_markdown_shows_the_text_itself(text: str) -> None:
     renderer = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     shown = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert renderer.render(f"x {markdown_text(text)}") == f"<p>x {shown}</p>\n"
+    assert not re.search(r"(?<!\\)\$", markdown_text(text))  # which GitHub takes for a formula
 
 
 def test_name_of_a_metric_stays_readable_in_markdown() -> None:

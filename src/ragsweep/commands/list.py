@@ -74,7 +74,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         questions = counts_range(one.run.dataset.questions for one in results) if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
-        best = f"{found[0]}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
+        best = f"{short(found[0])}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
         yield sweep.created, [*named, configs, questions, best, sweep.status.lower()]
 
 

@@ -11,8 +11,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\x7f-\x9f\u061c\u200e\u20
 
 _STYLE = re.compile("\x1b\\[[\\d;]*m")
 
-_MARKUP = re.compile(r"[\\`*]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
-"""Markdown characters that start images, links, code, emphasis or strikethrough.
+_MARKUP = re.compile(r"[\\`*$]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=!)\[|\](?=[(\[:])|(?<=\])[(\[]")
+"""Markdown characters that start images, links, code, formulas (on GitHub), emphasis or strikethrough.
 
 The brackets of ``[.5, .6]`` and a single ``_`` within a word do not match.
 """
