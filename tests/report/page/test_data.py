@@ -393,6 +393,12 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     assert picture["kind"] == "charts"
 
 
+def test_the_page_does_not_state_that_an_objective_decided_that_another_metric_replaces() -> None:
+    unmeasured = [changed(one, config={"objective": ["success_rate"], "headline": ["ndcg"]}) for one in grid(GAINS)]
+    facts = dict(section(pages.page(source(unmeasured)), "asked")[0]["rows"])
+    assert (facts.get("Decided by"), facts["Objective"]) == (None, "success_rate")
+
+
 def test_what_was_swept_includes_the_configs_that_a_race_dropped() -> None:
     race = {"asked": 20, "of": 40, "ahead": 0.1, "rule": "r", "guarantee": "g"}
     dropped = [changed(one, state="DROPPED", race=race) for one in grid(GAINS)[1:]]

@@ -73,7 +73,7 @@ def _asked(view: PageView) -> Iterator[Block]:
     facts.append(("Questions", f"{named}{part}: {evidence_note(*datasets)}"))
     facts.append(("Documents", counts_range(one.documents for one in datasets)))
     facts += [("Note", note) for note in dataset.notes if all(note in one.notes for one in datasets)]
-    facts += [("Decided by", ", then ".join(names))] if names else []
+    facts += [("Objective", ", then ".join(names))] if names else []  # another metric may have to decide
     if view.compared:
         declared, names = view.compared.baseline, view.compared.matrix.configs
         out = (one for one in view.compared.left_out if one.name == view.compared.declared)
