@@ -78,6 +78,19 @@ def test_effect_follows_the_config_without_context_that_it_is_measured_against()
         assert said[base + 1].startswith(f"bm25 {prompt}: ")
 
 
+@pytest.mark.parametrize("key", ["output", "metrics"])
+def test_effect_of_context_is_not_that_of_another_reader_or_definition_of_the_metric(key: str) -> None:
+    def named(one: Result, part: str) -> Result:
+        return changed(
+            one, name=f"{one.name} {part}", config={**one.run.config, key: {"success_rate": {"_target_": part}}}
+        )
+
+    results = [named(one, part) for one in (BASE, BM25) for part in ("a", "b")]
+    assert [(pair.base, pair.result) for pair in against_no_context(results)] == [
+        *zip(results[:2], results[2:], strict=True)
+    ]
+
+
 def test_what_the_config_names_says_which_questions_context_helped() -> None:
     """Here token F1 and the objective disagree on one question; the objective decides."""
     config = {"objective": "judged", "success": {"metric": "judged", "threshold": 0.7}}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result, Run
 from ragsweep.stats import context_effect, risk_coverage
+from ragsweep.stats.comparable import redefined_metrics
 from ragsweep.stats.context_effect import SERVED, ContextEffect, Success
 from ragsweep.stats.inference.matrix import WEIGHT
 from ragsweep.stats.risk_coverage import CoveragePoint
@@ -14,8 +15,8 @@ from ragsweep.stats.risk_coverage import CoveragePoint
 NO_RETRIEVER = "ragsweep.parts.retrievers.NoRetriever"
 FATES = ("correct_answer", "wrong_answer", "false_refusal", "correct_refusal", "hallucinated_answer")
 ANSWERABLE = "answerable"
-SAME = ("llm", "prompt", "system")
-"""Config keys that must be equal for a difference between two configs' answers to be due to the context alone."""
+SAME = ("llm", "prompt", "system", "output")
+"""Config keys that must be equal for a difference between two configs' scores to be due to the context alone."""
 
 
 class ContextPair(NamedTuple):
@@ -38,15 +39,16 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must have the same golden set and agree in the keys of ``SAME``; of several such configs, the first is used.
-    Configs without such a counterpart, without answers, or without their success metric are left out.
+    The two must have the same golden set, agree in the keys of ``SAME``, and define the success metric in the same way;
+    of several such configs, the first is used. Configs without such a counterpart, without answers, or without their
+    success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
     pairs = []
     for result in answered:
         success = success_of(result)
-        base = next((base for base in bases if _alike(base, result.run, success.metric)), None)
+        base = next((base for base in bases if _alike(base, result, success.metric)), None)
         if base is not None and not _without_context(result.run):
             effect = context_effect.compare(base.questions, result.questions, success)
             pairs.append(ContextPair(base, result, success, effect))
@@ -101,6 +103,7 @@ def _without_context(run: Run) -> bool:
     return isinstance(chosen, Mapping) and chosen.get("_target_") == NO_RETRIEVER
 
 
-def _alike(base: Result, run: Run, metric: str) -> bool:
-    same = base.run.dataset.golden_digest == run.dataset.golden_digest and metric in base.questions
-    return same and all(base.run.config.get(key) == run.config.get(key) for key in SAME)
+def _alike(base: Result, result: Result, metric: str) -> bool:
+    same = base.run.dataset.golden_digest == result.run.dataset.golden_digest and metric in base.questions
+    same = same and not redefined_metrics(base, result, [metric])
+    return same and all(base.run.config.get(key) == result.run.config.get(key) for key in SAME)
