@@ -315,6 +315,16 @@ def test_objective_that_not_every_config_has_is_stood_in_for() -> None:
     assert judged(*results).skipped == {"faithfulness": "it was not measured for every config"}
 
 
+def test_the_order_of_configs_with_different_objectives_does_not_change_the_deciding_metric() -> None:
+    """As of configs without and with an llm, whose default objectives differ."""
+    table = {"headline": ["context_tokens", METRIC]}
+    without = one_metric("a", noisy(0.4), config={**table, "objective": METRIC}, context_tokens=500.0)
+    answers = one_metric(
+        "b", noisy(0.6, seed=1), config={**table, "objective": "faithfulness"}, context_tokens=900.0, faithfulness=0.5
+    )
+    assert judged(without, answers).metric == judged(answers, without).metric == METRIC
+
+
 def test_a_headline_metric_that_one_config_lacks_is_not_left_out_without_a_reason() -> None:
     """A baseline that was recorded before the metric was added, for example."""
     results = one_metric("a", noisy(0.4)), one_metric("b", noisy(0.6, seed=1), faithfulness=0.5)
