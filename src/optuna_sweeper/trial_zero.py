@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hydra.errors import HydraException
@@ -45,7 +46,14 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
     outside = ""
     if declared is not None:
         lines = merge_overrides(space.fixed, declared)
-        outside = _why_outside(space, composer, lines)
+        try:
+            outside = _why_outside(space, composer, lines)
+        except composer.faults as fault:
+            with suppress(*composer.faults):
+                composer.compose(declared)
+                outside = str(fault).splitlines()[0].partition(";")[0]  # only what the space fixes does not fit
+            if not outside:
+                raise
         if not outside:
             return TrialZero(lines)
     return TrialZero(own_defaults(space, composer), outside)

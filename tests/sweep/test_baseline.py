@@ -120,6 +120,14 @@ def test_a_number_that_no_trial_of_a_search_has_is_an_error() -> None:
             with_baseline(*expanded(f"baseline={number}", *search))
 
 
+def test_a_baseline_without_the_settings_of_a_search_is_outside_of_it() -> None:
+    search = "hydra/sweeper=optuna", "retriever=bm25", "retriever.b=0.7", "top_k=range(1,5)"
+    (note,) = read([*search, "baseline=retriever=vector"], multirun=True).notes
+    assert note.startswith("the declared baseline cannot be trial 0: retriever.b=0.7: retriever=vector has no b; trial")
+    with pytest.raises(ConfigError, match=r"^baseline: retriever=vectr: no such option"):
+        read([*search, "baseline=retriever=vectr"], multirun=True)
+
+
 def test_a_baseline_that_differs_within_the_sweep_is_an_error() -> None:
     command, jobs = expanded("baseline=2")
     config = jobs[0].config
