@@ -137,6 +137,12 @@ def test_a_key_that_was_added_is_added_in_every_case() -> None:
         assert [case.overrides for case in cases] == [(f"{sign}llm.extra.top_k={k}",) for k in (12, 30)]
 
 
+def test_another_option_of_any_group_has_none_of_the_settings_of_the_replaced_one() -> None:
+    base, parameters = ["llm=openai", "llm.model=a", "top_k=3"], {"llm": "openai", "llm.model": "a", "top_k": "3"}
+    cases = around(base, parameters, {"llm": ["mistral", "openai"]}, ["llm"])
+    assert [case.overrides for case in cases] == [("top_k=3", "llm=mistral"), ("llm.model=a", "top_k=3", "llm=openai")]
+
+
 def test_given_values_take_the_place_of_neighbours_and_factors_can_be_chosen() -> None:
     cases = around([], PARAMETERS, {"top_k": ["1", "2"]}, ["top_k", "reranker"])
     assert [case.overrides for case in cases] == [("reranker=late_interaction",), ("top_k=1",), ("top_k=2",)]
@@ -211,6 +217,8 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
     assert all("depth=20" in case.overrides for case in found.cases)
     assert found.hydra == ("hydra/launcher=basic",)
     assert found.same  # a typed override is no change of code, data or defaults
+    found = prepare(result, ["retriever.k1=1.1", "retriever=bm25"], ["top_k"], None)  # in any order
+    assert all({"retriever=bm25", "retriever.k1=1.1"} <= set(case.overrides) for case in found.cases)
     for typed, said in ((["llm.api_key=x"], "ends up in files"), (["topk=3"], 'did you mean "top_k"')):
         with pytest.raises(RagsweepError, match=said):
             prepare(result, typed, None, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_option, with_value
+from ragsweep.commands.ablation_cases import OPTIONS, Ablation, AblationCase, around, key_of, with_change, with_value
 from ragsweep.commands.command_line import (
     RUN,
     Parser,
@@ -144,14 +144,14 @@ def prepare(
     base, given = _base(result.run, experiment), dict[str, list[str]]()
     same = experiment(base).signature == result.run.signature  # before typed overrides, which may change results
     hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
-    for line in typed:
+    for line in sorted(typed, key=lambda line: "." in key_of(line)):  # options before their settings
         if line in hydra:
             continue
         key, values = key_of(line), choices(line, config_dir)
         if len(values) > 1:
             given[key] = [value.partition("=")[2] for value in values]
-        elif key in OPTIONS:
-            base = with_option(base, key, result.run.parameters.get(key, ""), values[0].partition("=")[2])
+        elif values[0].startswith(f"{key}="):
+            base = with_change(base, result.run.parameters, key, values[0].partition("=")[2])
         else:
             base = with_value(base, values[0])
     own = experiment(base)

@@ -94,12 +94,7 @@ def around(
                 " for every case"
             )
     return [
-        AblationCase(
-            factor,
-            with_option(base, factor, parameters.get(factor, ""), value)
-            if factor in OPTIONS
-            else with_value(base, f"{factor}={value}"),
-        )
+        AblationCase(factor, with_change(base, parameters, factor, value))
         for factor, found in values.items()
         if is_wanted(factor)
         for value in found
@@ -147,6 +142,18 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)
+
+
+def with_change(base: Sequence[str], parameters: Mapping[str, str], factor: str, value: str) -> Overrides:
+    """Return the overrides with a factor changed to ``value``: as by `with_option` if it is a group, else `with_value`.
+
+    ``parameters`` are those of the config before the change.
+    """
+    before = parameters.get(factor, "")
+    has_settings = value != before and value[:1] != "{" and any(name.startswith(f"{factor}.") for name in parameters)
+    if factor in OPTIONS or has_settings:
+        return with_option(base, factor, before, value)
+    return with_value(base, f"{factor}={value}")
 
 
 def with_option(base: Sequence[str], group: str, before: str, option: str) -> Overrides:
