@@ -73,7 +73,7 @@ def test_advice_follows_whether_another_run_can_help() -> None:
     )
     both = remedy([TRUNCATED, TIMED_OUT], [TRUNCATED, TIMED_OUT], 0.5)
     assert "run it again" in both
-    assert "(truncated): raise max_tokens of the llm, router or judge, or set coverage=0.5 to " in both
+    assert "(truncated): raise max_tokens of the llm, router, judge or system.body, or set coverage=0.5 to " in both
     assert remedy(["too odd"], [], 0.5).startswith(
         "correct the metric: a missing score counts as a failed measurement if the metric raises an error, gives no"
     )

@@ -109,7 +109,7 @@ def remedy(reasons: Iterable[str], failed_answers: Iterable[str], coverage: floa
     found = set(filter(failed, reasons))
     lasting = sorted(found & REPEATING)
     ways = {
-        TRUNCATED: "raise max_tokens of the llm, router or judge, ",
+        TRUNCATED: "raise max_tokens of the llm, router, judge or system.body, ",
         TOO_LONG: "lower top_k or set context_budget, ",
     }
     advice = []
