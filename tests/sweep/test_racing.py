@@ -1,7 +1,9 @@
 """A race: in which order questions are asked, who is dropped and when, and that the best is not."""
 
+import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import ConfigError, InputError
-from ragsweep.core.results import DROPPED
+from ragsweep.core.missing import UNREADABLE
+from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
 from ragsweep.report.race import saved
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.sweep.racing.betting import Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
+from ragsweep.sweep.running.sweep_race import SweepRace
 from support.matrices import matrices
-from support.results import a_result
+from support.results import a_result, changed, changed_table, scored
 
 
 def question(number: int, category: str = "", document: str = "") -> Question:
@@ -257,3 +261,24 @@ def test_a_race_saves_no_call_to_an_external_system(system: str, calls: float, m
     gone = a_result(parameters={"system": system}, state=DROPPED, race=race, usage=usage)
     found = saved([gone])
     assert (found.questions, found.calls, found.needed, found.money) == (8, calls, 50, money)
+
+
+def test_unreadable_answers_race_with_the_worst_score_as_the_configs_are_compared_by_it() -> None:
+    """Otherwise a config with few but right answers would drop a better one that answers every question."""
+
+    def config(name: str, column: list[float], state: str) -> Result:
+        made = scored({"solved": column}, name=name)
+        reasons = [json.dumps({"solved": UNREADABLE} if math.isnan(one) else {}) for one in column]
+        made = changed(made, questions=changed_table(made, {"unscored": reasons}))
+        return changed(made, state=state)
+
+    nan, ids = math.nan, tuple(f"q{n}" for n in range(4))
+    known = {
+        1: config("often wrong", [1.0, 0.0, nan, 1.0], COMPLETE), 2: config("unreadable", [1.0, nan, nan], RACING),
+        3: config("never read", [nan] * 4, RACING),
+    }  # fmt: skip
+    race = SweepRace(ids, ids, (), "solved", Betting(), 2, has_cost=True)
+    expected = {"1": [1.0, 0.0, nan, 1.0], "2": [1.0, 0.0, nan], "3": [nan] * 4}
+    assert {job: pytest.approx(row, nan_ok=True) for job, row in expected.items()} == race._scores(known, 4)
+    weighted = replace(race, weights=(0.5, 1.5, 1.0, 1.0))._scores(known, 2)
+    assert {job: row[:1] for job, row in weighted.items() if job != "3"} == {"1": [0.5], "2": [0.5]}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from optuna_sweeper.race_loop import Rung
 from ragsweep.core.errors import ConfigError
@@ -12,6 +15,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import weights_of
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.stats.inference.matrix import fill_declined
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
@@ -76,7 +80,7 @@ class SweepRace:
         this rung. If at most one config is left, the next rung contains all questions.
         """
         count, known = self._count(until), self._results()
-        scores = {str(job): self._scores(result, count) for job, result in known.items()}
+        scores = self._scores(known, count)
         racing = {job for job in returned if job in known and known[job].run.state == RACING}
         deficits = self.rule.decide(scores, self.clusters).deficit
         dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
@@ -101,17 +105,25 @@ class SweepRace:
         records = self.context.ledger.raced(self.context.sweep.id)
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
-    def _scores(self, result: Result, count: int) -> list[float]:
-        """Return a config's weighted scores for the first ``count`` questions.
+    def _scores(self, known: Mapping[int, Result], count: int) -> dict[str, list[float]]:
+        """Return, by job, a config's weighted scores for the first ``count`` questions, or for those that it completed.
 
-        If the config has completed fewer questions, return the scores of these.
+        As in comparisons, declined questions have the worst score (see ``fill_declined``), but not those of a config
+        without any score.
         """
-        known = dict(zip(result.questions["question_id"], result.questions[self.metric], strict=True))
-        count = count if result.run.state == COMPLETE else min(count, len(known))
-        scores = [float(known[question]) for question in self.questions[:count]]
-        if not self.weights:
-            return scores
-        return [score * weight for score, weight in zip(scores, self.weights, strict=False)]
+        ids, scores = list(self.questions[:count]), np.full((len(known), count), np.nan)
+        for row, result in zip(scores, known.values(), strict=True):
+            column = dict(zip(result.questions["question_id"], result.questions[self.metric], strict=True))
+            row[:] = [column.get(question, np.nan) for question in ids]
+        if (scored := ~np.isnan(scores).all(axis=1)).any():
+            filled = scores[scored]
+            fill_declined(list(compress(known.values(), scored)), self.metric, ids, filled)
+            scores[scored] = filled
+        scores *= self.weights[:count] or 1.0
+        asked = {
+            job: count if one.run.state == COMPLETE else min(count, one.questions.rows) for job, one in known.items()
+        }
+        return {str(job): row[: asked[job]] for job, row in zip(known, scores.tolist(), strict=True)}
 
     def _count(self, until: int) -> int:
         """Return the number of questions of a rung: ``until``, rounded up to the end of a cluster."""
