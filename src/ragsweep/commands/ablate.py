@@ -144,9 +144,8 @@ def prepare(
     base, given = _base(result.run, experiment), dict[str, list[str]]()
     same = experiment(base).signature == result.run.signature  # before typed overrides, which may change results
     hydra = tuple(line for line in typed if key_of(line).partition(".")[0].partition("/")[0] == "hydra")
-    for line in sorted(typed, key=lambda line: "." in key_of(line)):  # options before their settings
-        if line in hydra:
-            continue
+    others = [line for line in typed if line not in hydra]
+    for line in sorted(others, key=lambda line: "." in key_of(line)):  # options before their settings
         key, values = key_of(line), choices(line, config_dir)
         if len(values) > 1:
             given[key] = [value.partition("=")[2] for value in values]
