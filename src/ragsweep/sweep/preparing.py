@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.session import Session
 
 
-OF_COMMAND = (
-    "store", "tracking", "compute", "finalists", "max_failures", "plan", "progress", "constraints", "recommend",
-)  # fmt: skip
-"""Settings that must be equal in all jobs of a command."""
+OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan", "progress")
+"""Settings of a command, which must be equal in all its jobs."""
+
+OF_CHOICE = ("constraints", "recommend")
+"""Settings of a sweep's choice, which must be equal, too."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def check_jobs(command: Command, configs: Sequence[Mapping[str, Any]]) -> list[H
     for values in configs:
         check_form(values, main_config())
         check_command(values)
-    for key in OF_COMMAND:
+    for key in (*OF_COMMAND, *OF_CHOICE):
         if any(values[key] != configs[0][key] for values in configs):
             raise ConfigError(f"{key}: cannot differ within a sweep; run one command for each value")
     check_compute(configs[0]["compute"], command.in_process or not command.multirun)
