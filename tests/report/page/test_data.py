@@ -79,10 +79,12 @@ def test_shortened_lists_say_how_much_of_the_whole_they_show() -> None:
     document = pages.page(report)
     assert section(document, "differences")[1]["note"].endswith(" The best 40 of 42 configs are shown.")
     assert section(document, "slices")[0]["note"].endswith(" 20 of 42 configs are shown.")
+    assert section(document, "questions")[0]["leftOut"].endswith(" 8 of 42 configs are shown.")
     (table,) = (one for one in description_document(report).sections[0].blocks if isinstance(one, Table))
     assert (len(table.rows), table.note) == (10, "10 of 42 configs are shown.")
     few = source(grid(GAINS))
     assert "shown." not in section(pages.page(few), "slices")[0]["note"]
+    assert "shown." not in section(pages.page(few), "questions")[0]["leftOut"]
     assert as_markdown(description_document(few)).count("configs are shown") == 0
 
 

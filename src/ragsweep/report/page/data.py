@@ -52,7 +52,7 @@ def page_document(report: SweepReport) -> Document:
         ("differences", "Differences", _differences(view)),
         ("effects", "Effects", chain(effect_items(view), cost_items(view.best_first, varying, view.metric))),
         ("slices", "Slices", _slices(view)),
-        ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()))),
+        ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()), len(view.best_first))),
         ("fusion", "Fusion audit", fusion_items(view.sorted(view.chosen), view.metric)),
         ("questions", "Questions", _questions(view)),
         ("history", "History", _history(view)),
@@ -183,7 +183,12 @@ def _slices(view: PageView) -> Iterator[Block]:
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
         metrics = list(dict.fromkeys([view.metric, *view.headline]))
-        yield Widget(browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts))
+        found = browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts)
+        yield Widget({**found, "leftOut": f"{found['leftOut']}{_side_by_side(view)}".strip()})
+
+
+def _side_by_side(view: PageView) -> str:
+    return part_shown(len(view.chosen), len(view.best_first))
 
 
 def _history(view: PageView) -> Iterator[Block]:
@@ -205,11 +210,11 @@ def _history(view: PageView) -> Iterator[Block]:
 
 def _details(view: PageView) -> Iterator[Block]:
     yield from details.histogram_items(view.chosen)
-    yield from details.targets(view.chosen)
+    yield from details.targets(view.chosen, _side_by_side(view))
     yield from details.coverage(view.results, list(dict.fromkeys([view.metric, *view.headline])))
     if view.report.failures:
         yield Table(["config", "error"], [[one.name, one.error] for one in view.report.failures], "", "Failures")
     if view.compared and view.compared.left_out:
         yield Table(["config", "why"], list(view.compared.left_out), "", "Not compared")
-    yield from details.latency(view.chosen)
+    yield from details.latency(view.chosen, _side_by_side(view))
     yield from details.environment(view.report.shown)

@@ -20,8 +20,11 @@ from ragsweep.report.tables import target_numbers
 from ragsweep.stats.latencies import busy_sentence
 
 
-def targets(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield a table of the targets, with each config's value and verdict; nothing if there are no targets."""
+def targets(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
+    """Yield a table of the targets, with each config's value and verdict; nothing if there are no targets.
+
+    ``omission`` is a sentence on configs that were not chosen, or "".
+    """
     judged = [one for one in chosen if one.summaries.targets]
     if not judged:
         return
@@ -30,6 +33,7 @@ def targets(chosen: Sequence[Result]) -> Iterator[Block]:
         found = [next((t for t in one.summaries.targets if t.metric == target.metric), None) for one in judged]
         rows.append([target.metric, *starmap(_target, zip(judged, found, strict=True))])
     note = "After each value: whether it meets the target and, if there is an ideal, whether it reaches the ideal."
+    note += omission
     yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
 
 
@@ -49,8 +53,11 @@ def coverage(results: Sequence[Result], names: Sequence[str]) -> Iterator[Block]
         yield Table(header, rows, "Number of questions by metric.", "Coverage")
 
 
-def latency(chosen: Sequence[Result]) -> Iterator[Block]:
-    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured."""
+def latency(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
+    """Yield a table of the median and 95th-percentile latency of each stage; nothing if none was measured.
+
+    ``omission`` is as in `targets`.
+    """
     rows = [
         [one.name, stage, number(found["p50_ms"], "ms"), number(found["p95_ms"], "ms")]
         for one in chosen
@@ -58,7 +65,7 @@ def latency(chosen: Sequence[Result]) -> Iterator[Block]:
     ]
     if rows:
         busy = busy_sentence(chosen, "Latency")
-        note = f"Milliseconds per question, one at a time, after a warm-up.{f' {busy}.' if busy else ''}"
+        note = f"Milliseconds per question, one at a time, after a warm-up.{f' {busy}.' if busy else ''}{omission}"
         yield Table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 

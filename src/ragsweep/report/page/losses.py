@@ -47,11 +47,14 @@ AUDIT = (
 UNIQUE = "Evidence that one leg alone has within top_k, and how much of it the fused ranking keeps there."
 
 
-def funnel_items(funnels: Sequence[Funnel]) -> Iterator[Block]:
-    """Yield blocks on the losses by stage, the effects of changing single stages, and phantom hits."""
+def funnel_items(funnels: Sequence[Funnel], configs: int) -> Iterator[Block]:
+    """Yield blocks on the losses by stage, the effects of changing single stages, and phantom hits.
+
+    ``configs`` is the number of configs, including those without a funnel.
+    """
     if not funnels:
         return
-    yield chart(losses(funnels), FUNNEL)
+    yield chart(losses(funnels), FUNNEL + part_shown(len(funnels), configs))
     stages = [stage for stage in STAGES if any(part.stage == stage for one in funnels for part in one.stages)]
     rows = []
     for one in funnels:
