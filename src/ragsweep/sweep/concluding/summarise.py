@@ -93,9 +93,13 @@ def summarise_sweep(
 
 
 def _finalists(
-    evaluated: Sequence[Record], names: Mapping[str, str], chosen: Sequence[Result], metric: str,
-    compared: tuple[Sequence[HumanLabel], str | None], study: StudySummary | None,
-) -> Finalists:  # fmt: skip
+    evaluated: Sequence[Record],
+    names: Mapping[str, str],
+    chosen: Sequence[Result],
+    metric: str,
+    compared: tuple[Sequence[HumanLabel], str | None],
+    study: StudySummary | None,
+) -> Finalists:
     """Collect the holdout results of the ``chosen`` configs, and compare those that meet the search's constraints.
 
     ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
