@@ -89,6 +89,8 @@ DRIVE = """<script>
   const cell = table.querySelector("td.short");
   cell.removeAttribute("class");  // as of a long text
   said.cell = parseFloat(style(cell).minWidth);
+  table.style.fontSize = "7px";  // as in print
+  said.head = style(table.querySelector("th button")).fontSize;
   said.names = style(document.querySelector("#questions thead th:last-child")).overflowWrap;
   said.title = document.title; said.images = all("img").length;
   said.empty = heads.filter(([head, row]) => head === row).map(([head]) => head);
@@ -132,6 +134,7 @@ def test_the_page_works_in_a_sandboxed_frame_by_mouse_and_keyboard(tmp_path: Pat
     assert all(text.startswith("Discounted cumulative gain") for text in said["meanings"])
     assert (said["cut"], said["pale"]) == ([], [])  # texts of axes
     assert said["cell"] > 200  # pixels: a long text is no column of single words
+    assert said["head"] == "7px"
     assert said["names"] == "anywhere"  # a long name makes no column wider than its texts
     assert said["wide"] == 0  # as wide as a phone, and not wider
     assert (said["title"], said["images"]) == ("k × b", 0)
