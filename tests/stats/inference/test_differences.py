@@ -11,10 +11,10 @@ from scipy import stats
 from ragsweep.stats.inference.best import choices_by_fold, selection_bias
 from ragsweep.stats.inference.cluster_errors import FEW
 from ragsweep.stats.inference.differences import (
-    BASELINE,
     CONSTANT,
     IDENTICAL,
     MOST,
+    REFERENCE,
     compare_amounts,
     compare_parts,
     compare_with_baseline,
@@ -86,7 +86,7 @@ def test_intervals_hold_together() -> None:
 def test_what_has_no_spread_is_said_and_nothing_is_infinite() -> None:
     base = np.arange(12) / 10
     found = compared(matrix([base, base, base + 0.3, base[::-1]]))
-    assert found.notes == (BASELINE, IDENTICAL, CONSTANT, "")
+    assert found.notes == (REFERENCE, IDENTICAL, CONSTANT, "")
     assert found.low[:3] == pytest.approx([0, 0, 0.3])
     assert found.high[:3] == pytest.approx([0, 0, 0.3])
     assert found.standard_error[:3].tolist() == [0, 0, 0]
@@ -100,7 +100,7 @@ def test_what_has_no_spread_is_said_and_nothing_is_infinite() -> None:
 def test_fewer_than_ten_have_tests_and_no_interval() -> None:
     found = compared(matrix([[0.0] * 9, [1.0] * 9]))
     assert np.isnan([found.low[1], found.high[1]]).all()
-    assert found.notes == (BASELINE, FEW)
+    assert found.notes == (REFERENCE, FEW)
     assert found.wilcoxon[1] == pytest.approx(2 / 2**9)
     assert not found.better.any()
     assert (found.low[0], found.high[0]) == (0, 0)
