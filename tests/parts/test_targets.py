@@ -166,7 +166,7 @@ def test_a_small_amount_is_not_rounded_as_a_share() -> None:
     cost = Summary("cost_per_1000", 0.004, math.nan, math.nan, 9, 9, 0, 0, "EUR", False)
     one = changed(result("a", judged), metrics={"cost_per_1000": cost})
     assert list(target_lines([one]))[1].text == "fail cost_per_1000 0.004, target 0.003, ideal 0.002 (poor)"
-    (table,) = targets([one])
+    (table,) = targets([one], "")
     assert table.rows == [["cost_per_1000", "0.004 fail (target 0.003, ideal 0.002 missed)"]]  # type: ignore[union-attr]
 
 
