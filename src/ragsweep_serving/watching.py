@@ -29,7 +29,7 @@ QUANTILES = (50, 95, 99)
 
 
 class Measure(NamedTuple):
-    """A statistic of the requests with its 95 % interval, and its value in the evaluation as ``before``.
+    """A statistic of the requests with its 95 % interval; ``before`` is its value in the evaluation.
 
     Missing numbers are NaN.
     """

@@ -210,7 +210,7 @@ def test_interrupted_sweep_is_marked_killed(
         printed = process.communicate(timeout=60)[0]
     assert process.returncode == status
     assert "stopped   1 of 2 configs done; the same command resumes the sweep" in printed
-    assert re.search(r"^NEXT +ragsweep list \w+ +the completed configs, the best first$", printed, re.M)
+    assert re.search(r"^NEXT +ragsweep list \w+ +the completed configs, best first$", printed, re.M)
     assert "failed" not in printed
     (parent,) = runs(tmp_path, "sweep")
     assert parent.info.status == "KILLED"

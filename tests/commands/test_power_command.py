@@ -221,6 +221,6 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         "specify a RUN, or --questions": [],
         "describe a plan": [runs[0], "--clusters", "20"],
         "must be at least 10, got 9": ["--questions", "200", "--clusters", "9"],
-        "a plan with --questions has no repetitions": [runs[0], "--questions", "40", "--repeat", runs[0]],
+        "cannot be combined with --questions": [runs[0], "--questions", "40", "--repeat", runs[0]],
         "rebaseline": runs[:2],
     }, "--path", str(tmp_path))  # fmt: skip

@@ -223,7 +223,7 @@ def _cases(ablation: Ablation) -> Iterator[Statement]:
     for change, why in ablation.impossible.items():
         yield Statement("left out", f"{change}: {why}")
     if ablation.idle:
-        yield Statement("left out", f"{', '.join(ablation.idle)}: would change no result")
+        yield Statement("left out", f"without effect: {', '.join(ablation.idle)}")
     if not ablation.same:
         yield Statement(
             "note",

@@ -196,7 +196,7 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 
 
 class ReasonCodes(NamedTuple):
-    """The reasons of one metric as codes: ``numbers`` (questions,) are indices into ``names``, the distinct reasons.
+    """Why the scores of one metric are missing: ``numbers``, one per question, are indices into the reasons ``names``.
 
     The names are in the order of first appearance, and may include "", which stands for a measured score.
     """

@@ -101,7 +101,7 @@ class DatasetFacts:
 
     @property
     def undivided(self) -> str:
-        """The digest of the undivided golden set: the questions on both sides of the division."""
+        """The digest of the whole golden set, that is, of the questions on both sides of the split."""
         return self.whole_digest or self.golden_digest
 
 

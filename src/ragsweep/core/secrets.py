@@ -181,7 +181,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Return the spellings to mask anywhere, longest first, and a pattern for the secrets to mask as whole words.
+    """Return the spellings to mask wherever they occur, longest first, and a pattern for those masked as whole words.
 
     The pattern is None if there are no such secrets.
     """

@@ -86,7 +86,7 @@ class ConfigGraph:
 
     @property
     def own(self) -> tuple[Node, ...]:
-        """The nodes that the config itself needs, without the exact searches for comparison."""
+        """The nodes that the config itself needs, excluding the exact searches that serve only comparisons."""
         query = (self.query,) if self.query else ()
         return (self.context, self.chunks, self.counts, *self.embeddings, *self.latency.values(), *query, *self.asked)
 

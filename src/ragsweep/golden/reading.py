@@ -175,7 +175,7 @@ def _as_row(value: Any, where: str, faults: Faults) -> Row | None:
 
 
 def _decode(text: str, where: str, faults: Faults, file: Path | None = None) -> Any:
-    """Return the value of the JSON text of a line, or of a whole ``file``; _NOTHING after a fault."""
+    """Parse the JSON in a line, or in a whole ``file``, and return its value; return _NOTHING if it is faulty."""
     try:
         value = _DECODER.decode(text)
         if "\\u" in text:

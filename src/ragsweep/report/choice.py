@@ -76,7 +76,7 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield a sentence on each config that refuses all answerable questions; if the choice does, only on the choice.
+    """Yield a sentence about the choice if it refuses all answerable questions, else about each config that does.
 
     ``refusing`` maps the rows of these configs to the number of refused questions.
     """

@@ -216,7 +216,7 @@ def deficit(verdict: SweepComparison, value: float) -> str:
 
 
 def distance(value: float, unit: str, ratios: bool) -> str:
-    """Format a difference in its unit or, with ``ratios``, the logarithm of a ratio as a change in percent."""
+    """Format a difference in its unit or, if ``ratios``, the logarithm of a ratio as a percentage change."""
     return _share(math.expm1(value)) if ratios else _score(value, unit, fine=True)
 
 

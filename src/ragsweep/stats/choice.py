@@ -251,8 +251,8 @@ def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
 def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
     """Return the setting ``recommend.<key>``, or its default, in the unit of the compared scores.
 
-    If ratios are compared, the result is log(1 + share of the mean). The mean is that of all configs, so that the
-    result does not depend on a single config.
+    If ratios are compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that
+    it does not depend on any single one.
     """
     given = (config.get("recommend") or {}).get(key)
     if not (unit and matrix.questions):

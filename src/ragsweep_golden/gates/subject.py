@@ -177,7 +177,7 @@ def without_fault(judged: Judged, what: str) -> Measured:
 
 
 def with_fault(judged: Judged, what: str) -> Measured:
-    """Return the share of entries with a fault, and the faults; raises NotMeasured if ``judged`` is empty."""
+    """Return the share of entries with a fault, and the faults; raise NotMeasured if ``judged`` is empty."""
     faults = find_faults(judged)
     return replace(share(len(faults), len(judged), what), faults=faults)
 

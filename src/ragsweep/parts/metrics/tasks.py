@@ -154,9 +154,8 @@ class TaskSuccess(Proportion):
             if not {"at_least", "at_most"} & set(one):
                 raise ConfigError(f"criteria.{key}: needs at_least or at_most")
             if self.criteria[key][1] > self.criteria[key][2]:
-                raise ConfigError(
-                    f"criteria.{key}: no score is at least {one['at_least']} and at most {one['at_most']}"
-                )
+                fact = f"at_least {one['at_least']} exceeds at_most {one['at_most']}"
+                raise ConfigError(f"criteria.{key}: {fact}, so no score can meet both")
         self.needs = tuple(dict.fromkeys(need for metric, *_ in self.criteria.values() for need in metric.needs))
 
     def score(self, view: EvaluationView) -> Scores:

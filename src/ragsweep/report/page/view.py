@@ -41,7 +41,7 @@ class PageView:
         self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
     def _roles(self) -> dict[str, str]:
-        """Return config name -> its roles (choice, baseline, best), joined by commas; empty without a comparison."""
+        """Map each config that has roles (choice, baseline, best) to these roles, joined by commas."""
         if not self.compared:
             return {}
         names, declared = self.compared.matrix.configs, self.compared.baseline

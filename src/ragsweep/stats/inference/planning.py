@@ -78,7 +78,7 @@ def check_design(design: Design) -> None:
     """Raise ConfigError if there are more source documents than questions, or fewer than ``FEWEST`` documents."""
     if design.clusters > design.questions:
         raise ConfigError(
-            f"--clusters: must be at most {design.questions:,}, the number of questions, got {design.clusters:,}"
+            f"--clusters: must be at most {design.questions:,} (the number of questions), got {design.clusters:,}"
         )
     if design.clusters < FEWEST:
         option = "--clusters" if design.clusters < design.questions else "--questions"

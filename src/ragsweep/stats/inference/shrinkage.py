@@ -167,10 +167,11 @@ def _scale(scores: Doubles) -> float:
 
 
 def _errors(sums: Doubles) -> tuple[float, float]:
-    """Return the mean error variance of differences from the overall mean, and the share of independent errors.
+    """Return the mean error variance of differences from the overall mean, and the share of effective errors.
 
-    The effective number of independent errors is the squared trace of their covariance matrix, divided by the trace of
-    the squared matrix (Satterthwaite 1946); the second trace is estimated without the terms of single clusters.
+    The share is the effective number of independent errors, divided by their number. The effective number is the
+    squared trace of the covariance matrix, divided by the trace of the squared matrix (Satterthwaite 1946). The second
+    trace is estimated without the terms that pair a cluster with itself.
     """
     count, clusters = sums.shape
     products = sums @ sums.T if count <= clusters else sums.T @ sums

@@ -106,7 +106,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
             what = "which of the questions that the search used" if summary.conclusion.finals else "which questions"
             yield Statement(f"ragsweep compare {' '.join(names)}", f"{what} changed")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
-        yield Statement(f"ragsweep list {reference}", "the completed configs, the best first")
+        yield Statement(f"ragsweep list {reference}", "the completed configs, best first")
 
 
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
