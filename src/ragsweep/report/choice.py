@@ -17,9 +17,15 @@ from ragsweep.stats.verdict import LIKELY, THE_SAME
 WORDS = {
     "cost_per_1000": "cost per 1,000 questions",
     "context_tokens": "context tokens",
-    "latency_p95_ms": "ms at p95",
+    "latency_p95_ms": "latency at p95 (ms)",
 }
 """Cost metric -> its name or unit in a sentence."""
+PRICED = {
+    "cost_per_1000": "a cost of {} per 1,000 questions",
+    "context_tokens": "{} context tokens",
+    "latency_p95_ms": "a latency of {} ms at p95",
+}
+"""Cost metric -> its value in a sentence on what a config has."""
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5
@@ -177,8 +183,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
 
 
 def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
-    value = number(verdict.costs.values[cost][row], "-")
-    return f"a cost of {value} per 1,000 questions" if cost == "cost_per_1000" else f"{value} {WORDS[cost]}"
+    return PRICED[cost].format(number(verdict.costs.values[cost][row], "-"))
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
