@@ -141,10 +141,11 @@ class SearchLoop:
         """
         plan, stop = self.study.plan, self.settings.stop
         while True:
-            outcomes, charged = self.study.outcomes(), self.study.count_charged()
+            outcomes = self.study.outcomes()
             self._check_failures(outcomes)
             elapsed = time.monotonic() - self._begun
-            if charged < plan.n_trials and (why := stop.why(outcomes, plan.directions, elapsed)):
+            why = stop.why(outcomes, plan.directions, elapsed)
+            if why and self.study.count_charged() < plan.n_trials:
                 self.study.mark_stopped(why, stop.plain())
                 return
             if batch := self.study.batch(self.settings.n_jobs, self.sign):

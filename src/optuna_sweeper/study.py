@@ -116,17 +116,19 @@ class SharedStudy:
                 if not self.claims.is_alive(trial):
                     self.claims.release(trial, lost=True)
             while len(batch) < most:
-                waiting = self._waiting()
+                trials = self.trials()  # unchanged until the next trial starts, because the lock is held
+                jobs = evaluations(trials)
+                waiting = next((trial for trial in trials if trial.state.name == "WAITING"), None)  # the next to start
                 retry = waiting.user_attrs.get(EVALUATION) if waiting else None
-                if retry is None and self.count_charged() >= self.plan.n_trials:
+                if retry is None and sum(map(is_charged, jobs.values())) >= self.plan.n_trials:
                     break
                 last = retry is not None and retry["attempt"] == ATTEMPTS
                 if last and batch:
                     break
-                trial = self._next(waiting)
+                trial = self.optuna.ask() if waiting or self._enqueue_next(trials) else None
                 if trial is None:
                     break
-                if evaluation := self._admit(trial, sign):
+                if evaluation := self._admit(trial, jobs, sign):
                     batch.append(evaluation)
                     if last:
                         break
@@ -135,32 +137,27 @@ class SharedStudy:
     def _running(self) -> list[Any]:
         return [trial for trial in self.trials() if trial.state.name == "RUNNING"]
 
-    def _waiting(self) -> Any:
-        """Return the first waiting trial, which Optuna starts next; None if no trial is waiting."""
-        return next((trial for trial in self.trials() if trial.state.name == "WAITING"), None)
+    def _enqueue_next(self, trials: Sequence[Any]) -> bool:
+        """Enqueue the next listed config or grid point, if any; return False if no config is left to try."""
+        tried = [trial.user_attrs.get(OVERRIDES) for trial in trials]
+        has_begun = any(lines is not None for lines in tried)
+        listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first
+        first = next((config for config in listed if list(config[0]) not in tried), None)
+        if first:
+            overrides, located = list(first[0]), dict(first[1])
+            self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
+            return True
+        if self.plan.sampler.get("name") != GRID:
+            return count_final_duplicates(trials) < EXHAUSTED and not self._has_all_points(trials)
+        number = max((trial.user_attrs.get(POINT, -1) for trial in trials), default=-1) + 1
+        if (point := self._grid_point(number)) is None:
+            return False
+        located = self.space.optuna_values(point)
+        self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
+        return True
 
-    def _next(self, waiting: Any) -> Any:
-        """Start the next trial in Optuna and return it; None if no config is left to try."""
-        if waiting is None:
-            tried = [trial.user_attrs.get(OVERRIDES) for trial in self.trials()]
-            has_begun = any(lines is not None for lines in tried)
-            listed = self.plan.first[1:] if self.plan.has_zero and has_begun else self.plan.first
-            first = next((config for config in listed if list(config[0]) not in tried), None)
-            if first:
-                overrides, located = list(first[0]), dict(first[1])
-                self.optuna.enqueue_trial(located, user_attrs={OVERRIDES: overrides, LOCATED: located})
-            elif self.plan.sampler.get("name") == GRID:
-                number = max((trial.user_attrs.get(POINT, -1) for trial in self.trials()), default=-1) + 1
-                if (point := self._grid_point(number)) is None:
-                    return None
-                located = self.space.optuna_values(point)
-                self.optuna.enqueue_trial(located, user_attrs={POINT: number, LOCATED: located})
-            elif count_final_duplicates(self.trials()) >= EXHAUSTED or self._has_all_points():
-                return None
-        return self.optuna.ask()
-
-    def _admit(self, trial: Any, sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process, and return its evaluation.
+    def _admit(self, trial: Any, jobs: Mapping[int, Any], sign: Sign) -> Evaluation | None:
+        """Claim a trial for this process, and return its evaluation; ``jobs`` are the evaluations of earlier trials.
 
         Return None, after recording the trial's outcome, for a duplicate, for a config that cannot be composed, and for
         a trial with too many attempts.
@@ -174,7 +171,6 @@ class SharedStudy:
             )
         else:
             digest, fault, config = sign(overrides)
-            jobs = evaluations(self.trials())
             twin = next((t for t in jobs.values() if t.user_attrs[EVALUATION]["signature"] == digest), None)
             if twin:
                 trial.set_user_attr(TWIN, twin.number)
@@ -238,7 +234,7 @@ class SharedStudy:
         self._points += islice(self._unlisted, max(number + 1 - len(self._points), 0))
         return self._points[number] if number < len(self._points) else None
 
-    def _has_all_points(self) -> bool:
+    def _has_all_points(self, trials: Sequence[Any]) -> bool:
         """Return whether the config of every point of a small space (see `SMALL`) has been tried.
 
         Return False for any other space, and for a ``custom_search_space``, whose points are unknown.
@@ -249,7 +245,6 @@ class SharedStudy:
         if not 0 < len(self._points) <= SMALL:
             return False
         # The values of an enqueued trial, whose config may differ from their point in other keys, do not suffice.
-        trials = self.trials()
         tried = {frozenset(trial.user_attrs[EVALUATION]["overrides"]) for trial in evaluations(trials).values()}
         repeated = (trial for trial in trials if TWIN in trial.user_attrs and OVERRIDES not in trial.user_attrs)
         drawn = {frozenset(trial.params.items()) for trial in repeated}
