@@ -74,7 +74,7 @@ def check_url(url: str | None) -> str:
 
 def check_reachable(url: str) -> None:
     """Connect once to a storage on a server. Raises HydraException if this fails; the message omits the password."""
-    with _one_sentence(url), _connect(check_url(url)):
+    with _one_sentence(url), _engine(check_url(url)).connect():
         pass
 
 
@@ -89,9 +89,9 @@ def open_storage(url: str | None) -> Storage:
     if not is_postgresql(address):
         return _open_sqlite(address)
     options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_TIMEOUT}}
-    with _one_sentence(address), _advisory_lock(address):
+    with _one_sentence(address), _advisory_lock(_engine(address)):
         storage = RDBStorage(address, engine_kwargs=options)
-    return Storage(storage, lambda: _advisory_lock(address), is_shared=True)
+    return Storage(storage, lambda: _advisory_lock(storage.engine), is_shared=True)
 
 
 def _sqlite_file(url: str) -> str:
@@ -132,13 +132,13 @@ def _file_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _advisory_lock(address: str) -> Iterator[None]:
+def _advisory_lock(engine: Any) -> Iterator[None]:
     from sqlalchemy import text
     from sqlalchemy.exc import OperationalError
 
     key = {"key": zlib.crc32(b"ragsweep-optuna")}
     # Not in a transaction, which would be idle while the lock is held.
-    with _connect(address).execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SET lock_timeout = '{PATIENCE:g}s'"))
         try:
             connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
@@ -152,12 +152,11 @@ def _advisory_lock(address: str) -> Iterator[None]:
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
 
 
-def _connect(address: str) -> Any:
+def _engine(address: str) -> Any:
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
 
-    engine = create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
-    return engine.connect()
+    return create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
 
 
 @contextmanager
