@@ -70,6 +70,19 @@ def test_failure_is_the_reason_whichever_repetition_it_is_of_and_else_that_of_th
     assert found.lost(found.scores) == {}
 
 
+@pytest.mark.parametrize("answerable", [True, False])
+def test_declined_repetition_of_an_answerable_question_has_the_worst_score(answerable: bool) -> None:
+    """Otherwise, a config gained by declining: its mean was that of the repetitions that it answered."""
+    verdicts = [Judgement(0.2), Judgement(reason=ABSTAINED), Judgement(reason=TIMED_OUT)]
+    views = [judged(answers("red mat"), verdict) for verdict in verdicts]
+    views = [replace(view, questions=[replace(view.questions[0], answerable=answerable)]) for view in views]
+    found = score_repetitions([swayed(1)], views)
+    kept = [0.2, 1.0, None] if answerable else [0.2, None, None]  # being swayed is worse the higher the score
+    assert rows(found)[0]["scores"]["judge_swayed"] == kept
+    assert found.scores["judge_swayed"].values.tolist() == pytest.approx([np.mean([s for s in kept if s is not None])])
+    assert found.lost(found.scores) == {"judge_swayed": 1}
+
+
 def test_what_answers_cannot_change_is_measured_once_and_latency_is_that_of_the_first() -> None:
     first, second = answers("red mat"), answers("stars")
     quantile = TokenF1()

@@ -83,6 +83,9 @@ SKIPPED = INAPPLICABLE | {
 UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """Reasons why there is nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
 
+OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
+"""Reasons for missing scores that the config caused: it declined, or there was nothing to measure."""
+
 
 def failed(reason: str) -> bool:
     """Return whether a reason means that a measurement failed: it is neither "" nor in ``SKIPPED`` or ``UNDEFINED``."""

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node, Rows, content_hash
-from ragsweep.core.missing import failed
+from ragsweep.core.missing import OWN_REASONS, failed
 from ragsweep.core.question_results import JudgedCases, Repetitions
-from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Scores
+from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Question, Scores
 from ragsweep.evaluation.answering import priced, unpacked
 from ragsweep.evaluation.config_graph import Repetition
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
 from ragsweep.evaluation.scoring import score_metric
 from ragsweep.parts.answer_outputs import mark_cut
+from ragsweep.stats.inference.matrix import worst_score
 
 _OF_FIRST = {"latency", "exact"}
 """Metrics with one of these needs are scored only once, with the first answers."""
@@ -68,9 +69,10 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    If no repetition of a question has a score, the reason is copied from the first failed repetition or, if none
-    failed, from the first repetition. Metrics that need latency or exact search, and metrics that are quantiles, are
-    scored only in the first view.
+    As in comparisons of configs, a repetition of an answerable question that was declined, or had nothing to measure,
+    gets the worst score (see ``worst_score``) if another repetition of the question has a score. If no repetition has
+    a score, the reason is copied from the first failed repetition or, if none failed, from the first repetition.
+    Metrics that need latency or exact search, and metrics that are quantiles, are scored only in the first view.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.bool_]]()
     for metric in metrics:
@@ -78,10 +80,10 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
         if metric.quantile is not None or _OF_FIRST & set(metric.needs):
             continue
         each = [scores[metric.name], *(score_metric(metric, view) for view in views[1:])]
-        values = np.stack([one.values for one in each])
+        values = _with_worst(metric, each, views[0].questions)
         drawn = bool({"answer", "judge"} & set(metric.needs)) or not np.array_equal(values[1:], values[:-1], True)
         if len(views) > 1 and drawn:
-            scores[metric.name], broken[metric.name] = _averaged(each)
+            scores[metric.name], broken[metric.name] = _averaged(values, each)
             repeated[metric.name] = values
         elif views[0].answers and _samples(metric) > 1:
             repeated[metric.name] = values
@@ -89,9 +91,21 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
     return RepeatedScores(scores, single, broken)
 
 
-def _averaged(each: Sequence[Scores]) -> tuple[Scores, NDArray[np.bool_]]:
-    """Return the mean scores, and flags of the questions with a failed repetition."""
-    values, reasons = np.stack([one.values for one in each]), np.stack([one.reasons for one in each])
+def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Question]) -> NDArray[np.float64]:
+    """Return the scores (repetitions, questions) after replacing missing ones by the worst score, as documented above.
+
+    Without the replacement, a config would gain by declining some repetitions.
+    """
+    values = np.stack([one.values for one in each])
+    known, own = ~np.isnan(values), np.isin(np.stack([one.reasons for one in each]), [*OWN_REASONS])
+    answerable = np.array([question.answerable for question in questions], dtype=bool)
+    filled = ~known & own & known.any(axis=0) & answerable
+    return np.where(filled, worst_score(metric.unit, metric.higher_is_better, values), values)
+
+
+def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scores, NDArray[np.bool_]]:
+    """Return the mean of ``values`` (repetitions, questions), and flags of the questions with a failed repetition."""
+    reasons = np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
     means = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)

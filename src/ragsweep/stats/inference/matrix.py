@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.missing import ABSTAINED, NOTHING_SAID, UNDEFINED, failed
+from ragsweep.core.missing import OWN_REASONS, failed
 from ragsweep.core.question_results import Doubles, Flags, Numbers, QuestionResults
-from ragsweep.core.results import Result, Summary
+from ragsweep.core.results import Result
 from ragsweep.stats.intervals import varying
 
 SOURCE, WEIGHT = "source", "weight"
@@ -155,10 +155,6 @@ def ratio_of(logarithm: float) -> float:
     return math.exp(max(min(logarithm, LARGEST), -LARGEST))  # in this order, NaN remains NaN
 
 
-OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for missing scores that the config caused: it declined, or there was nothing to measure."""
-
-
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     """Align a metric's scores in one or more results on the questions scored in all; see ``fill_declined``.
 
@@ -228,7 +224,8 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     Unanswerable questions, and metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
-    worst = worst_score(results[0].summaries.metrics[metric], scores)
+    summary = results[0].summaries.metrics[metric]
+    worst = worst_score(summary.unit, summary.higher_is_better, scores)
     lacking = ~known & (known.any(axis=0) if len(results) > 1 else True)
     if math.isnan(worst):
         return declined
@@ -245,12 +242,12 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     return declined
 
 
-def worst_score(summary: Summary, scores: Doubles) -> float:
-    """Return the worst possible score, 0 or 1; NaN if the metric has a unit, a score outside 0 to 1, or no score."""
+def worst_score(unit: str, higher_is_better: bool | None, scores: Doubles) -> float:
+    """Return the worst possible score, 0 or 1; NaN with a unit, no direction, a score outside 0 to 1, or none."""
     known = scores[~np.isnan(scores)]
-    if summary.unit or not known.size or known.min() < 0 or known.max() > 1:
+    if unit or higher_is_better is None or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
-    return 0.0 if summary.higher_is_better else 1.0
+    return 0.0 if higher_is_better else 1.0
 
 
 def missing_reason(result: Result, place: int, metric: str) -> str:
@@ -292,7 +289,8 @@ def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) ->
     else:
         lost = [n for n in unscored if failed(reasons[n]) or reasons[n] in OWN_REASONS]
     lost = [n for n in lost if failed(reasons[n]) or not is_declined_rightly(candidate, n)]
-    names, worst = [ids[n] for n in lost], worst_score(candidate.summaries.metrics[metric], scores)
+    names, summary = [ids[n] for n in lost], candidate.summaries.metrics[metric]
+    worst = worst_score(summary.unit, summary.higher_is_better, scores)
     if not lost or math.isnan(worst):
         return FilledCandidate(candidate, (), names)
     scores[lost] = worst
