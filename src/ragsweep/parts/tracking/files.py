@@ -245,8 +245,9 @@ def packed(name: str, text: str) -> bytes:
     """Return a text as the content of the file ``name``, compressed with gzip if the name ends in ``.gz``."""
     if not name.endswith(".gz"):
         return encoded(text)
-    # Z_FILTERED ignores short matches, which are accidental among digits; the file becomes 10 % smaller.
-    packer = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
+    # Z_FILTERED ignores short matches, which are accidental among digits; the file becomes 10 % smaller. Level 7 takes
+    # twice as long as 4 for rankings, and makes them 8 % smaller.
+    packer = zlib.compressobj(4, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 
 
