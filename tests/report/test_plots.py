@@ -93,7 +93,7 @@ def test_groups_beyond_twelve_are_counted_and_the_largest_shown(drawn: list[matp
     plots.metric_by_label([a_result("a", values=tuple(f"g{n:02}" for n in range(15)))], "recall")
     shown = [axes.get_title() for axes in drawn[0].axes]
     assert shown == [f"g{n:02}" for n in range(3, 15)]
-    assert "12 of 15 groups shown" in drawn[0].get_supxlabel().replace("\n", " ")
+    assert "12 of 15 groups are shown" in drawn[0].get_supxlabel().replace("\n", " ")
 
 
 def test_group_without_a_score_is_named(drawn: list[matplotlib.figure.Figure]) -> None:

@@ -199,16 +199,15 @@ class Ledger:
 
     def run(self, record: int) -> str | None:
         """Return the MLflow run id of a record, or of an earlier attempt at its job; None if there is no run."""
-        with self._file.reading() as connection:
-            row = connection.execute("SELECT run FROM records WHERE id = ?", (record,)).fetchone()
-        return row[0] if row else None
+        return self._run("id = ?", record)
 
     def job_run(self, sweep: str, job: int) -> str | None:
         """Return the MLflow run id of a sweep's config; None if the config has no run or no record."""
+        return self._run("sweep = ? AND kind = ? AND job = ?", sweep, CONFIG, job)
+
+    def _run(self, condition: str, *values: Any) -> str | None:
         with self._file.reading() as connection:
-            row = connection.execute(
-                "SELECT run FROM records WHERE sweep = ? AND kind = ? AND job = ?", (sweep, CONFIG, job)
-            ).fetchone()
+            row = connection.execute(f"SELECT run FROM records WHERE {condition}", values).fetchone()
         return row[0] if row else None
 
     def retry(self, sweep: str) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ragsweep.core.plurals import counted
@@ -37,8 +38,6 @@ def loss_facts(result: Result) -> dict[str, Any]:
     ``sentences``; ``audits`` maps each audited metric to ``stats.audits.FusionAudit`` as a dict, with ``sentences``,
     and is empty for a config that is not a hybrid. Numbers may be NaN.
     """
-    from dataclasses import asdict
-
     found = funnel(result)
     audits = {metric: audit for metric in audited_metrics(result) if (audit := fusion_audit(result, metric))}
     return {

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragsweep.core.ordering import in_order
+from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, Summary, objectives
 from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import number
@@ -72,7 +73,8 @@ def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Pictu
     for name in metrics[:MOST_PANELS]:
         found = [result.summaries.metrics.get(name) for result in results]
         panels.append(Panel(name, _axis(found), found))
-    return _draw([result.name for result in results], panels, False, note=_note(configs, len(metrics), "metrics"))
+    note = part_shown(MOST_CONFIGS, configs, which="The best") + part_shown(MOST_PANELS, len(metrics), "metrics")
+    return _draw([result.name for result in results], panels, False, note=note)
 
 
 def deciding(results: Sequence[Result], metrics: Sequence[str]) -> str:
@@ -94,7 +96,7 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
     for value in in_order(sorted(shown)):
         found = [result.summaries.groups.get(label, {}).get(value, {}).get(metric) for result in results]
         panels.append(Panel(value or "(none)", _axis(found, metric), found))
-    note = _note(configs, len(scored), "groups")
+    note = part_shown(MOST_CONFIGS, configs, which="The best") + part_shown(MOST_PANELS, len(scored), "groups")
     if empty := sorted(set(sizes) - set(scored)):
         note += f" No question could be scored in: {', '.join(empty)}."
     return _draw([result.name for result in results], panels, True, title=f"{metric} by {label}", note=note)
@@ -127,8 +129,8 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
         _style(axes, "top", "right")
     answered.set_ylabel("mean token_f1", fontsize=8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False)
-    more = f" {len(shown)} of {len(curves)} configs are shown." if len(shown) < len(curves) else ""
-    figure.suptitle(_literal(f"{ABSTENTION}{more}"), x=0.01, ha="left", fontsize=8, color=GREY)
+    caption = ABSTENTION + part_shown(len(shown), len(curves))
+    figure.suptitle(_literal(caption), x=0.01, ha="left", fontsize=8, color=GREY)
     return _render(figure)
 
 
@@ -172,10 +174,10 @@ def differences(verdict: SweepComparison, choice: str | None = None) -> Picture:
     about = f"{what} over {len(verdict.matrix.questions):,} questions{unit}; right is better"
     axes.set_xlabel(_literal(about), fontsize=8)
     _style(axes, "top", "right", "left")
-    more = f" The best {len(order)} of {len(found.estimate)} configs." if len(order) < len(found.estimate) else ""
-    figure.supxlabel(
-        _literal(textwrap.fill(DIFFERENCES + more, int(width * 14))), x=0.01, ha="left", fontsize=8, color=GREY
+    caption = textwrap.fill(
+        DIFFERENCES + part_shown(len(order), len(found.estimate), which="The best"), int(width * 14)
     )
+    figure.supxlabel(_literal(caption), x=0.01, ha="left", fontsize=8, color=GREY)
     return _render(figure)
 
 
@@ -197,11 +199,6 @@ def _style(axes: Axes, *hidden: str) -> None:
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[list(hidden)].set_visible(False)
-
-
-def _note(configs: int, panels: int, what: str) -> str:
-    text = f" The best {MOST_CONFIGS} of {configs} configs are shown." if configs > MOST_CONFIGS else ""
-    return text + (f" {MOST_PANELS} of {panels} {what} shown." if panels > MOST_PANELS else "")
 
 
 def _axis(summaries: Sequence[Summary | None], name: str = "") -> str:
