@@ -1,10 +1,9 @@
 """The Pareto front of a sweep by several metrics, as statements and as CSV."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ragsweep.core.plurals import counted
-from ragsweep.core.results import Result, Summaries
+from ragsweep.core.results import Result
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import cell
@@ -27,20 +26,20 @@ def front_lines(
     if not front:
         yield Statement("front", f"no config has all of {', '.join(metrics)} and is within the constraints")
         return
-    ordered = rank_results(front, metrics[0])
-    twins = Counter(_values(result.summaries, metrics) for result in ordered)
-    shown = list({_values(result.summaries, metrics): result for result in reversed(ordered)}.values())[::-1]
+    twins: dict[tuple[float, ...], list[Result]] = {}
+    for result in rank_results(front, metrics[0]):
+        twins.setdefault(tuple(result.summaries.metrics[name].value for name in metrics), []).append(result)
+    shown = list(twins.values())
     one = "1 is" if len(front) == 1 else f"{len(front)} are"
     without = f" (without {count_reasons(excluded)})" if excluded else ""
     text = f"of {counted(configs, 'config')}{without}, {one} beaten by no other in {' and '.join(metrics)} at once"
     yield Statement("front", text, {"configs": configs, "front": len(front)})
-    cells = [[cell(result.summaries.metrics[name]) for name in metrics] for result in shown[:MOST]]
+    cells = [[cell(same[0].summaries.metrics[name]) for name in metrics] for same in shown[:MOST]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(metrics))]
-    for result, row in zip(shown, cells, strict=False):
+    for (first, *same), row in zip(shown, cells, strict=False):
         values = " · ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        same = twins[_values(result.summaries, metrics)] - 1
-        text = f"{values} · {short(result.name)}" + (f", and {same} with the same values" if same else "")
-        yield Statement("", text, {"config": result.name, "same": same})
+        text = f"{values} · {short(first.name)}" + (f", and {len(same)} with the same values" if same else "")
+        yield Statement("", text, {"config": first.name, "same": len(same)})
     if hidden := len(shown[MOST:]):
         yield Statement("", f"and {hidden} more in front.csv", {"hidden": hidden})
 
@@ -53,7 +52,3 @@ def front_csv(front: Sequence[Result], metrics: Sequence[str]) -> bytes:
         found = [one.summaries.metrics[name] for name in metrics]
         rows.append([one.name, *(number for part in found for number in (part.value, part.low, part.high))])
     return csv_table(header, rows)
-
-
-def _values(summaries: Summaries, metrics: Sequence[str]) -> tuple[float, ...]:
-    return tuple(summaries.metrics[name].value for name in metrics)

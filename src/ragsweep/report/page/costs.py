@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Block, Charts
@@ -40,8 +39,7 @@ EMBEDDER = (
 )
 
 
-@dataclass(frozen=True)
-class CostPanel:
+class CostPanel(NamedTuple):
     """A quantity of several configs, NaN where unknown; ``texts`` label the points, ``bars`` are their error bars."""
 
     title: str

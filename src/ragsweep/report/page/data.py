@@ -182,13 +182,8 @@ def _slices(view: PageView) -> Iterator[Block]:
 
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
-        metrics = list(dict.fromkeys([view.metric, *view.headline]))
-        found = browse(view.chosen, metrics, view.roles, view.funnels, view.report.texts)
-        yield Widget({**found, "leftOut": f"{found['leftOut']}{_side_by_side(view)}".strip()})
-
-
-def _side_by_side(view: PageView) -> str:
-    return part_shown(len(view.chosen), len(view.best_first))
+        found = browse(view.chosen, view.metrics, view.roles, view.funnels, view.report.texts)
+        yield Widget({**found, "leftOut": f"{found['leftOut']}{view.omission}".strip()})
 
 
 def _history(view: PageView) -> Iterator[Block]:
@@ -210,11 +205,11 @@ def _history(view: PageView) -> Iterator[Block]:
 
 def _details(view: PageView) -> Iterator[Block]:
     yield from details.histogram_items(view.chosen)
-    yield from details.targets(view.chosen, _side_by_side(view))
-    yield from details.coverage(view.results, list(dict.fromkeys([view.metric, *view.headline])))
+    yield from details.targets(view.chosen, view.omission)
+    yield from details.coverage(view.results, view.metrics)
     if view.report.failures:
         yield Table(["config", "error"], [[one.name, one.error] for one in view.report.failures], "", "Failures")
     if view.compared and view.compared.left_out:
         yield Table(["config", "why"], list(view.compared.left_out), "", "Not compared")
-    yield from details.latency(view.chosen, _side_by_side(view))
+    yield from details.latency(view.chosen, view.omission)
     yield from details.environment(view.report.shown)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import all_settings, swept
@@ -22,13 +23,18 @@ def page_metric(report: SweepReport) -> str:
 
 
 class PageView:
-    """The configs of a sweep's page, with the deciding metric, the roles and the losses of evidence (``funnels``)."""
+    """The configs of a sweep's page, with the metrics, the roles and the losses of evidence (``funnels``).
+
+    ``metric`` is the deciding metric, ``metrics`` this metric and the headline metrics, and ``chosen`` the configs that
+    are shown side by side.
+    """
 
     def __init__(self, report: SweepReport) -> None:
         self.report, self.compared = report, report.conclusion.compared
         self.results, self.swept = [*report.shown, *report.baselines], swept(report.results)
         self.headline = headline(self.results)
         self.metric = page_metric(report)
+        self.metrics = list(dict.fromkeys([self.metric, *self.headline]))
         names = [one.name for one in self.results]
         self.settings = dict(zip(names, all_settings(self.results), strict=True))
         self.choice = report.conclusion.chosen
@@ -37,6 +43,7 @@ class PageView:
             [one for one in self.results if self.metric in one.summaries.metrics], self.metric
         )
         self.chosen = self._chosen()
+        self.omission = part_shown(len(self.chosen), len(self.best_first))  # a sentence, or "" if all are chosen
         funnels = {one.name: funnel(one) for one in self.sorted(self.chosen)}
         self.funnels: dict[str, Funnel] = {name: one for name, one in funnels.items() if one}
 
