@@ -13,7 +13,6 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
 from ragsweep.stages.graph import Plan, StageCount
@@ -22,7 +21,7 @@ from test_ledger import result
 
 
 def show_result(terminal: Terminal, result: Result, headline: list[str]) -> None:
-    show(result_document(result, headline), terminal)
+    terminal.show(result_document(result, headline))
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal
 
 
 def test_a_long_heading_has_its_questions_on_a_line_of_their_own(terminal: Terminal, stream: io.StringIO) -> None:
-    show_block(heading("retriever = " + ", ".join(["bm25"] * 16), result("a").run.dataset), terminal)
+    terminal.show_block(heading("retriever = " + ", ".join(["bm25"] * 16), result("a").run.dataset))
     lines = stream.getvalue().splitlines()[1:]
     assert [line.endswith("·") for line in lines] == [False] * len(lines)
     assert lines[1].startswith(" " * 10)

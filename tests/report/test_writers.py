@@ -3,13 +3,14 @@
 import io
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsweep.commands.command_line import write_document
+from ragsweep.commands.command_line import print_document, write_document
 from ragsweep.core.errors import InputError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import (
@@ -27,9 +28,7 @@ from ragsweep.report.document import (
 )
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.writers.html import as_html, page_data
-from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
-from ragsweep.report.writers.terminal import show
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 NEXT = Statements([Statement("ragsweep show x", "its settings")], "commands", "Next")
@@ -37,7 +36,7 @@ NEXT = Statements([Statement("ragsweep show x", "its settings")], "commands", "N
 
 def printed(document: Document) -> str:
     stream = io.StringIO()
-    show(document, Terminal(stream, bars=False))
+    Terminal(stream, bars=False).show(document)
     return stream.getvalue()
 
 
@@ -90,10 +89,12 @@ def test_no_text_breaks_out_of_its_line_or_cell_in_markdown(pairs: list[tuple[st
     assert {row.replace("\\|", "").count("|") for row in rows} == {3}
 
 
-def test_json_has_the_facts_and_nothing_that_json_has_not() -> None:
+def test_json_has_the_facts_and_nothing_that_json_has_not(capsys: pytest.CaptureFixture[str]) -> None:
     document = Document("t", [Section([lines(Statement("a", "b"))])], {"x": math.nan, "y": (1, Path("p"))})
-    assert json.loads(as_json(document)) == {"x": None, "y": [1, "p"]}
-    assert as_json(document).endswith("}\n")
+    print_document(document, Namespace(json=True))
+    written = capsys.readouterr().out
+    assert json.loads(written) == {"x": None, "y": [1, "p"]}
+    assert written.endswith("}\n")
 
 
 def test_page_sorts_by_the_numbers_behind_the_cells_or_else_by_their_text() -> None:

@@ -15,7 +15,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.parts.tracking.models import ModelVersion
 from ragsweep.parts.tracking.served_traces import BUNDLE, FACTS, MODEL, ServedTrace, read_served
 from ragsweep.report.document import texts
-from ragsweep.report.writers.json import as_json
+from ragsweep.report.tables import to_json
 from ragsweep.stats.drift import TOLERANCE, ClusteredSample
 from ragsweep_golden.commands.harvest import find_question, read_log
 from ragsweep_serving.commands.watch_findings import Watch
@@ -46,9 +46,8 @@ def watched(mutants: list[dict[str, Any]]) -> tuple[int, Counter[str]]:
     parts = (compared.drifts(0.05), compared.lacks(), compared.measures()) if found else ([], [], {})
     shown = Watch(version, 0.0, requests, before, *parts, [], None, Counter(skipped))
     assert all(texts(results(shown)))
-    json.loads(
-        as_json(watch_document(shown, Namespace(numbers=True, model="m@a", since="7d", uri=None, experiment=None)))
-    ).items()
+    options = Namespace(numbers=True, model="m@a", since="7d", uri=None, experiment=None)
+    json.loads(to_json(watch_document(shown, options).facts)).items()
     return len(found), Counter(skipped)
 
 

@@ -11,11 +11,9 @@ from typing import Any, NoReturn
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result, objectives
 from ragsweep.report.document import Block, Document, Section
-from ragsweep.report.tables import headline
+from ragsweep.report.tables import headline, to_json
 from ragsweep.report.terminal import Terminal, discard_output
-from ragsweep.report.writers.json import as_json
 from ragsweep.report.writers.markdown import as_markdown
-from ragsweep.report.writers.terminal import show
 
 SWEEP = "a sweep: its name, its id, the id of its MLflow parent run, or a prefix of an id"
 RUN = "an evaluated config: SWEEP#NUMBER, its name, its MLflow run id, or a prefix of that id"
@@ -53,11 +51,11 @@ def print_document(document: Document, options: argparse.Namespace | None = None
     """Print a document as JSON or Markdown if the options have ``json`` or ``markdown`` set, else for the terminal."""
     with ignore_closed_pipe():
         if getattr(options, "json", False):
-            sys.stdout.write(as_json(document))
+            print(to_json(document.facts))
         elif getattr(options, "markdown", False):
             sys.stdout.write(as_markdown(document))
         else:
-            show(document, Terminal.current())
+            Terminal.current().show(document)
 
 
 def print_blocks(*blocks: Block) -> None:

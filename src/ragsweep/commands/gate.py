@@ -16,8 +16,7 @@ from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
 from ragsweep.golden.text_files import read_lines
-from ragsweep.report.tables import weighted_note
-from ragsweep.report.writers.json import as_json
+from ragsweep.report.tables import to_json, weighted_note
 from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats import comparable
 from ragsweep.stats import gate as rules
@@ -69,7 +68,7 @@ def gate(arguments: Sequence[str]) -> int:
     decision = decide(baseline, anchor, candidate, options)
     document = gate_document(decision)
     if options.json:
-        write_document(options.json, as_json(document))
+        write_document(options.json, to_json(document.facts) + "\n")
     if options.markdown:
         write_document(options.markdown, as_markdown(document))
     print_document(document)

@@ -1,4 +1,4 @@
-"""Terminal output of a command: the plan, progress, one line per job, sentences, tables, and next steps."""
+"""Terminal output of a command: the plan, progress, one line per job, and documents."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ragsweep.core.escaping import visible
@@ -17,6 +18,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import Failure, Result, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.report import progress
+from ragsweep.report.document import GAP, Block, Document, Statements, Table, texts
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import about, cell
 from ragsweep.services.usage import UsageMeter, UsageTotals
@@ -145,11 +147,11 @@ class Terminal:
         for reason, (count, words) in meter.failures.items():
             self.line("failed", f"{counted(count, 'call')} {reason}; the last: {words}")
 
-    def heading(self, texts: Sequence[str]) -> None:
-        """Print ``texts``: the config or sweep, the questions, and notes; the first two share a line if they fit."""
-        line = "  ·  ".join(texts[:2])
+    def heading(self, facts: Sequence[str]) -> None:
+        """Print ``facts``: the config or sweep, the questions, and notes; the first two share a line if they fit."""
+        line = "  ·  ".join(facts[:2])
         self.console.print()
-        self.block("ragsweep", [line, *texts[2:]] if _MARGIN + len(line) <= self.width else texts)
+        self.block("ragsweep", [line, *facts[2:]] if _MARGIN + len(line) <= self.width else facts)
 
     def block(self, word: str, sentences: Iterable[str]) -> None:
         """Print each distinct sentence as a wrapped and indented paragraph, with ``word`` before the first."""
@@ -173,7 +175,7 @@ class Terminal:
         limit. A table that cannot be that narrow is as wide as its texts require, and the terminal wraps the lines.
         """
         from rich.cells import cell_len
-        from rich.table import Table
+        from rich.table import Table as Grid
         from rich.text import Text
 
         right, names = [name.startswith(">") for name in header], [name.removeprefix(">") for name in header]
@@ -182,7 +184,7 @@ class Terminal:
         gaps = gap * (len(header) - 1)
         # Rich crops the cells of a table that is too wide.
         too_wide = sum(least) + gaps > (width or self.console.width)
-        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), width=sum(widths) + gaps if too_wide else None)
+        table = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), width=sum(widths) + gaps if too_wide else None)
         for name, fixed, narrowest in zip(names, right, least, strict=True):
             table.add_column(
                 Text(name),
@@ -200,6 +202,45 @@ class Terminal:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+    def show(self, document: Document) -> None:
+        """Print a document without its title, charts and widgets; sections are separated by an empty line."""
+        for n, section in enumerate(document.sections):
+            if n:
+                self.line("", "")
+            for block in section.blocks:
+                self.show_block(block)
+
+    def show_block(self, block: Block) -> None:
+        """Print one block; nothing for charts, widgets, and tables whose ``detail`` is true."""
+        if isinstance(block, Statements):
+            self._show_statements(block)
+        elif isinstance(block, Table) and not block.detail:
+            if not block.headed:
+                self.aligned(block.rows)
+            elif block.fitted:
+                self.table(block.header, block.rows, gap=GAP, width=self.width)
+            else:
+                self.table(block.header, block.rows)
+            if block.note:
+                self.block("", [block.note])
+
+    def _show_statements(self, block: Statements) -> None:
+        if block.style == "lines":
+            for one in block.items:
+                self.line(one.label, one.text)
+        elif block.style == "notes":
+            for one in block.items:
+                self.block(one.label, [one.text])
+        elif block.style == "heading":
+            self.heading(texts(block.items))
+        elif block.style == "commands":
+            self.next_steps((one.label, one.text) for one in block.items)
+        elif block.style == "definitions":
+            self.block(block.title, [f"{one.label}: {one.text}" for one in block.items])
+        else:
+            for label, items in groupby(block.items, lambda one: one.label):
+                self.block(label, texts(items))
 
     def next_steps(self, steps: Iterable[tuple[str, str]]) -> None:
         """Print commands with their descriptions; empty commands are skipped."""

@@ -21,7 +21,6 @@ from ragsweep.report.holdout import holdout_use
 from ragsweep.report.sweep_document import result_document
 from ragsweep.report.tables import headline
 from ragsweep.report.terminal import Terminal
-from ragsweep.report.writers.terminal import show, show_block
 from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
@@ -150,9 +149,9 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     result, record = writer.record(result)
     if name := result.run.config.get("name"):
         ledger.names.give(name, f"record {record}", result.run.signature)
-    show(result_document(result, headline([result])), terminal)
+    terminal.show(result_document(result, headline([result])))
     views = ledger.holdout_views(result.run.dataset.undivided)
-    show_block(paragraphs("LIMITS", holdout_use(views)), terminal)
+    terminal.show_block(paragraphs("LIMITS", holdout_use(views)))
     texts = context.session.page_texts([result], context.secrets)
     evaluated = Evaluation(result, mask_traces(artifacts, context.secrets))
     run_id = writer.track_single(record, evaluated, partial(single_run, result, views, texts))

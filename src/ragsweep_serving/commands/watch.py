@@ -13,7 +13,7 @@ from ragsweep.commands.served import MODEL, SINCE, read_since, read_traces
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.models import ModelRegistry, ModelVersion
-from ragsweep.report.writers.json import as_json
+from ragsweep.report.tables import to_json
 from ragsweep.stats.drift import ORDER, RATIO, SHARE, TOLERANCE
 from ragsweep_serving.bundle import MANIFEST, read_manifest
 from ragsweep_serving.commands.watch_findings import (
@@ -50,7 +50,7 @@ def watch(arguments: Sequence[str]) -> int:
     found = look(registry, version, since, options)
     document = watch_document(found, options)
     if options.json:
-        write_document(options.json, as_json(document))
+        write_document(options.json, to_json(document.facts) + "\n")
     if options.prometheus:
         write_prometheus(found, options.prometheus)
     print_document(document)

@@ -1,1 +1,1 @@
-"""Writers of documents: to a terminal, as JSON, as Markdown, and as a page."""
+"""Writers of documents as Markdown and as a page."""

@@ -22,7 +22,6 @@ from ragsweep.report.sweep_document import failure_lines, sweep_document
 from ragsweep.report.sweep_report import PageTexts, SweepReport
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import change
-from ragsweep.report.writers.terminal import show
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
 from ragsweep.sweep.concluding.sweep_summary import Finalists, plain_name
@@ -49,7 +48,7 @@ def show_sweep(
     commands = [*page, (view, address or f"the runs of {reference}")]
     content = sweep_content(summary, reference=reference)
     content = replace(content, commands=[*content.commands, *starmap(Statement, commands)])
-    show(sweep_document(content, terminal.width, by), terminal)
+    terminal.show(sweep_document(content, terminal.width, by))
 
 
 def sweep_content(
