@@ -31,7 +31,7 @@ WRITERS: Mapping[Callable[..., Any], Callable[[float, str], object]] = {
     numbers.cell: lambda value, unit: numbers.cell(Summary("m", value, value, value, 1, 1, 0, 0, unit)),
     number: number,
     signed: signed,
-    numbers.telling: lambda value, _: numbers.telling(value, 3),
+    numbers.least_decimals: lambda value, _: numbers.least_decimals(value, 3),
     amount: amount,
     with_interval: lambda value, unit: with_interval(0.5, value, value, unit),
     ratio_with_interval: lambda value, _: ratio_with_interval(value, value, value),

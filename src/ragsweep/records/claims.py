@@ -53,8 +53,8 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    A process on this machine counts as living until it ends; a process on another machine, until it has sent no
-    heartbeat for ``lapse`` seconds. Methods raise TrackingError if writing fails, and InputError for a damaged file.
+    A process on this machine is alive until it ends, and one on another machine until ``lapse`` seconds after its last
+    heartbeat. Methods raise TrackingError if writing fails, and InputError for a damaged file.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:

@@ -19,13 +19,13 @@ WORDS = {
     "context_tokens": "context tokens",
     "latency_p95_ms": "latency at p95 (ms)",
 }
-"""Cost metric -> its name or unit in a sentence."""
+"""Cost metric -> its name in a sentence."""
 PRICED = {
     "cost_per_1000": "a cost of {} per 1,000 questions",
     "context_tokens": "{} context tokens",
     "latency_p95_ms": "a latency of {} ms at p95",
 }
-"""Cost metric -> its value in a sentence on what a config has."""
+"""Cost metric -> a phrase with its value, as in "It has 900 context tokens"."""
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5

@@ -89,7 +89,7 @@ def rounded(name: str, digits: int = 3) -> str:
 def _rounded(found: re.Match[str], digits: int) -> str:
     value = float(found[0])
     most = max(digits, len(str(int(abs(value))))) if abs(value) < 1e6 else digits
-    # A short number stays as it is written: 1.10 may be a version.
+    # A short number is not changed: 1.10 may be a version.
     return f"{value:.{most}g}" if len(found[1].replace(".", "").lstrip("0")) > most else found[0]
 
 

@@ -43,12 +43,12 @@ def signed(value: float, unit: str = "") -> str:
     if abs(value) < ROUNDING:
         value = 0.0
     if not unit and abs(value) <= 1:
-        return f"{value:+.{telling(value, 3)}f}".replace("0.", ".", 1)
+        return f"{value:+.{least_decimals(value, 3)}f}".replace("0.", ".", 1)
     limits = ((100, "+,.0f"), (1, "+,.1f"), (0.1, "+.2f"), (0, "+.2g"))
     return format(value, next(style for limit, style in limits if abs(value) >= limit))
 
 
-def telling(value: float, digits: int) -> int:
+def least_decimals(value: float, digits: int) -> int:
     """Return the smallest number of decimals, at least ``digits``, at which a value does not round to 0.
 
     If the value itself is only a rounding error (see ROUNDING), return ``digits``.

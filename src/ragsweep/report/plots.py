@@ -280,7 +280,7 @@ def _render(figure: Figure) -> Picture:
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # Chinese, say: the SVG has the text
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the SVG contains the text
         # Without savefig, which would draw everything twice.
         FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
         figure.set_layout_engine("none")  # keep the layout of the PNG

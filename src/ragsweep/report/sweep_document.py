@@ -28,8 +28,6 @@ INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend for the numbers in the table."""
 SHRUNK = "Expected gains below are shrunk towards 0"
 """The addition to the legend if the choice is stated with an expected gain that labels do not correct."""
-
-
 TUNED = "The table is of the questions that the search used; the conclusion rests on others"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
 

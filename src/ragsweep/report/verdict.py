@@ -10,7 +10,7 @@ from ragsweep.core.missing import NO_DISTRACTORS, NO_KEYWORDS, NO_REFERENCE, NO_
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
-from ragsweep.report.numbers import ROUNDING, number, ratio_with_interval, telling
+from ragsweep.report.numbers import ROUNDING, least_decimals, number, ratio_with_interval
 from ragsweep.stats.comparison import ExcludedConfig, SweepComparison, best_first, plain_lead, plain_size
 from ragsweep.stats.inference.estimates import TOO_SHORT, Differences, Slice
 from ragsweep.stats.verdict import EQUAL, PairVerdict
@@ -239,7 +239,7 @@ def _score(value: float, unit: str, fine: bool = False, bare: bool = False) -> s
         return f"{sign}{number(abs(value), unit or '-')}{'' if bare or not unit else ' ' + unit}"
     if abs(value) >= 1:
         return f"{value:.2f}"
-    text = f"{value:.{telling(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
+    text = f"{value:.{least_decimals(value, 3 if fine else 2)}f}".replace("0.", ".", 1)
     return text.removeprefix("-") if not float(text) else text
 
 

@@ -112,7 +112,7 @@ def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Map
 
 
 def _place(value: str, group: Mapping[str, Result]) -> tuple[float, str]:
-    """Return a sort key: the value if all values are numbers, else the number of the value's config in the sweep."""
+    """Return a sort key: the value if all values are numbers, else the number of the config that has the value."""
     if read_numbers(tuple(group)):
         return float(value), ""
     digits = group[value].name.partition(" ")[0].lstrip("#")
