@@ -35,7 +35,7 @@ def result_facts(conclusion: SweepConclusion) -> dict[str, Any]:
 
 
 def _comparison_facts(verdict: SweepComparison) -> dict[str, Any]:
-    choice, configs = verdict.choice, verdict.matrix.configs
+    choice, configs, losses = verdict.choice, verdict.matrix.configs, verdict.choice.losses
     return {
         "metric": verdict.metric,
         "baseline": None if verdict.baseline is None else configs[verdict.baseline],
@@ -49,7 +49,7 @@ def _comparison_facts(verdict: SweepComparison) -> dict[str, Any]:
         "margin": plain_size(verdict, verdict.margin),
         "limits": dict(choice.limits),
         "rises_with": list(verdict.rises_with),
-        "rare_losses": _rare_losses(verdict),
+        "rare_losses": losses and {**vars(losses), "size": -plain_lead(verdict, -losses.size)},
         "figures": _figures(verdict),
         "from_reference": None if choice.row is None else from_reference(verdict, choice.row),
     }
@@ -64,12 +64,6 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
         "expected_gain": plain_lead(verdict, found.gain),
         "lost_if_wrong": -plain_lead(verdict, -found.lost),
     }
-
-
-def _rare_losses(verdict: SweepComparison) -> dict[str, Any] | None:
-    """Return the effect of rare losses; if ratios are compared, ``size`` is a share of the other config's value."""
-    found = verdict.choice.losses
-    return None if found is None else {**vars(found), "size": -plain_lead(verdict, -found.size)}
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
