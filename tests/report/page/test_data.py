@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.results import PARTIAL, Failure, Result
+from ragsweep.core.results import PARTIAL, Failure, Result, TargetResult
 from ragsweep.report.document import Table
 from ragsweep.report.naming import short
 from ragsweep.report.page.charts import quality_against
@@ -102,6 +102,19 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
     for figure in found:
         go.Figure(painted(figure))
     json.dumps(found, allow_nan=False)
+
+
+def test_a_target_that_the_baseline_lacks_has_a_row() -> None:
+    names = (["mrr"], ["mrr", "ndcg"])
+    configs = [
+        changed(config(0, 1, k=str(n)), targets=tuple(TargetResult(name, "pass", 0.5, 0.25) for name in targets))
+        for n, targets in enumerate(names)
+    ]
+    table = next(
+        one for one in section(pages.page(source(configs, baseline=1)), "details") if one["title"] == "Targets"
+    )
+    assert table["header"] == ["metric", "#1 k=0", "#2 k=1"]
+    assert table["rows"][1:] == [["ndcg", "-", ".50 pass (target .25)"]]
 
 
 def test_all_configs_are_in_the_table_and_sort_by_the_numbers_themselves() -> None:

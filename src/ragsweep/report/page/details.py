@@ -29,9 +29,9 @@ def targets(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
     if not judged:
         return
     rows = []
-    for target in judged[0].summaries.targets:
-        found = [next((t for t in one.summaries.targets if t.metric == target.metric), None) for one in judged]
-        rows.append([target.metric, *starmap(_target, zip(judged, found, strict=True))])
+    for name in dict.fromkeys(target.metric for one in judged for target in one.summaries.targets):
+        found = [next((target for target in one.summaries.targets if target.metric == name), None) for one in judged]
+        rows.append([name, *starmap(_target, zip(judged, found, strict=True))])
     note = "After each value: whether it meets the target and, if there is an ideal, whether it reaches the ideal."
     note += omission
     yield Table(["metric", *(one.name for one in judged)], rows, note, "Targets")
