@@ -117,7 +117,7 @@ def main() -> None:
     made = [one.renamed(names[n]) for n, one in enumerate(made)]
     verdict = compare_configs(made)
     began = time.perf_counter()
-    texts = PageTexts(chunk=chunk_text)
+    texts = PageTexts(chunks={made[0].run.dataset.corpus_digest: chunk_text})
     report = SweepReport("k1 × top_k", made, conclusion=conclude(verdict, made), texts=texts)
     page = as_html(page_document(report), texts.secrets)
     print(f"written: {time.perf_counter() - began:.1f} s, {len(page) / 1e6:.1f} MB (bar {SIZE_BAR / 1e6:.0f} MB)")

@@ -132,7 +132,7 @@ def _missed_document(result: Result, metric: str) -> Document:
     missed = [n for n, score in enumerate(scores) if score == 0]
     text = f"{len(missed):,} of {summary.n_scored:,} scored questions have {metric} 0"
     found = Statement("missed", text, {"missed": len(missed), "scored": summary.n_scored})
-    texts = Session().page_texts([result], Secrets()).chunk
+    texts = Session().page_texts([result], Secrets()).chunk(result)
     sections = [Section([heading(result.name, result.run.dataset)]), Section([lines(found)])]
     for n in missed:
         category = (columns.get("category") or [""] * len(scores))[n]

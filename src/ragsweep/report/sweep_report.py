@@ -10,6 +10,8 @@ from ragsweep.stats.conclusion import SweepConclusion
 
 PromptReader = Callable[[str, Sequence[str]], Sequence[Mapping[str, str]]]
 """Takes a question's id and the names of the chunks in its context; returns the chat messages (role, content)."""
+ChunkReader = Callable[[str], str]
+"""Takes the name of a chunk; returns its text."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,13 @@ class PageTexts:
     """Content of a page that the records lack: texts of chunks, prompts and evidence, and the secrets to mask."""
 
     secrets: Secrets = field(default_factory=Secrets)
-    chunk: Callable[[str], str] | None = None  # text by name; None if the corpus is missing or has changed
-    prompts: Callable[[Result], PromptReader | None] = lambda _: None
+    chunks: Mapping[str, ChunkReader] = field(default_factory=dict)  # by digest of the corpus, if it is unchanged
+    prompts: Callable[[Result], PromptReader | None] = lambda _: None  # of configs whose corpus is unchanged
     evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by question id
+
+    def chunk(self, result: Result) -> ChunkReader | None:
+        """Return the reader of a config's chunks; None if its corpus is missing or has changed."""
+        return self.chunks.get(result.run.dataset.corpus_digest)
 
 
 @dataclass(frozen=True)

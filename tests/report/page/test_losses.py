@@ -13,7 +13,7 @@ from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.fusion_audit import fusion_audit
 from support import pages
 from support.pages import COUNT, config, figures, painted, section, source
-from support.results import changed, changed_table
+from support.results import FACTS, changed, changed_table
 
 RANKS = [(1, 0, 1), (0, 2, 0), (3, 0, 3), (0, 0, 0)]
 """Of each fourth question: the rank in the leg a, in the leg b, and in the fused ranking; top_k is 2."""
@@ -101,7 +101,7 @@ def test_questions_have_the_path_of_their_evidence_and_what_lost_it() -> None:
 
 def test_texts_of_chunks_are_on_the_page_once_and_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
-    texts = PageTexts(chunk=lambda name: f"text of {name}")
+    texts = PageTexts(chunks={FACTS.corpus_digest: lambda name: f"text of {name}"})
     page = pages.page(source(results, texts=texts))
     (found,) = section(page, "questions")
     assert found["texts"] == [f"text of {name}" for name in found["chunks"]]

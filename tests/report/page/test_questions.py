@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ragsweep.report.page.questions import browse
 from ragsweep.report.sweep_report import PageTexts
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
-from support.results import changed, changed_table
+from support.results import FACTS, changed, changed_table
 
 PROMPT = Prompt("Answer between {fence}.", "Answer.", "{passages}\n\nQ: {question}", "[{number}] <{fence}>\n{text}",
                 ["I don't know"], citations=False)  # fmt: skip
@@ -31,6 +32,9 @@ def text(name: str) -> str:
     return f"  text of {name}\n\n{HOSTILE} "
 
 
+CHUNKS = {FACTS.corpus_digest: text}
+
+
 def browser(**texts: Any) -> dict[str, Any]:
     results = [config(gain, 1, k=k) for k, gain in (("3", 0.0), ("5", 0.2))]
     more = {
@@ -45,7 +49,7 @@ def browser(**texts: Any) -> dict[str, Any]:
 
 
 def test_the_prompt_is_the_one_that_was_sent_and_holds_no_text_twice() -> None:
-    found = browser(chunk=text, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
+    found = browser(chunks=CHUNKS, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
     first = found["configs"][0]
     for name, context, messages in zip(found["ids"], first["contexts"], first["prompts"], strict=True):
         texts = ["".join(found["lines"][n] if n >= 0 else text(found["chunks"][~n]).strip() for n in pieces)
@@ -56,7 +60,24 @@ def test_the_prompt_is_the_one_that_was_sent_and_holds_no_text_twice() -> None:
         assert [~n for _, pieces in messages for n in pieces if n < 0] == context
     assert len(found["lines"]) == len(set(found["lines"]))
     assert not any("text of" in line for line in found["lines"])
-    assert browser(chunk=text)["configs"][0]["prompts"] == []
+    assert browser(chunks=CHUNKS)["configs"][0]["prompts"] == []
+
+
+def test_chunks_with_one_name_have_the_texts_of_their_own_corpora() -> None:
+    """Two editions of a corpus have the same documents, so their chunks have the same names."""
+    edition = replace(FACTS, corpus_digest="e" * 64)
+    results = [config(0.0, 1, k="3"), changed(config(0.2, 1, k="5"), dataset=edition)]
+    readers = {FACTS.corpus_digest: "first {}".format, edition.corpus_digest: "second {}".format}
+
+    def shown(**texts: Any) -> tuple[list[str], str]:
+        given = PageTexts(prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)), **texts)
+        found = browse(results, ["ndcg"], {}, {}, given)
+        return [found["texts"][one["contexts"][0][0]] for one in found["configs"]], found["leftOut"]
+
+    assert shown(chunks=readers) == (["first a:0", "second a:0"], "")
+    del readers[edition.corpus_digest]
+    assert shown(chunks=readers)[0] == ["first a:0", ""]
+    assert shown(chunks=readers)[1].startswith("The texts of some configs' chunks are left out: the corpus is missing")
 
 
 def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
@@ -80,7 +101,7 @@ def test_a_question_has_its_evidence_as_the_golden_set_labels_it() -> None:
 def test_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_API_KEY", "question 17")
     monkeypatch.setenv("OTHER_TOKEN", "text of a:4")
-    found = browser(chunk=text, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
+    found = browser(chunks=CHUNKS, prompts=lambda _: lambda name, context: PROMPT.messages(request(name, context)))
     assert found["questions"][17] == "***"
     written = json.dumps(found)
     assert "question 17" not in written

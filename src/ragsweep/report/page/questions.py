@@ -1,7 +1,7 @@
 """The questions of a sweep one by one, for a few configs side by side, in compact columns for the page's script."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from ragsweep.report.numbers import NOT_MEASURED, number
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.stats.funnel import Funnel
 from ragsweep.stats.inference.matrix import fill_declined
+
+Chunk = tuple[str, str]
+"""The digest of a corpus, and the name of a chunk of it."""
 
 MOST_QUESTIONS = 2_000
 LONGEST = 4_000
@@ -36,7 +39,7 @@ def browse(
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
-    chunks: dict[str, int] = {}
+    chunks: dict[Chunk, int] = {}
     labels = {label: _texts(first[label], len(ids)) for label in results[0].summaries.groups if label in first}
     summary = results[0].summaries.metrics[metrics[0]]
     configs = [
@@ -51,7 +54,7 @@ def browse(
     lines: dict[str, int] = {}
     for result, config in zip(results, configs, strict=True):
         config["prompts"] = _prompts(result, ids, config["contexts"], list(chunks), lines, given)
-    texts, left_out = _chunk_texts(chunks, given.chunk)
+    texts, left_out = _chunk_texts(chunks, given)
     return {
         "kind": "browser",
         "metrics": list(metrics),
@@ -65,26 +68,32 @@ def browse(
         "expected": [_texts(given.evidence.get(one, ()), LONGEST) for one in ids],
         "labels": labels,
         "configs": configs,
-        "chunks": list(chunks),
+        "chunks": [name for _, name in chunks],
         "texts": texts,
         "lines": list(lines),
         "leftOut": left_out,
     }
 
 
-def _chunk_texts(names: Iterable[str], read: Callable[[str], str] | None) -> tuple[list[str], str]:
-    """Return the texts of the first chunks, up to `MOST_TEXT` bytes, and a sentence on omitted texts ("" for none)."""
-    if read is None:
-        return [], "The texts of chunks are left out: the corpus is missing, or has changed since it was searched."
+def _chunk_texts(chunks: Collection[Chunk], given: PageTexts) -> tuple[list[str], str]:
+    """Return the texts of the first chunks, up to `MOST_TEXT` bytes, and sentences on omitted texts ("" for none).
+
+    The text of a chunk is "" if its corpus is missing or has changed.
+    """
+    lost = "are left out: the corpus is missing, or has changed since it was searched."
+    if not given.chunks:
+        return [], f"The texts of chunks {lost}"
     texts, size = [], 0
-    for name in names:
-        text = _texts([read(name)], 1)[0]
+    for corpus, name in chunks:
+        text = _texts([given.chunks[corpus](name)], 1)[0] if corpus in given.chunks else ""
         size += len(text.encode("utf-8", "replace"))
         if size > MOST_TEXT:
             break
         texts.append(text)
-    missing = len(list(names)) - len(texts)
-    return texts, f"The texts of {counted(missing, 'chunk')} are left out, to keep the page small." if missing else ""
+    notes = [f"The texts of some configs' chunks {lost}"] if any(one not in given.chunks for one, _ in chunks) else []
+    if missing := len(chunks) - len(texts):
+        notes.append(f"The texts of {counted(missing, 'chunk')} are left out, to keep the page small.")
+    return texts, " ".join(notes)
 
 
 def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None) -> dict[str, Any]:
@@ -113,7 +122,7 @@ def _path_texts(questions: QuestionResults, question: int, fates: Sequence[str])
 
 
 def _config(
-    result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[str, int]
+    result: Result, ids: Sequence[str], metrics: Sequence[str], role: str, chunks: dict[Chunk, int]
 ) -> dict[str, Any]:
     """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, which is extended."""
     columns = result.questions
@@ -124,7 +133,11 @@ def _config(
         values = columns.get(name)
         return None if values is None else [None if row is None else values[row] for row in rows]
 
-    contexts = [[chunks.setdefault(name, len(chunks)) for name in context or ()] for context in column("context") or ()]
+    corpus = result.run.dataset.corpus_digest
+    contexts = [
+        [chunks.setdefault((corpus, name), len(chunks)) for name in context or ()]
+        for context in column("context") or ()
+    ]
     measured: dict[str, str] = {}  # quantiles of one measurement have equal columns
     for one in result.summaries.metrics.values():
         if one.unit and one.name in columns:
@@ -181,7 +194,7 @@ def _prompts(
     result: Result,
     ids: Sequence[str],
     contexts: Sequence[Sequence[int]],
-    chunks: Sequence[str],
+    chunks: Sequence[Chunk],
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
@@ -190,13 +203,15 @@ def _prompts(
     A number is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n. Return an empty list if
     the prompts or the texts of chunks are unavailable.
     """
-    read = given.prompts(result) if given.chunk else None
-    if read is None or given.chunk is None:
+    chunk_text = given.chunk(result)
+    read = given.prompts(result) if chunk_text else None
+    if read is None or chunk_text is None:
         return []
     prompts = []
     for name, context in zip(ids, contexts, strict=True):
-        passages = [(n, given.chunk(chunks[n]).strip()) for n in context]
-        messages = read(name, [chunks[n] for n in context])
+        names = [chunks[n][1] for n in context]
+        passages = [(n, chunk_text(chunk).strip()) for n, chunk in zip(context, names, strict=True)]
+        messages = read(name, names)
         prompts.append([[one["role"], _pieces(one["content"], passages, lines)] for one in messages])
     return prompts
 

@@ -70,7 +70,7 @@ def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
     """Return the content of the tracker's run of a single config; ``views`` is the number of uses of its holdout."""
     facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
     files = artifacts(facts, [result], [], headline([result]))
-    return TrackedContent(files, tables={0: question_rows(result, texts.chunk)})
+    return TrackedContent(files, tables={0: question_rows(result, texts.chunk(result))})
 
 
 def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
@@ -94,7 +94,7 @@ def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str
         tags |= {DESCRIPTION: describe(summary)}
         tags |= {VERDICT_TAG: " ".join(result_texts(summary.conclusion))}
         tags |= {RESULT_TAG: summary.conclusion.kind}
-    tabled = _tables(summary, texts.chunk, tables)
+    tabled = _tables(summary, texts, tables)
     dataset = summary.results[0].run.dataset if summary.results else None
     return TrackedContent(files, metrics, tags, _children(summary), tabled, dataset)
 
@@ -112,7 +112,7 @@ def _sweep_facts(summary: SweepSummary, name: str) -> dict[str, object]:
     return facts
 
 
-def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: str) -> dict[int, bytes]:
+def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, bytes]:
     """Return job -> table of questions, for all configs or only for the two that are compared first.
 
     All configs get a table if ``tables`` is ALL or there is only one config.
@@ -120,7 +120,8 @@ def _tables(summary: SweepSummary, chunk: Callable[[str], str] | None, tables: s
     verdict = summary.conclusion.deciding
     pair = compared_first(verdict) if isinstance(verdict, SweepComparison) else ()
     everything = tables == ALL or len(summary.jobs) == 1
-    return {job: question_rows(one, chunk) for job, one in summary.jobs.items() if everything or one.name in pair}
+    chosen = ((job, one) for job, one in summary.jobs.items() if everything or one.name in pair)
+    return {job: question_rows(one, texts.chunk(one)) for job, one in chosen}
 
 
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:

@@ -181,22 +181,22 @@ class Session:
         return dataset if dataset and dataset.corpus.digest == result.run.dataset.corpus_digest else None
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
-        """Return a report page's chunks, prompts and evidence; none unless the first result's dataset is unchanged."""
-        dataset = self.recorded_dataset(results[0]) if results else None
-        if dataset is None:
-            return PageTexts(secrets)
+        """Return a report page's chunks, prompts and evidence, without those of datasets that have changed."""
+        first = {one.run.dataset.corpus_digest: one for one in reversed(results)}
+        datasets = {digest: dataset for digest, one in first.items() if (dataset := self.recorded_dataset(one))}
         evidence = {
             question.id: [
-                f"{one.document}: {one.anchor}" if one.anchor else one.document
-                for one in question.evidence
-                if one.grade > 0
+                ": ".join(filter(None, (one.document, one.anchor))) for one in question.evidence if one.grade > 0
             ]
+            for dataset in datasets.values()
             for question in dataset.golden.questions
         }
-        return PageTexts(secrets, partial(chunk_text, dataset.corpus), partial(self._prompts, dataset), evidence)
+        chunks = {digest: partial(chunk_text, dataset.corpus) for digest, dataset in datasets.items()}
+        return PageTexts(secrets, chunks, partial(self._prompts, datasets), evidence)
 
-    def _prompts(self, dataset: Dataset, result: Result) -> PromptReader | None:
+    def _prompts(self, datasets: Mapping[str, Dataset], result: Result) -> PromptReader | None:
         """Return a function that reconstructs the prompts of a config; None if the config has no usable prompt."""
+        dataset = datasets[result.run.dataset.corpus_digest]
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node:
             return None
