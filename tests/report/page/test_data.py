@@ -104,6 +104,13 @@ def test_every_figure_is_one_that_plotly_accepts() -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_the_digests_of_all_corpora_are_stated() -> None:
+    first, second = (config(0, 1, k=k) for k in "12")
+    other = changed(second, dataset=replace(second.run.dataset, corpus_digest="e" * 64))
+    shown = [section(pages.page(source(results)), "details")[-1] for results in ([first, other], [first, second])]
+    assert [one["rows"][0] for one in shown] == [["Corpus", f"{'c' * 64}, {'e' * 64}"], ["Corpus", "c" * 64]]
+
+
 def test_a_target_that_the_baseline_lacks_has_a_row() -> None:
     names = (["mrr"], ["mrr", "ndcg"])
     configs = [

@@ -75,7 +75,9 @@ def environment(results: Sequence[Result]) -> Iterator[Block]:
         return
     dataset = results[0].run.dataset
     seconds = max(one.run.ended for one in results) - min(one.run.started for one in results)
-    facts = [("Corpus", dataset.corpus_digest), ("Golden set", dataset.golden_digest)]
+    corpora = dict.fromkeys(one.run.dataset.corpus_digest for one in results)
+    golden_sets = dict.fromkeys(one.run.dataset.golden_digest for one in results)
+    facts = [("Corpus", ", ".join(corpora)), ("Golden set", ", ".join(golden_sets))]
     facts += [("Partition", f"{dataset.partition} {dataset.partition_digest}")] if dataset.partition_digest else []
     facts += [("Sweep took", duration(seconds))] if seconds > 0 else []
     facts.append(("Page written by", f"ragsweep {version('ragsweep')}, Python {platform.python_version()}"))
