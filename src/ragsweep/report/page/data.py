@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain, starmap
 
 from ragsweep.core.plurals import part_shown
-from ragsweep.core.results import Result, objectives
+from ragsweep.core.results import objectives
 from ragsweep.report.choice import WORDS, bounds
 from ragsweep.report.document import (
     Block,
@@ -126,16 +126,14 @@ def _configs(view: PageView) -> Iterator[Block]:
         table.header,
         table.rows,
         note,
-        values=[[_value(one, name) for name in header] for one in table.shown],
+        values=[
+            [one.summaries.metrics[name].value if is_known(one, name) else None for name in header]
+            for one in table.shown
+        ],
         marked=[one.name in view.roles for one in table.shown],
     )
     if meanings := define(view.results, [view.metric, *view.headline, *WORDS]):
         yield Statements([*starmap(Statement, meanings.items())], "definitions")
-
-
-def _value(result: Result, column: str) -> float | None:
-    """Return a result's value of the metric in a column; None for other columns and unmeasured metrics."""
-    return result.summaries.metrics[column].value if is_known(result, column) else None
 
 
 def _differences(view: PageView) -> Iterator[Block]:
