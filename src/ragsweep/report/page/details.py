@@ -9,9 +9,8 @@ from itertools import starmap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragsweep.core.question_results import QuestionResults
+from ragsweep.core.question_results import Doubles, QuestionResults
 from ragsweep.core.results import Result, TargetResult
 from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
@@ -94,9 +93,6 @@ def _target(result: Result, one: TargetResult | None) -> str:
     return f"{text}, ideal {ideal}{'' if one.ideal_met else ' missed'})" if ideal else f"{text})"
 
 
-Group = tuple[str, NDArray[np.float64], str]
-"""A name, values and a colour."""
-
 BARS = 24
 
 
@@ -158,7 +154,7 @@ def numbers_of_results(result: Result) -> Figure:
     return _histogram([("questions", counts, ACCENT)], "results", "questions", float(width))
 
 
-def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
+def _finite(questions: QuestionResults, column: str) -> Doubles:
     """Return the finite numbers of a column, including the items of lists."""
     values: Sequence[Any] = questions.get(column) or ()
     flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
@@ -166,8 +162,8 @@ def _finite(questions: QuestionResults, column: str) -> NDArray[np.float64]:
     return numbers[np.isfinite(numbers)]
 
 
-def _histogram(groups: Sequence[Group], title: str, counted: str, width: float = 0.0) -> Figure:
-    """Plot groups as stacked bars of width ``width``; for 0, the width is chosen to give about `BARS` bars."""
+def _histogram(groups: Sequence[tuple[str, Doubles, str]], title: str, counted: str, width: float = 0.0) -> Figure:
+    """Plot groups (name, values, colour) as stacked bars; ``width`` 0 means a width that gives about `BARS` bars."""
     measured = [(name, values[np.isfinite(values)], colour) for name, values, colour in groups]
     known = np.concatenate([values for _, values, _ in measured])
     step = width or float(np.ptp(known)) / BARS or 1.0

@@ -25,7 +25,6 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
   const meaning = (name) => meanings.get(name.split(" ")[0]);
 
   const heading = (item) => (item.title ? [el("h3", {}, item.title)] : []);
-  const remark = (item) => (item.note ? [el("p", { class: "note" }, item.note)] : []);
 
   // --- charts --------------------------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
       el("button", { type: "button", onclick: () => sort(n), title: meaning(name), "aria-label": name || `column ${n + 1}` }, name)));
     fill();
     const table = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
-    return [...heading(item), el("div", { class: "wide" }, table), more, ...remark(item)];
+    return [...heading(item), el("div", { class: "wide" }, table), more, item.note ? el("p", { class: "note" }, item.note) : null];
   }
 
   // --- texts ---------------------------------------------------------------------------------------------------
