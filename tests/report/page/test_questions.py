@@ -3,15 +3,18 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragsweep.core.missing import ABSTAINED, UNANSWERABLE
+from ragsweep.core.secrets import Secrets
 from ragsweep.core.types import Passage, Request, Turn
 from ragsweep.parts.prompts import Prompt
 from ragsweep.report.page.questions import browse
 from ragsweep.report.sweep_report import PageTexts
+from ragsweep.sweep.running.session import Session
 from support import pages
 from support.pages import COUNT, HOSTILE, config, section, source
 from support.results import FACTS, changed, changed_table
@@ -78,6 +81,25 @@ def test_chunks_with_one_name_have_the_texts_of_their_own_corpora() -> None:
     del readers[edition.corpus_digest]
     assert shown(chunks=readers)[0] == ["first a:0", ""]
     assert shown(chunks=readers)[1].startswith("The texts of some configs' chunks are left out: the corpus is missing")
+
+
+def test_texts_are_read_from_the_corpus_of_each_config(tmp_path: Path) -> None:
+    (tmp_path / "golden.jsonl").write_text('{"id": "q", "question": "?", "evidence": [{"document": "d"}]}\n')
+    results = []
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(json.dumps({"id": "d", "text": f"text of the {name} edition"}) + "\n")
+        node = {
+            "_target_": "ragsweep.parts.datasets.Jsonl", "corpus": str(tmp_path / name), "limit": None, "seed": 0,
+            "golden": str(tmp_path / "golden.jsonl"), "unknown": "error", "repeated_passages": False,
+        }  # fmt: skip
+        loaded = Session().builder.build(node, "dataset").value.load()
+        dataset = replace(FACTS, corpus_digest=loaded.corpus.digest)
+        results.append(changed(config(0.0, 1, k=name), dataset=dataset, config={"dataset": node}))
+    texts = Session().page_texts(results, Secrets())
+    readers = [texts.chunk(one) for one in results]
+    assert [read and read("d") for read in readers] == ["text of the first edition", "text of the second edition"]
+    (tmp_path / "first").write_text('{"id": "d", "text": "changed"}\n')
+    assert [bool(Session().page_texts(results, Secrets()).chunk(one)) for one in results] == [False, True]
 
 
 def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
