@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from ragsweep.commands.comparison import find_family
 from ragsweep.core.results import PARTIAL, Failure, HumanLabel, Result
-from ragsweep.records.claims import FINALIST
+from ragsweep.records.claims import CONFIG, FINALIST
 from ragsweep.records.ledger import FAILED, FINISHED, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.stats.compare_configs import compare_configs
@@ -54,6 +55,27 @@ def partial(result: Result) -> Result:
 
 def names(results: list[Result]) -> list[str]:
     return [one.name for one in results]
+
+
+def recorded(folder: Path, trials: Iterable[Result | Failure], finalists: Iterable[Result | Failure]) -> Ledger:
+    """Record the trials of a search, and the results of its finalists on the holdout."""
+    ledger = Ledger(folder)
+    for kind, outcomes in ((CONFIG, trials), (FINALIST, finalists)):
+        for place, outcome in enumerate(outcomes):
+            ledger.write("search", place, outcome, kind=kind)
+    return ledger
+
+
+def ended(
+    folder: Path,
+    *finalists: Result | Failure,
+    trials: Iterable[Result | Failure] = FIELD[:2],
+    baseline: int | None = 1,
+    labels: Sequence[HumanLabel] | None = None,
+) -> SweepSummary:
+    """End a search; by default "dear" is the best of its trials, and "first" its baseline."""
+    ledger = recorded(folder, trials, finalists)
+    return summarise_sweep(ledger, ledger.records("search"), declared=baseline, labels=labels)
 
 
 def test_finalists_are_the_first_config_the_choice_the_best_and_the_cheapest_that_may_be_the_best() -> None:
@@ -104,12 +126,8 @@ def test_the_last_lines_hold_tune_and_holdout_against_each_other() -> None:
 
 def test_the_gap_of_few_finalists_is_not_that_of_the_best_trial(tmp_path: Path) -> None:
     """With ``finalists=1``, "middle", the best trial on the tune questions, is no finalist."""
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD):
-        ledger.write("search", job, one)
-    for place, (row, mean) in enumerate(((0, 0.3), (2, 0.5))):
-        ledger.write("search", place, held(FIELD[row], mean, row), kind=FINALIST)
-    text = said(summarise_sweep(ledger, ledger.records("search")))
+    finalists = [held(FIELD[row], mean, row) for row, mean in ((0, 0.3), (2, 0.5))]
+    text = said(ended(tmp_path, *finalists, trials=FIELD, baseline=None))
     assert "gap: #3 cheap, the best of these on the tune questions, led #1 first" in text
 
 
@@ -122,16 +140,6 @@ def test_a_finalist_s_means_and_gap_have_the_digits_of_the_metric() -> None:
     text = list(finalist_lines(finalists))[1][1]
     assert text.startswith("tune 1,398 · holdout 1,398")
     assert "gap +0.25 " in text
-
-
-def ended(folder: Path, *held_out: Result | Failure, baseline: int | None = 1) -> SweepSummary:
-    """End a search in which "dear" was the best of the tune questions, and "first" is by default the baseline."""
-    ledger = Ledger(folder)
-    for job, one in enumerate(FIELD[:2]):
-        ledger.write("search", job, one)
-    for place, other in enumerate(held_out):
-        ledger.write("search", place, other, kind=FINALIST)
-    return summarise_sweep(ledger, ledger.records("search"), declared=baseline)
 
 
 def told(summary: SweepSummary) -> dict[str, Any]:
@@ -167,12 +175,8 @@ def test_a_search_is_decided_by_what_its_finalists_reach_on_the_holdout(tmp_path
 
 def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> None:
     """The tune questions lead to another choice."""
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD[:3]):
-        ledger.write("search", job, one)
-    for place, other in enumerate([held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)]):
-        ledger.write("search", place, other, kind=FINALIST)
-    summary = summarise_sweep(ledger, ledger.records("search"))
+    finalists = held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)
+    summary = ended(tmp_path, *finalists, trials=FIELD[:3], baseline=None)
     assert isinstance(summary.verdict, SweepComparison)
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
     commands = {one.label: one.text for one in sweep_content(summary, reference="ffea9bd0").commands}
@@ -181,15 +185,12 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
 
 
 def test_the_limits_are_those_of_the_deciding_questions(tmp_path: Path) -> None:
-    ledger, scores = Ledger(tmp_path), noisy(0.602, 210, 1)
+    scores = noisy(0.602, 210, 1)
     scores[7] = np.nan
     facts = FIELD[1].run.dataset
     dear = changed(one_metric("dear", scores), dataset=facts, parameters=FIELD[1].run.parameters)
-    for job, one in enumerate([FIELD[0], dear, Failure("lost", (), {}, "broke")]):
-        ledger.write("search", job, one)
-    for place, other in enumerate([held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100)]):
-        ledger.write("search", place, other, kind=FINALIST)
-    text = said(summarise_sweep(ledger, ledger.records("search"), declared=1))
+    trials = FIELD[0], dear, Failure("lost", (), {}, "broke")
+    text = said(ended(tmp_path, held(FIELD[0], 0.3, count=100), held(FIELD[1], 0.5, 1, count=100), trials=trials))
     assert "With 100 questions, a true difference" in text
     assert "With 210 questions" not in text
     assert "of 210 scored questions" not in text
@@ -203,12 +204,8 @@ def test_questions_that_would_show_a_lead_are_to_be_in_the_holdout(tmp_path: Pat
 
 
 def test_a_search_shown_against_a_trial_that_is_no_finalist_is_decided_among_the_finalists(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD):
-        ledger.write("search", job, one)
-    for place, other in enumerate([held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)]):
-        ledger.write("search", place, other, kind=FINALIST)
-    summary = summarise_sweep(ledger, ledger.records("search"), declared=5)
+    finalists = held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)
+    summary = ended(tmp_path, *finalists, trials=FIELD, baseline=5)
     assert summary.conclusion.chosen == "#2 dear"
     assert "without 1 that is no finalist, the baseline (#5 poor)" in said(summary)
 
@@ -220,13 +217,9 @@ def test_labels_of_some_trials_do_not_change_who_was_a_finalist(tmp_path: Path) 
         columns = {"answer": [result.name] * 210, "context": [["c"]] * 210}
         return changed(result, questions=changed_table(result, columns))
 
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD):
-        ledger.write("search", job, answered(one))
-    for place, (row, mean) in enumerate(((0, 0.3), (1, 0.6))):
-        ledger.write("search", place, held(FIELD[row], mean, row), kind=FINALIST)
+    finalists = held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1)
     labels = [HumanLabel(f"q{n}", METRIC, 0.5, f"#{job}") for job in (3, 4) for n in range(60)]
-    summary = summarise_sweep(ledger, ledger.records("search"), labels=labels)
+    summary = ended(tmp_path, *finalists, trials=map(answered, FIELD), baseline=None, labels=labels)
     assert summary.conclusion.chosen == "#2 dear"
 
 
@@ -262,11 +255,9 @@ def test_slices_of_a_leg_are_those_of_the_choice_on_the_holdout(tmp_path: Path) 
         groups = {"category": {"fact": {}, "how_to": {}}}
         return changed(result, questions=changed_table(result, columns), groups=groups)
 
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD[:2]):
-        ledger.write("search", job, with_leg(one, 0.0))
-        ledger.write("search", job, with_leg(held(one, 0.3 + 0.2 * job, job), 0.2), kind=FINALIST)
-    found = summarise_sweep(ledger, ledger.records("search")).conclusion.audits.slices
+    trials = [with_leg(one, 0.0) for one in FIELD[:2]]
+    finalists = [with_leg(held(one, 0.3 + 0.2 * job, job), 0.2) for job, one in enumerate(FIELD[:2])]
+    found = ended(tmp_path, *finalists, trials=trials, baseline=None).conclusion.audits.slices
     assert found
     assert (found.config, [one.value for one in found.slices]) == ("#2 dear", ["how_to"])
 
@@ -285,10 +276,11 @@ def test_lead_of_a_finalist_on_the_holdout_has_an_interval(tmp_path: Path) -> No
 @pytest.mark.parametrize("baseline", [None, 1])
 def test_two_finalists_are_compared_among_all_of_them(tmp_path: Path, baseline: int | None) -> None:
     config = {"objective": METRIC, "headline": [METRIC], "baseline": baseline}
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD[:3]):
-        ledger.write("search", job, changed(one, config=config))
-        ledger.write("search", job, changed(held(one, 0.5 + 0.01 * job, job), config=config), kind=FINALIST)
+    trials, finalists = (
+        [changed(one, config=config) for one in outcomes]
+        for outcomes in (FIELD[:3], [held(one, 0.5 + 0.01 * job, job) for job, one in enumerate(FIELD[:3])])
+    )
+    ledger = recorded(tmp_path, trials, finalists)
     runs = [RecordedRun("", one.outcome, "", "search") for one in ledger.finalists("search")]
     finals = summarise_sweep(ledger, ledger.records("search")).conclusion.finals
     assert isinstance(finals, SweepComparison)
@@ -327,12 +319,9 @@ def write_study(folder: Path, **facts: object) -> None:
 
 
 def test_a_finalist_that_violates_a_constraint_on_the_holdout_cannot_be_chosen(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD[:3]):
-        ledger.write("search", job, one)
-        ledger.write("search", job, held(one, 0.3 + 0.1 * job, job), kind=FINALIST)
     write_study(tmp_path, constraints=[f"{METRIC} <= 0.45"])
-    summary = summarise_sweep(ledger, ledger.records("search"))
+    finalists = [held(one, 0.3 + 0.1 * job, job) for job, one in enumerate(FIELD[:3])]
+    summary = ended(tmp_path, *finalists, trials=FIELD[:3], baseline=None)
     assert summary.conclusion.chosen == "#2 dear"
     assert f"Compared: without 1 excluded by {METRIC} <= 0.45 (#3 cheap)." in said(summary)
 
@@ -343,11 +332,7 @@ def test_a_search_without_a_holdout_says_that_its_questions_chose_the_configs(tm
 
 
 def test_a_search_looks_at_the_holdout_once_after_so_many_trials(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    for job, one in enumerate(FIELD[:4]):
-        ledger.write("search", job, one)
-    for place, one in enumerate(FIELD[:3]):
-        ledger.write("search", place, held(one, 0.5, place), kind=FINALIST)
+    ledger = recorded(tmp_path, FIELD[:4], [held(one, 0.5, place) for place, one in enumerate(FIELD[:3])])
     assert ledger.holdout_views("w") == 1
     ledger.write("search", 1, held(FIELD[1], 0.5), kind=FINALIST)  # again, after a fault
     assert ledger.holdout_views("w") == 1
