@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from scipy import stats
 from ragsweep.commands.compare import compare
 from ragsweep.commands.pair_page import confusion, pair_document
 from ragsweep.commands.pair_report import PairReport, stage_means
-from ragsweep.core.results import TargetResult
+from ragsweep.core.results import HumanLabel, Result, TargetResult
 from ragsweep.core.types import Question
 from ragsweep.parts.metrics import TaskMetric
 from ragsweep.report.document import Charts, Table
@@ -36,6 +37,14 @@ def matrix(clusters: list[int]) -> Matrix:
     return Matrix(
         np.array([BEFORE, AFTER]), np.array(clusters), ("a", "b"), tuple(f"q{n}" for n in range(40)), "m", asked=40
     )
+
+
+def report_on(
+    sweep: Sequence[Result], *metrics: str, folder: Path | str = "", labels: Sequence[HumanLabel] = ()
+) -> PairReport:
+    """Make the report on the first two configs of a sweep; ``folder`` is that of their ledger."""
+    found = conclude_pair((sweep[0], sweep[1]), list(metrics), Family(sweep), RunLabels(labels, ("", "")))
+    return PairReport(found, str(folder))
 
 
 def test_student_interval_is_that_of_paired_t() -> None:
@@ -107,7 +116,7 @@ def test_record_has_both_means_every_interval_and_the_tests_of_improvement(repor
 def test_interval_of_a_required_improvement_is_that_of_its_difference(metric: str) -> None:
     before, after = drawn(10), drawn(11, 40, 0.1, 1)
     pair = [scored({metric: row}, config={"targets": {metric: {"improvement": 0.5}}}) for row in (before, after)]
-    report = PairReport(conclude_pair((pair[0], pair[1]), [metric], Family(pair), RunLabels((), ("", ""))), "")
+    report = report_on(pair, metric)
     [found] = report.record()["improvements"]
     expected = stats.ttest_rel(after, before).confidence_interval(0.9)  # its ends are one-sided bounds at 95 %
     assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
@@ -120,7 +129,7 @@ def test_no_improvement_is_tested_of_a_metric_that_cannot_be_compared() -> None:
     targets = dict.fromkeys(("solved", "results", "latency_p95_ms"), required)
     columns = {"solved": AFTER, "results": BEFORE, "latency_p95_ms": drawn(10)}
     one = scored(columns, config={"targets": targets})
-    report = PairReport(conclude_pair((one, one), ["solved"], Family([one, one]), RunLabels((), ("", ""))), "")
+    report = report_on([one, one], "solved")
     assert [metric for metric, *_ in report.improvements] == ["solved"]
 
 
@@ -131,7 +140,7 @@ def test_every_interval_is_of_the_questions_of_the_difference_beside_it() -> Non
         scored({"solved": list(row)}, name=name, config={"coverage": 0.7})
         for name, row in zip("abc", rows, strict=True)
     ]
-    report = PairReport(conclude_pair((sweep[0], sweep[1]), ["solved"], Family(sweep), RunLabels((), ("", ""))), "")
+    report = report_on(sweep, "solved")
     [row] = report.rows
     assert (row["questions"], row["difference"]) == (8, -0.125)
     assert (row["student_low"] + row["student_high"]) / 2 == pytest.approx(-0.125)
@@ -151,7 +160,7 @@ def test_question_without_a_measured_step_has_no_time_and_an_old_record_no_reaso
     steps = [json.dumps({"judge/solved": {"words": "right"}})] * 40
     old = replace(changed_table(made, {"steps": steps}), unscored=())
     results = changed(made, name="a", questions=old), changed(made, name="b", questions=old)
-    report = PairReport(conclude_pair(results, ["solved"], Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    report = report_on(results, "solved", folder=tmp_path)
     assert np.isnan(np.array(report.milliseconds)).all()
     assert next(report.cases())["baseline"]["unscored"] == {}
 
@@ -184,9 +193,7 @@ def test_improvement_of_a_metric_that_was_not_asked_for_has_its_own_direction(tm
         for n, mean in enumerate((200, 150))
     ]  # fmt: skip
     record(tmp_path, *pair)
-    report = PairReport(
-        conclude_pair((pair[0], pair[1]), ["score"], Family(pair), RunLabels((), ("", ""))), str(tmp_path)
-    )
+    report = report_on(pair, "score", folder=tmp_path)
     [cells] = page(report, "targets")
     assert cells[-2] == "shown: 50.0 of +20"
 
@@ -194,8 +201,7 @@ def test_improvement_of_a_metric_that_was_not_asked_for_has_its_own_direction(tm
 def test_page_shows_the_corrected_difference_beside_its_verdict(tmp_path: Path) -> None:
     results, labels = pair()
     record(tmp_path, *results)
-    found = conclude_pair((results[0], results[1]), [M], Family(results), RunLabels(labels, ("", "")))
-    report = PairReport(found, str(tmp_path))
+    report = report_on(results, M, folder=tmp_path, labels=labels)
     [row], [cells] = report.rows, page(report, "result")
     assert (row["judged_verdict"], row["verdict"]) == ("shown better", "open")
     assert f"(shown better), corrected by {row['labels']} labels" in cells[-2]
@@ -212,9 +218,7 @@ def test_page_has_the_warnings_weights_and_notes_of_the_terminal(tmp_path: Path)
         for name, questions in (("x", before), ("y", after))
     ]
     record(tmp_path, *sweep)
-    report = PairReport(
-        conclude_pair((sweep[0], sweep[1]), ["solved"], Family(sweep), RunLabels((), ("", ""))), str(tmp_path)
-    )
+    report = report_on(sweep, "solved", folder=tmp_path)
     (table,) = next(section.blocks for section in pair_document(report).sections if section.key == "result")
     assert isinstance(table, Table)
     assert "The configs differ in 2 factors" in table.note
@@ -250,8 +254,7 @@ def test_history_has_the_sweeps_with_configs_of_the_same_signatures(tmp_path: Pa
     sweep("b", ("bm25", "vector"), "34", 0.5)
     results = sweep("c", ("k=1 bm25", "k=1 vector"), "12", 0.75)
     results = [changed(one, name=f"#{n} {one.name}") for n, one in enumerate(results, 1)]
-    family = Family(results)
-    report = PairReport(conclude_pair(results, ["ndcg"], family, RunLabels((), ("", ""))), str(tmp_path))
+    report = report_on(results, "ndcg", folder=tmp_path)
     (history,) = [one for one in pair_document(report).sections if one.key == "history"]
     (block,) = history.blocks
     assert isinstance(block, Charts)
@@ -267,8 +270,7 @@ def test_charts_of_quality_show_no_cost(tmp_path: Path) -> None:
                    questions=changed_table(made, {"steps": steps}))  # fmt: skip
     results = changed(made, name="a"), changed(made, name="b")
     record(tmp_path, *results)
-    names = ["context_tokens", "solved"]
-    report = PairReport(conclude_pair(results, names, Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    report = report_on(results, "context_tokens", "solved", folder=tmp_path)
     (section,) = [one for one in pair_document(report).sections if one.key == "charts"]
     shown = {block.title: block.options for block in section.blocks if isinstance(block, Charts)}
     for title in ("By label", "Response time against quality"):
@@ -281,8 +283,7 @@ def test_ratios_on_the_page_have_their_intervals(tmp_path: Path) -> None:
         scored({"latency_ms": row}, {"category": CATEGORY}, name=name) for row, name in zip(times, "ab", strict=True)
     ]
     record(tmp_path, *results)
-    pair = results[0], results[1]
-    report = PairReport(conclude_pair(pair, ["latency_ms"], Family(pair), RunLabels((), ("", ""))), str(tmp_path))
+    report = report_on(results, "latency_ms", folder=tmp_path)
     shown = {section.key: section.blocks for section in pair_document(report).sections}
     for rows, column, key in ((report.rows, 7, "result"), (report.slices, 4, "slices")):
         (table,) = shown[key]
@@ -298,7 +299,7 @@ def test_two_configs_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(
         PairReport, "_pairs", lambda _, result: [("tls", "acl")] * int(100 * result.questions["solved"][0])
     )
-    report = PairReport(conclude_pair(results, ["solved"], Family(results), RunLabels((), ("", ""))), str(tmp_path))
+    report = report_on(results, "solved", folder=tmp_path)
     counts = [int(100 * column[0]) for column in (BEFORE, AFTER)]
     assert [one["tls", "acl"] for one in report.confusions.values()] == counts
     assert pair_document(report).title == "k=1 (candidate) against k=1 (baseline)"
@@ -339,7 +340,7 @@ def test_confusions_leave_out_every_answer_that_the_metrics_count_as_unreadable_
     }
     one = scored({"solved": [0.0] * 4}, config=config)
     one = changed(one, questions=changed_table(one, columns))
-    report = PairReport(conclude_pair((one, one), ["solved"], Family([one, one]), RunLabels((), ("", ""))), "")
+    report = report_on([one, one], "solved")
     assert [*report.confusions.values()] == [{("tls", "acl"): 1}] * 2
 
 
