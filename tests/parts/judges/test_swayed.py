@@ -56,12 +56,13 @@ def contrary(asked: ModelRequest) -> dict[str, Any]:
     return {"reason": "r", "verdict": int(texts(asked)["reference"] in WRONG)}
 
 
-def test_a_judge_that_returns_no_json_is_a_failed_call_with_its_remedy() -> None:
-    with LlmServer(lambda asked: "It is right.") as server:
+def test_a_judge_that_returns_no_json_is_a_failed_call_with_its_cost_and_remedy() -> None:
+    with LlmServer(lambda asked: "The answer is right: 1") as server:
         judge = judge_at(server)
         (verdict,) = judged(JudgeSwayed(judge, share=1.0), [RIGHT])
     (count, fact) = judge.service.session.meter.failures[MALFORMED]
-    assert (verdict.reason, count) == (MALFORMED, 1)
+    assert (verdict.reason, verdict.usage.calls, count) == (MALFORMED, 2, 1)
+    assert np.isnan(verdict.value)
     assert fact.endswith("the reply is invalid (json invalid); set another judge.model")
 
 
@@ -112,13 +113,6 @@ def test_what_is_not_in_the_sample_is_not_asked_and_says_so() -> None:
     assert [verdict.reason for verdict in verdicts] == ["" if one else NOT_SAMPLED for one in inside]
     assert len(server.log) == sum(verdict.usage.calls for verdict in verdicts) == sum(inside)
     assert NOT_SAMPLED in SKIPPED - CALL_FAILURES
-
-
-def test_a_failure_has_its_reason_and_what_it_cost() -> None:
-    with LlmServer(lambda asked: "The answer is right: 1") as server:
-        (verdict,) = judged(JudgeSwayed(judge_at(server), 1.0), [RIGHT])
-    assert (verdict.reason, verdict.usage.calls) == (MALFORMED, 2)
-    assert np.isnan(verdict.value)
 
 
 @given(st.text(max_size=40), st.floats(0.01, 1), st.floats(0.01, 1))
