@@ -85,6 +85,13 @@ def _what_pytest_captures_stays_open() -> None:
         logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 
+@pytest.fixture
+def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the test's temporary folder, made the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def collections() -> Path:
     """The folder with the real collections; tests on them skip where it is not given."""

@@ -170,37 +170,32 @@ def recorded(folder: Path, *overrides: str) -> Result:
     return scored({"context_ndcg": drawn(0.5)}, overrides=overrides, parameters=parameters, signature=made.signature)
 
 
-def test_what_cannot_be_or_changes_nothing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    base = (*write_dataset(tmp_path), "depth=5")
+def test_what_cannot_be_or_changes_nothing_is_left_out(cwd: Path) -> None:
+    base = (*write_dataset(cwd), "depth=5")
     factors = ["top_k", "prompt"]
-    found = prepare(recorded(tmp_path, *base), [], factors, None)
+    found = prepare(recorded(cwd, *base), [], factors, None)
     assert found.cases[0].overrides == base
     assert found.same
     assert [case.overrides[-1] for case in found.cases[1:]] == ["top_k=3"]
     assert found.impossible == {"top_k=8": "top_k=8 exceeds depth=5; raise depth, or lower top_k"}
     with pytest.raises(ConfigError, match=r'^--metric: no metric "context_ndgc" in this config; did you mean "context'):
-        prepare(recorded(tmp_path, *base), [], factors, None, "context_ndgc")
-    found_mean = recorded(tmp_path, *base).summaries.metrics["context_ndcg"]
+        prepare(recorded(cwd, *base), [], factors, None, "context_ndgc")
+    found_mean = recorded(cwd, *base).summaries.metrics["context_ndcg"]
     measured = {"context_ndcg": replace(found_mean, value=0.99)}  # not the mean of the scores
     with pytest.raises(ConfigError, match=r"^context_ndcg: is a quantile"):
-        prepare(changed(recorded(tmp_path, *base), metrics=measured), [], factors, None, "context_ndcg")
+        prepare(changed(recorded(cwd, *base), metrics=measured), [], factors, None, "context_ndcg")
     assert set(found.idle) >= {"prompt=concise", "prompt=cite"}
 
 
-def test_the_baseline_of_an_ablation_is_its_config_whatever_the_run_declared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    base = (*write_dataset(tmp_path), "depth=5")
-    found = prepare(recorded(tmp_path, *base, 'baseline="3"'), [], ["top_k"], None)
+def test_the_baseline_of_an_ablation_is_its_config_whatever_the_run_declared(cwd: Path) -> None:
+    base = (*write_dataset(cwd), "depth=5")
+    found = prepare(recorded(cwd, *base, 'baseline="3"'), [], ["top_k"], None)
     assert found.cases[0].overrides == base
 
 
 @pytest.mark.nightly
-def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = recorded(tmp_path, *write_dataset(tmp_path))
+def test_changes_that_are_all_left_out_have_their_reasons(cwd: Path) -> None:
+    result = recorded(cwd, *write_dataset(cwd))
     with pytest.raises(RagsweepError) as raised:
         prepare(result, ["reranker=cross_encoder,none"], ["reranker"], None)
     first, *reasons = str(raised.value).splitlines()
@@ -209,9 +204,8 @@ def test_changes_that_are_all_left_out_have_their_reasons(tmp_path: Path, monkey
     assert "reranker=none: changes no result" in reasons
 
 
-def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = recorded(tmp_path, *write_dataset(tmp_path))
+def test_what_is_typed_is_set_in_every_case_or_tried(cwd: Path) -> None:
+    result = recorded(cwd, *write_dataset(cwd))
     found = prepare(result, ["depth=20", "retriever.k1=1,2", "hydra/launcher=basic"], ["retriever.k1"], None)
     assert [case.overrides[-1] for case in found.cases[1:]] == ["retriever.k1=1", "retriever.k1=2"]
     assert all("depth=20" in case.overrides for case in found.cases)
@@ -224,91 +218,77 @@ def test_what_is_typed_is_set_in_every_case_or_tried(tmp_path: Path, monkeypatch
             prepare(result, typed, None, None)
 
 
-def test_a_default_that_has_moved_is_set_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    then = recorded(tmp_path, *write_dataset(tmp_path), "top_k=2")
+def test_a_default_that_has_moved_is_set_as_it_was(cwd: Path) -> None:
+    then = recorded(cwd, *write_dataset(cwd), "top_k=2")
     found = prepare(changed(then, overrides=then.run.overrides[:-1]), [], ["retriever.b"], None)
     assert found.same
     assert "top_k=2" in found.cases[0].overrides
 
 
 @pytest.mark.parametrize(("objective", "kept"), [("context_recall", True), ("a_metric_of_the_file", False)])
-def test_the_objective_of_a_sweeps_file_is_that_of_the_ablation(
-    objective: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    then = recorded(tmp_path, *write_dataset(tmp_path))
+def test_the_objective_of_a_sweeps_file_is_that_of_the_ablation(objective: str, kept: bool, cwd: Path) -> None:
+    then = recorded(cwd, *write_dataset(cwd))
     config, parameters = ({**one, "objective": objective} for one in (then.run.config, then.run.parameters))
     found = prepare(changed(then, config=config, parameters=parameters), [], ["top_k"], None)
     assert all((f"objective={objective}" in case.overrides) is kept for case in found.cases)
     assert found.same
 
 
-def test_a_config_of_a_search_is_ablated_on_the_questions_of_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    base = tuple(write_dataset(tmp_path))
-    tuned = recorded(tmp_path, *base, "partition=tune")
-    parameters = {**tuned.run.parameters, "partition": recorded(tmp_path, *base).run.parameters["partition"]}
+def test_a_config_of_a_search_is_ablated_on_the_questions_of_the_search(cwd: Path) -> None:
+    base = tuple(write_dataset(cwd))
+    tuned = recorded(cwd, *base, "partition=tune")
+    parameters = {**tuned.run.parameters, "partition": recorded(cwd, *base).run.parameters["partition"]}
     facts = replace(tuned.run.dataset, partition="tune")
     found = prepare(changed(tuned, overrides=base, parameters=parameters, dataset=facts), [], ["top_k"], None)
     assert found.same
     assert all(case.overrides[: len(base) + 1] == (*base, "partition=tune") for case in found.cases)
 
 
-def test_a_plan_shows_the_cases_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (run,) = record(tmp_path / "kept", recorded(tmp_path, *write_dataset(tmp_path)))
-    before = {path.name for path in tmp_path.iterdir()}
+def test_a_plan_shows_the_cases_and_writes_nothing(cwd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run,) = record(cwd / "kept", recorded(cwd, *write_dataset(cwd)))
+    before = {path.name for path in cwd.iterdir()}
     assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept"]) == 0
     printed = capsys.readouterr().out
     assert "2 changes, one at a time, of top_k" in printed
     assert "plan      3 configs" in printed
-    assert {path.name for path in tmp_path.iterdir()} == before
+    assert {path.name for path in cwd.iterdir()} == before
 
 
 @pytest.mark.parametrize(("typed", "variable"), [(["store.path=elsewhere"], None), ([], "elsewhere")])
 def test_cases_use_the_store_that_has_the_run(
-    typed: list[str], variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: list[str], variable: str | None, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = recorded(tmp_path, *write_dataset(tmp_path))
-    (run,) = record(tmp_path / ".ragsweep", changed(result, overrides=(*result.run.overrides, *typed)))  # moved there
+    result = recorded(cwd, *write_dataset(cwd))
+    (run,) = record(cwd / ".ragsweep", changed(result, overrides=(*result.run.overrides, *typed)))  # moved there
     if variable:
         monkeypatch.setenv("RAGSWEEP_STORE", variable)
     assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", ".ragsweep"]) == 0
-    assert not (tmp_path / "elsewhere").exists()
+    assert not (cwd / "elsewhere").exists()
 
 
-def test_cases_that_differ_in_values_alone_are_composed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_cases_that_differ_in_values_alone_are_composed_once(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, hydras = Counter[str](), compose.compose
     monkeypatch.setattr(compose, "compose", lambda *given, **more: count.update(["times"]) or hydras(*given, **more))
     experiment = experiments(None)
-    made = [experiment((*write_dataset(tmp_path), f"top_k={n}")) for n in (3, 5, 8)]
+    made = [experiment((*write_dataset(cwd), f"top_k={n}")) for n in (3, 5, 8)]
     assert [one.top_k for one in made] == [3, 5, 8]
     assert count["times"] == 1
 
 
-def test_the_cases_are_written_once_and_read_as_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_cases_are_written_once_and_read_as_a_sweep(cwd: Path) -> None:
     odd = (r"""prompt.system='Say \'no\', # or ${oc.env:HOME}, "é"'""", "top_k=3")
     cases = (AblationCase("", ("top_k=5",)), AblationCase("top_k", odd))
     found = Ablation(cases, {}, (), (), True)
     assert (write_sweep(found, "ab" * 16), write_sweep(found, "ab" * 16)) == ("ablate_abababab", "ablate_abababab")
     assert write_sweep(replace(found, cases=cases[::-1]), "ab" * 16) == "ablate_abababab_2"
-    written = OmegaConf.load(tmp_path / "sweeps" / "ablate_abababab.yaml")
+    written = OmegaConf.load(cwd / "sweeps" / "ablate_abababab.yaml")
     assert OmegaConf.to_container(written.hydra.sweeper.cases, resolve=True) == [["top_k=5"], list(odd)]
     assert written.baseline == 1
     read(["sweeps=ablate_abababab_2"], multirun=False)
 
 
-def test_cases_that_cannot_be_written_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sweeps").touch()
+def test_cases_that_cannot_be_written_are_an_error(cwd: Path) -> None:
+    (cwd / "sweeps").touch()
     with pytest.raises(InputError, match=r"sweeps/ablate_abababab\.yaml: cannot be written"):
         write_sweep(Ablation((AblationCase("", ("top_k=5",)),), {}, (), (), True), "ab" * 16)
 

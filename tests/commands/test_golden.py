@@ -16,16 +16,15 @@ TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pages" / "wet").mkdir(parents=True)
-    (tmp_path / "pages" / "wet" / "alder.md").write_text(TEXT)
+def place(cwd: Path) -> Path:
+    (cwd / "pages" / "wet").mkdir(parents=True)
+    (cwd / "pages" / "wet" / "alder.md").write_text(TEXT)
     entry = {
         "id": "q1", "question": "How tall is the alder?", "reference": "10 metres",
         "evidence": [{"document": "wet/alder.md", "anchor": "10 metres"}],
     }  # fmt: skip
-    (tmp_path / "golden.jsonl").write_text(json.dumps(entry) + "\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (cwd / "golden.jsonl").write_text(json.dumps(entry) + "\n")
+    return cwd
 
 
 def test_the_report_has_every_gate_with_its_value_and_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

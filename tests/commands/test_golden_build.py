@@ -40,13 +40,12 @@ WORDS = ["corpus=pages", "out=set", "questions=30", "embedder=hashing", "languag
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cwd: Path) -> Path:
     for n, (name, (parts, what, count)) in enumerate(THINGS.items()):
-        page = tmp_path / "pages" / f"part{n}" / f"{name}.md"
+        page = cwd / "pages" / f"part{n}" / f"{name}.md"
         page.parent.mkdir(parents=True)
         page.write_text(PAGE.format(name, parts, what, count))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return cwd
 
 
 def test_a_set_is_built_gated_and_read_by_an_evaluation(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,12 +15,11 @@ TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / "alder.md").write_text(TEXT)
-    monkeypatch.chdir(tmp_path)
+def place(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (cwd / "pages").mkdir()
+    (cwd / "pages" / "alder.md").write_text(TEXT)
     monkeypatch.setenv("COLUMNS", "200")
-    return tmp_path
+    return cwd
 
 
 def commands(path: Path) -> list[str]:

@@ -18,9 +18,9 @@ TEXT = "# Trees\n\nThe alder measures 10 metres. It grows beside water.\n"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_rows(tmp_path / "old.jsonl", [{"id": "alder", "text": TEXT}, {"id": "yew", "text": "It is evergreen."}])
-    write_rows(tmp_path / "new.jsonl", [{"id": "tree/alder", "text": TEXT}])
+def place(cwd: Path) -> Path:
+    write_rows(cwd / "old.jsonl", [{"id": "alder", "text": TEXT}, {"id": "yew", "text": "It is evergreen."}])
+    write_rows(cwd / "new.jsonl", [{"id": "tree/alder", "text": TEXT}])
     label = {"document": "alder", "anchor": "10 metres", "grade": 2}
     entry = {
         "id": "q1", "question": "How tall is the alder?", "evidence": [label], "distractors": ["alder"], "notes": "n",
@@ -29,9 +29,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "validation": {"corpus_digest": "before"}, "audit": {"status": "gold", "reviews": [{"who": "Ann"}]},
     }  # fmt: skip
     other = {"id": "q2", "question": "Is the yew evergreen?", "evidence": [{"document": "yew", "anchor": "evergreen"}]}
-    write_rows(tmp_path / "golden.jsonl", [entry, other])
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    write_rows(cwd / "golden.jsonl", [entry, other])
+    return cwd
 
 
 def test_verify_writes_what_is_sure_with_a_changelog(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

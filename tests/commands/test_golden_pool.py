@@ -37,10 +37,9 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(sweep, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def place(sweep: Path, cwd: Path) -> Path:
+    shutil.copytree(sweep, cwd, dirs_exist_ok=True)
+    return cwd
 
 
 WORDS = ["pool", PARENT[:6], "golden=golden.jsonl", "out=pool.jsonl", "--path", "."]

@@ -41,10 +41,9 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def swept(sweep: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def swept(sweep: tuple[Path, str], cwd: Path) -> str:
     """Copy the swept folder into the test's own."""
-    shutil.copytree(sweep[0], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
+    shutil.copytree(sweep[0], cwd, dirs_exist_ok=True)
     return sweep[1]
 
 
@@ -124,24 +123,23 @@ def test_config_whose_corpus_is_gone_is_refused(swept: str, tmp_path: Path) -> N
 
 
 def test_stages_that_only_the_object_store_has_are_shipped_without_being_computed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def vectors(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         data = [{"index": n, "embedding": [1.0, len(text)]} for n, text in enumerate(body["input"])]
         return 200, {}, json.dumps({"data": data}).encode()
 
-    monkeypatch.chdir(tmp_path)
-    given = [*write_dataset(tmp_path, QUESTIONS)[:-1], f"store.remote=file://{tmp_path}/shared", "name=mine"]
+    given = [*write_dataset(cwd, QUESTIONS)[:-1], f"store.remote=file://{cwd}/shared", "name=mine"]
     with serving(monkeypatch, vectors) as server:
         service = [f"embedder.base_url={server.url}", "embedder.model=m"]
-        done = call(tmp_path, RUN, "retriever=vector", "embedder=api", *service, *given)
+        done = call(cwd, RUN, "retriever=vector", "embedder=api", *service, *given)
         assert done.returncode == 0, done.stderr
         evaluated = {text for body in server.bodies for text in body["input"]}
         server.bodies.clear()
-        shutil.rmtree(tmp_path / ".ragsweep" / "stages")  # as on a machine whose jobs ran elsewhere
+        shutil.rmtree(cwd / ".ragsweep" / "stages")  # as on a machine whose jobs ran elsewhere
         assert ship(["mine", "--name", "handbook"]) == 0
         again = {text for body in server.bodies for text in body["input"]}
-    documents = {json.loads(line)["text"] for line in (tmp_path / "corpus.jsonl").read_text().splitlines()}
+    documents = {json.loads(line)["text"] for line in (cwd / "corpus.jsonl").read_text().splitlines()}
     questions = {str(one["question"]) for one in QUESTIONS}
     assert documents | questions <= evaluated
     assert not documents & again

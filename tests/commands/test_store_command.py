@@ -28,10 +28,9 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
-    monkeypatch.chdir(tmp_path)
+def place(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> StorePlace:
     monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
-    return fill(tmp_path / ".ragsweep")
+    return fill(cwd / ".ragsweep")
 
 
 @pytest.fixture

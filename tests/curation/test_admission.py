@@ -106,14 +106,13 @@ def server() -> Iterator[LlmServer]:
 
 
 def test_the_command_asks_each_question_twice_and_never_again(
-    server: LlmServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: LlmServer, cwd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pages").mkdir()
+    (cwd / "pages").mkdir()
     for n, text in enumerate(TEXTS):
-        (tmp_path / "pages" / f"{n}.md").write_text(text)
+        (cwd / "pages" / f"{n}.md").write_text(text)
     line = entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "0.md")
-    (tmp_path / "golden.jsonl").write_text(json.dumps(line) + "\n")
+    (cwd / "golden.jsonl").write_text(json.dumps(line) + "\n")
     model = ["llm=openai", *server.overrides("llm")]
     for embedder in (["embedder=hashing"], []):
         golden(["gates", "golden.jsonl", "corpus=pages", "--json", *embedder, *model])

@@ -39,14 +39,13 @@ def answer(request: ModelRequest) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cwd: Path) -> Path:
     for n in range(6):
-        page = tmp_path / "pages" / f"part{n}" / "page.md"
+        page = cwd / "pages" / f"part{n}" / "page.md"
         page.parent.mkdir(parents=True)
         page.write_text("".join(f"{SENTENCE.format(('press', 'barrel')[k % 2], 10 * n + k, 100 + 10 * n + k)}\n\n"
                                 for k in range(4)))  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return cwd
 
 
 @pytest.fixture

@@ -46,17 +46,14 @@ def test_what_is_no_share_is_refused(given: object, message: str) -> None:
     assert message in str(fault.value)
 
 
-def test_the_check_reports_the_quotas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / "a.md").write_text("The alder measures 10 metres.\n")
+def test_the_check_reports_the_quotas(cwd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (cwd / "pages").mkdir()
+    (cwd / "pages" / "a.md").write_text("The alder measures 10 metres.\n")
     lines = [
         {"id": str(n), "question": f"q{n}?", "category": "factual", "evidence": [{"document": "a.md"}]}
         for n in range(4)
     ]
-    (tmp_path / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (cwd / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert golden(["check", "golden.jsonl", "corpus=pages", "quotas={factual: .9}"]) == 0
     assert golden(["check", "golden.jsonl", "corpus=pages", "quotas=general"]) == 1
     shown = capsys.readouterr().out

@@ -55,10 +55,9 @@ MARKS = Path(__file__).parent.parent / "fixtures" / "rule_questions.jsonl"
 
 @pytest.mark.parametrize(("corpus", "language"), [("squad2_dev", "en"), ("piaf_1_1", "fr"), ("python_faq_fr", "fr")])
 def test_most_questions_by_rule_are_usable_by_the_marks_of_a_reader(
-    corpus: str, language: str, collections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: str, language: str, collections: Path, cwd: Path
 ) -> None:
     """The first 20 are marked; where the rules change, new ones must be read."""
-    monkeypatch.chdir(tmp_path)
     marks = [json.loads(line) for line in MARKS.read_text("utf-8").splitlines()]
     usable = {one["id"]: one["usable"] for one in marks if one["corpus"] == corpus}
     words = ["out=set.jsonl", "questions=60", f"language={language}", "embedder=null"]
@@ -71,8 +70,7 @@ def test_most_questions_by_rule_are_usable_by_the_marks_of_a_reader(
 
 
 def test_a_corpus_without_sentences_to_ask_about_says_how_few_questions_there_are(
-    collections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    collections: Path, cwd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     golden(["build", f"corpus={collections / 'cranfield'}", "out=set", "questions=60", "language=en", "embedder=null"])
     assert "0 of 60 questions: no others are specific and pass the gates." in " ".join(capsys.readouterr().out.split())

@@ -314,8 +314,7 @@ def test_fields_of_our_own_format_are_kept_beside_named_fields(tmp_path: Path) -
     assert found.left == {"question": 1, "reference": 1, "evidence": 1}
 
 
-def test_columns_are_named_in_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_columns_are_named_in_the_command(cwd: Path) -> None:
     Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")
     assert golden(["import", "own.csv", "out=set.jsonl", "question=User query", "reference=Gold"]) == 0
     entry = json.loads(Path("set.jsonl").read_text())

@@ -64,8 +64,7 @@ def fail(server: Server, status: int, words: str = WORDS) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
-    monkeypatch.chdir(tmp_path)
+def server(monkeypatch: pytest.MonkeyPatch, cwd: Path) -> Iterator[Server]:
     with serving(monkeypatch, answer) as made:
         yield made
 

@@ -62,12 +62,11 @@ def scripted(request: ModelRequest) -> Any:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
+def server(monkeypatch: pytest.MonkeyPatch, cwd: Path) -> Iterator[LlmServer]:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "planted_system")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Failing, "is_struck", staticmethod(lambda request: False))
-    (tmp_path / "planted_system.py").write_text(SYSTEM)
-    monkeypatch.syspath_prepend(tmp_path)
+    (cwd / "planted_system.py").write_text(SYSTEM)
+    monkeypatch.syspath_prepend(cwd)
     with Failing(scripted) as made:
         yield made
 
