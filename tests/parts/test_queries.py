@@ -39,8 +39,7 @@ def scripted(request: ModelRequest) -> str:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.chdir(tmp_path)
+def server(cwd: Path) -> Iterator[LlmServer]:
     with LlmServer(scripted) as made:
         yield made
 
@@ -82,12 +81,9 @@ def test_turns_that_are_none_are_refused(wrong: dict[str, object]) -> None:
         History(**wrong).check()  # type: ignore[arg-type]
 
 
-def test_history_is_searched_with_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_history_is_searched_with_where_there_is_one(cwd: Path) -> None:
     session = Session()
-    evaluated = [
-        evaluate_with_artifacts(session, *overrides(tmp_path, f"query={query}")) for query in ("last", "history")
-    ]
+    evaluated = [evaluate_with_artifacts(session, *overrides(cwd, f"query={query}")) for query in ("last", "history")]
     last, history = (one.result for one in evaluated)
     assert "query" not in last.questions
     assert history.questions["query"][-2] == "I like bread.\nWhat is it made of?"
@@ -177,10 +173,9 @@ def test_plan_estimates_the_calls_for_queries(server: LlmServer, tmp_path: Path)
 
 
 @pytest.mark.parametrize("llm", ["none", "extractive"])
-def test_rewriting_without_a_model_is_refused(llm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_rewriting_without_a_model_is_refused(llm: str, cwd: Path) -> None:
     with pytest.raises(ConfigError, match=r"^query: a model must rewrite .*; choose llm=openai, .* or query=history$"):
-        prepare(Session(), *overrides(tmp_path, f"llm={llm}", "query=rewrite"))
+        prepare(Session(), *overrides(cwd, f"llm={llm}", "query=rewrite"))
 
 
 def test_blank_instruction_is_refused() -> None:

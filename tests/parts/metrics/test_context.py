@@ -261,32 +261,26 @@ def test_most_sections_of_the_built_in_set_are_found() -> None:
 WORDS = [{"id": "cat", "text": "cat words"}, {"id": "dog", "text": "dog words"}]
 
 
-def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_golden_file_decides_and_an_edit_of_it_is_another_sweep(cwd: Path) -> None:
     signatures = []
     for wrong in ("cat", "dog"):
         asked = {"id": "q", "question": "cat", "evidence": [{"document": "cat"}], "distractors": [wrong]}
-        typed = [*write_dataset(tmp_path, [asked], WORDS), "chunker=none", "top_k=1"]
-        signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
-        result = evaluate(Session(folder=tmp_path), *typed)
+        typed = [*write_dataset(cwd, [asked], WORDS), "chunker=none", "top_k=1"]
+        signatures.append(prepare(Session(folder=cwd), *typed).signature)
+        result = evaluate(Session(folder=cwd), *typed)
         assert result.summaries.metrics["distractor_rate"].value == float(wrong == "cat")
     assert signatures[0] != signatures[1]
 
 
-def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_expected_counts_of_a_golden_file_are_measured_and_tell_sweeps_apart(cwd: Path) -> None:
     signatures = []
     for first in (1, 2):
         rows = [{"id": "a", "question": "cat", "expected_count": first}, {"id": "b", "question": "cat dog"},
                 {"id": "c", "question": "dog cat", "expected_count": 2}, {"id": "d", "question": "cat"}]  # fmt: skip
         golden = [{**row, "evidence": [{"document": "cat"}]} for row in rows]
-        typed = [*write_dataset(tmp_path, golden, WORDS), "chunker=none", "metrics=[retrieval,counts]"]
-        signatures.append(prepare(Session(folder=tmp_path), *typed).signature)
-        result = evaluate(Session(folder=tmp_path), *typed)
+        typed = [*write_dataset(cwd, golden, WORDS), "chunker=none", "metrics=[retrieval,counts]"]
+        signatures.append(prepare(Session(folder=cwd), *typed).signature)
+        result = evaluate(Session(folder=cwd), *typed)
         assert result.questions["retrieved"] == [1, 2, 2, 1]
         found = result.summaries.metrics["expected_count_met"]
         assert (found.value, found.n_scored, found.reasons) == ((1 + (first == 1)) / 2, 2, {"no expected count": 2})

@@ -30,16 +30,13 @@ def test_similarity_is_the_mean_cosine_of_the_question_and_each_chunk(
     assert [one.value for one in judged] == pytest.approx([1.0, cosine], abs=1e-6)
 
 
-def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_config_without_labels_or_answers_is_measured_by_its_own_embedder(cwd: Path) -> None:
     asked = [{"id": "a", "question": "the cat sleeps"}, {"id": "b", "question": "zebra"},
              {"id": "c", "question": "thanks", "needs_retrieval": False}]  # fmt: skip
     documents = [{"id": "cat", "text": "the cat sleeps"}, {"id": "dog", "text": "a dog barks"}]
-    typed = write_dataset(tmp_path, asked, documents)
+    typed = write_dataset(cwd, asked, documents)
     chosen = ["chunker=none", "embedder=hashing", "metrics=[unlabelled,similarity]"]
-    result = evaluate(Session(folder=tmp_path), *typed, *chosen)
+    result = evaluate(Session(folder=cwd), *typed, *chosen)
     scores, reasons = result.questions["context_similarity"], result.questions.unscored
     assert scores[0] == pytest.approx(1.0, abs=1e-6)
     assert [one.get("context_similarity") for one in reasons] == [None, "nothing retrieved", "conversational"]

@@ -228,11 +228,10 @@ refused = pytest.mark.parametrize("begin", [Mlflow.check, record])
 """Whichever of the two methods is called first must reject unusable settings."""
 
 
-def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_view_command_names_command_or_server(server_uri: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert Mlflow().view_command() == "mlflow ui"
-    assert Mlflow("sqlite:///a b.db").view_command() == f"mlflow ui --backend-store-uri 'sqlite:///{tmp_path}/a b.db'"
+    assert Mlflow("sqlite:///a b.db").view_command() == f"mlflow ui --backend-store-uri 'sqlite:///{cwd}/a b.db'"
     monkeypatch.setenv("PATH", "/nowhere")  # the environment is not activated
     assert Mlflow().view_command() == f"{Path(sys.executable).parent / 'mlflow'} ui"
     server = Mlflow(server_uri)
@@ -243,13 +242,10 @@ def test_view_command_names_command_or_server(server_uri: str, tmp_path: Path, m
     assert Mlflow("sqlite:///a b.db").address("abc") == ""  # nothing is recorded there yet
 
 
-def test_default_place_is_the_environment_then_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Mlflow().uri == f"sqlite:///{tmp_path}/mlflow.db"
+def test_default_place_is_the_environment_then_the_current_folder(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Mlflow().uri == f"sqlite:///{cwd}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
-    assert Mlflow().uri == f"sqlite:///{tmp_path}/other.db"
+    assert Mlflow().uri == f"sqlite:///{cwd}/other.db"
     assert Mlflow("http://host:5000").uri == "http://host:5000"
 
 
@@ -426,8 +422,7 @@ def test_masked_uri_shows_no_secret(uri: str, shown: str) -> None:
     assert mask_uri(uri) == shown
 
 
-def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_no_tracking_records_nothing_and_keeps_the_id(cwd: Path) -> None:
     tracker: Tracker = NoTracking()
     assert tracker.view_command() == ""
     tracker.check()
@@ -436,4 +431,4 @@ def test_no_tracking_records_nothing_and_keeps_the_id(tmp_path: Path, monkeypatc
     assert tracker.log_failure(Failure("a", (), {}, "boom")) == ""
     tracker.close_sweep("", "FINISHED", {"a": b"b"}, {})
     tracker.log_artifacts("", {"a": b"b"})
-    assert list(tmp_path.iterdir()) == []
+    assert list(cwd.iterdir()) == []
