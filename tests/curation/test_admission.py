@@ -14,6 +14,7 @@ from ragsweep_golden.commands import golden
 from ragsweep_golden.gates.admission import admit, is_right
 from ragsweep_golden.gates.set_measures import SET_GATES
 from ragsweep_golden.gates.subject import Subject
+from support import write_rows
 from support.parts import Whole
 
 TEXTS = [
@@ -112,7 +113,7 @@ def test_the_command_asks_each_question_twice_and_never_again(
     for n, text in enumerate(TEXTS):
         (cwd / "pages" / f"{n}.md").write_text(text)
     line = entry("copied", "How much juice holds the old press of the orchard?", "40 litres of juice", "0.md")
-    (cwd / "golden.jsonl").write_text(json.dumps(line) + "\n")
+    write_rows(cwd / "golden.jsonl", [line])
     model = ["llm=openai", *server.overrides("llm")]
     for embedder in (["embedder=hashing"], []):
         golden(["gates", "golden.jsonl", "corpus=pages", "--json", *embedder, *model])

@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from llm_server import LlmServer, ModelRequest
 from ragsweep_golden.commands import golden
+from support import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -60,13 +60,9 @@ def build(server: LlmServer) -> int:
     return golden(["build", *set_, "llm=openai", *model])
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def test_what_a_model_invents_is_rejected_and_counted(place: Path, server: LlmServer) -> None:
     build(server)
-    kept, rejected = rows(place / "set" / "golden.jsonl"), rows(place / "set" / "rejected.jsonl")
+    kept, rejected = read_rows(place / "set" / "golden.jsonl"), read_rows(place / "set" / "rejected.jsonl")
     written = [one for one in kept if one["processing"]["generator"] == "writer"]
     right = [one for one in written if one["answerable"]]
     assert len(right) >= 4
@@ -95,7 +91,7 @@ def test_the_evidence_of_an_inexact_quote_is_the_sentence_that_it_resembles(plac
 
     with LlmServer(answer=reworded) as server:
         build(server)
-    written = [one for one in rows(place / "set" / "golden.jsonl") if one["processing"]["generator"] == "writer"]
+    written = [one for one in read_rows(place / "set" / "golden.jsonl") if one["processing"]["generator"] == "writer"]
     assert written
     for one in written:
         assert one["question"].split()[3] in one["content"]["explanation"].partition(".")[0]

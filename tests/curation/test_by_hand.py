@@ -14,6 +14,7 @@ from ragsweep_golden.commands.add import add_entry, gold_entry, propose_all
 from ragsweep_golden.commands.pool import nearest_sentence
 from ragsweep_golden.evidence.quotes import Place
 from ragsweep_golden.sets.entries import incoherences, read_entries
+from support import read_rows, write_rows
 
 ALDER = "# Old alder\n\nTrees stand everywhere. The alder measures 10 metres when it is old. It grows beside water."
 BIRCH = "The birch is pale. The alder is not like it."
@@ -101,10 +102,10 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
     path, review = tmp_path / "golden.jsonl", {"who": "Bob", "when": "2024-01-01", "what": "wrote it"}
     other = {"id": "q0", "question": "Why?", "answerable": False}
     asked = {"id": "q1", "question": QUESTION, "category": "trees", "audit": {"reviews": [review]}}
-    path.write_text(json.dumps(other) + "\n" + json.dumps(asked) + "\n")
+    write_rows(path, [other, asked])
     entry = gold_entry(QUESTION, "10 metres", propose(QUESTION)[0], CHUNKS, "Ann")
     add_entry(path, entry)
-    first, second = map(json.loads, path.read_text().splitlines())
+    first, second = read_rows(path)
     assert first == other
     assert (second["id"], second["category"], second["evidence"]) == ("q1", "trees", entry["evidence"])
     assert [one["who"] for one in second["audit"]["reviews"]] == ["Bob", "Ann"]
@@ -116,11 +117,10 @@ def test_an_entry_without_evidence_gets_it_and_keeps_the_rest(tmp_path: Path) ->
 def test_of_equal_questions_the_first_that_lacks_evidence_gets_it(tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
     asked = [{"id": f"q{n}", "question": QUESTION} for n in range(3)]
-    path.write_text("\n".join(map(json.dumps, [asked[0] | {"evidence": [{"document": "birch"}]}, *asked[1:]])))
+    write_rows(path, [asked[0] | {"evidence": [{"document": "birch"}]}, *asked[1:]])
     for given, expected in ((ENTRY | {"id": "q2"}, [1, 0, 1]), (ENTRY, [1, 1, 1])):
         add_entry(path, given)
-        rows = list(map(json.loads, path.read_text().splitlines()))
-        assert [(row["id"], len(row.get("evidence", ()))) for row in rows] == list(
+        assert [(row["id"], len(row.get("evidence", ()))) for row in read_rows(path)] == list(
             zip(["q0", "q1", "q2"], expected, strict=True)
         )
     with pytest.raises(InputError, match=r"golden.jsonl:1: already has this question"):

@@ -1,6 +1,5 @@
 """The categories of a set beside the wanted ones, counted by hand."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep_golden.commands import golden
 from ragsweep_golden.gates.mix import compare_mix, read_quotas
+from support import write_rows
 
 
 def entries(**counts: int) -> list[dict[str, object]]:
@@ -53,7 +53,7 @@ def test_the_check_reports_the_quotas(cwd: Path, capsys: pytest.CaptureFixture[s
         {"id": str(n), "question": f"q{n}?", "category": "factual", "evidence": [{"document": "a.md"}]}
         for n in range(4)
     ]
-    (cwd / "golden.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(cwd / "golden.jsonl", lines)
     assert golden(["check", "golden.jsonl", "corpus=pages", "quotas={factual: .9}"]) == 0
     assert golden(["check", "golden.jsonl", "corpus=pages", "quotas=general"]) == 1
     shown = capsys.readouterr().out

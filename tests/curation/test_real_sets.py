@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragsweep_golden.commands import golden
+from support import read_rows, write_rows
 
 pytestmark = pytest.mark.nightly
 
@@ -21,10 +22,9 @@ def entry(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["squad2_dev", "piaf_1_1"])
 def test_public_sets_by_count(name: str, collections: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [json.loads(line) for line in (collections / name / "golden.jsonl").read_text("utf-8").splitlines()]
-    (tmp_path / "golden.jsonl").write_text("".join(json.dumps(entry(row)) + "\n" for row in rows))
-    documents = [json.loads(line) for line in (collections / name / "corpus.jsonl").read_text("utf-8").splitlines()]
-    texts = {document["_id"]: document["text"] for document in documents}
+    rows = read_rows(collections / name / "golden.jsonl")
+    write_rows(tmp_path / "golden.jsonl", map(entry, rows))
+    texts = {document["_id"]: document["text"] for document in read_rows(collections / name / "corpus.jsonl")}
     whole = ["chunker.size=1000000"]  # a chunk a document
     words = [str(tmp_path / "golden.jsonl"), f"corpus={collections / name}", "profile=full", *whole]
     assert golden(["gates", *words, "--json"]) == 1
@@ -58,12 +58,10 @@ def test_most_questions_by_rule_are_usable_by_the_marks_of_a_reader(
     corpus: str, language: str, collections: Path, cwd: Path
 ) -> None:
     """The first 20 are marked; where the rules change, new ones must be read."""
-    marks = [json.loads(line) for line in MARKS.read_text("utf-8").splitlines()]
-    usable = {one["id"]: one["usable"] for one in marks if one["corpus"] == corpus}
+    usable = {one["id"]: one["usable"] for one in read_rows(MARKS) if one["corpus"] == corpus}
     words = ["out=set.jsonl", "questions=60", f"language={language}", "embedder=null"]
     golden(["build", f"corpus={collections / corpus}", *words])
-    built = [json.loads(line) for line in Path("set.jsonl").read_text("utf-8").splitlines()]
-    first = [one["id"] for one in built if one["answerable"]][:20]
+    first = [one["id"] for one in read_rows(Path("set.jsonl")) if one["answerable"]][:20]
     read = [usable[name] for name in first if name in usable]
     assert len(read) >= 15
     assert sum(read) >= 0.6 * len(read)
