@@ -158,19 +158,6 @@ def test_a_shorter_prefix_that_loses_is_shown_worse_and_may_not_be_the_best() ->
     assert chosen(*results) == chosen(*results[::-1])
 
 
-def test_configs_with_equal_scores_may_be_the_best_together_and_have_equal_verdicts() -> None:
-    for seed in range(20):
-        rows = [noisy(0.5, 40, seed), noisy(0.52, 40, seed + 50), noisy(0.5, 40, seed)]
-        results = [one_metric(name, row) for name, row in zip("abc", rows, strict=True)]
-        for baseline in (None, "a", "b"):
-            found = judged(*results, baseline=baseline)
-            assert found.may_be_best[0] == found.may_be_best[2]
-            if found.reference == 1:
-                assert found.verdicts[0] == found.verdicts[2]
-            else:
-                assert {found.verdicts[0].kind, found.verdicts[2].kind} == {"the same"}
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
 def test_order_of_typing_means_nothing(seed: int, configs: int, declared: bool, amount: bool, random: object) -> None:

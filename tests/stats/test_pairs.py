@@ -17,9 +17,7 @@ from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
 from ragsweep.stats.inference.paired_tests import holm
 from support.results import METRIC, changed, changed_table, noisy, one_metric
-
-SIDES = ("shown better", "likely better", "likely worse", "shown worse")
-MIRRORED = dict(zip(SIDES, SIDES[::-1], strict=True)) | {kind: kind for kind in ("the same", "equal", "open")}
+from test_verdict import MIRRORED
 
 
 def table(results: Sequence[Result], baseline: str | None = None) -> SweepComparison:
