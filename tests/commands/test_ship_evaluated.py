@@ -11,7 +11,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep.sweep.concluding.recorded_runs import find_run
 from ragsweep_serving.commands.ship import evaluated_graph, ship
-from support.commands import RUN, call, write_dataset
+from support.commands import RUN, call, write_dataset, write_option
 
 pytestmark = pytest.mark.slow
 
@@ -50,9 +50,8 @@ MASKED = {
 def write_options(folder: Path) -> None:
     """Write a config folder with a generator of the user's own: with asterisks in a text, and with masked values."""
     head = "_target_: own_llm.Own\n"
-    (folder / "conf" / "llm").mkdir(parents=True)
     for n, settings in enumerate([*SHOWN, *MASKED.values()]):
-        (folder / "conf" / "llm" / f"own{n}.yaml").write_text(f"{head}{settings}\n")
+        write_option(folder / "conf", f"llm/own{n}", f"{head}{settings}\n")
 
 
 @pytest.fixture(scope="module")
@@ -109,15 +108,12 @@ def test_asterisks_of_the_user_are_no_mask(folder: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_config_without_its_documents_is_refused_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd1\td2\t1\n")
-    (tmp_path / "queries.jsonl").write_text('{"_id": "d1", "text": "It rains."}\n')
-    (tmp_path / "corpus.jsonl").write_text(
-        '{"_id": "d1", "text": "It rains."}\n{"_id": "d2", "text": "It rains on."}\n'
-    )
+def test_config_without_its_documents_is_refused_by_its_key(cwd: Path) -> None:
+    (cwd / "qrels").mkdir()
+    (cwd / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd1\td2\t1\n")
+    (cwd / "queries.jsonl").write_text('{"_id": "d1", "text": "It rains."}\n')
+    (cwd / "corpus.jsonl").write_text('{"_id": "d1", "text": "It rains."}\n{"_id": "d2", "text": "It rains on."}\n')
     settings = ["dataset=beir", "dataset.path=.", "dataset.exclude_self=true", "retriever=bm25", "name=mine"]
-    assert call(tmp_path, RUN, *settings, "tracking=none", "targets=none").returncode == 0
+    assert call(cwd, RUN, *settings, "tracking=none", "targets=none").returncode == 0
     with pytest.raises(InputError, match=r"dataset\.exclude_self=true: it was evaluated without"):
-        ship(["mine", "--name", "m", "--uri", f"sqlite:///{tmp_path}/mlflow.db"])
+        ship(["mine", "--name", "m", "--uri", f"sqlite:///{cwd}/mlflow.db"])

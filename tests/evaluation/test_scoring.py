@@ -22,7 +22,7 @@ from ragsweep.parts.metrics import Recall
 from ragsweep.stats.summaries import collect_scores
 from ragsweep.sweep.running.session import Session
 from ragsweep.testing.metrics import example
-from support.commands import composed, prepare
+from support.commands import composed, prepare, write_option
 from test_evaluator import experiment
 
 HERE = Path(__file__).name
@@ -197,16 +197,14 @@ def test_class_that_lacks_something_of_a_metric_or_has_an_unknown_need_is_refuse
     ("group", "lacking"), [("dataset", "load"), ("output", "read"), ("tracking", "identity, .*risk")]
 )
 def test_part_of_any_group_that_lacks_a_method_is_refused_with_its_key(
-    group: str, lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group: str, lacking: str, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(cwd)
     monkeypatch.setenv(TRUSTED, "own_empty")
-    (tmp_path / "own_empty.py").write_text("class N:\n    pass\n")
-    (tmp_path / "conf" / group).mkdir(parents=True)
-    (tmp_path / "conf" / group / "own.yaml").write_text("_target_: own_empty.N\n")
-    monkeypatch.chdir(tmp_path)
+    (cwd / "own_empty.py").write_text("class N:\n    pass\n")
+    write_option(cwd / "conf", f"{group}/own", "_target_: own_empty.N\n")
     with pytest.raises(ConfigError, match=rf"^{group}: N lacks {lacking}.*; implement ragsweep\."):
-        _prepare_with_tracker(Session(folder=tmp_path), f"{group}=own", "retriever=bm25")
+        _prepare_with_tracker(Session(folder=cwd), f"{group}=own", "retriever=bm25")
 
 
 def test_target_that_lacks_a_method_is_refused_before_anything_is_computed(

@@ -120,10 +120,16 @@ legs:
 """
 
 
+def write_option(folder: Path, name: str, text: str) -> None:
+    """Write an option, such as ``retriever/mine``, in a folder of configs."""
+    path = folder / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
 def write_twins(folder: Path) -> list[str]:
     """Write the option of a hybrid that needs no model, and return overrides that run it on a few questions."""
-    (folder / "conf" / "retriever").mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "retriever" / "twins.yaml").write_text(TWINS)
+    write_option(folder / "conf", "retriever/twins", TWINS)
     return ["retriever=twins", "dataset.limit=40"]
 
 

@@ -13,7 +13,7 @@ from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.command import Command, compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from support import nightly
-from support.commands import read
+from support.commands import read, write_option
 
 
 def refusal(overrides: list[str], multirun: bool) -> str:
@@ -151,8 +151,7 @@ def test_hydras_basic_sweeper_may_repeat_a_job_and_ours_does_not() -> None:
 
 def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my")
-    (tmp_path / "reranker").mkdir()
-    (tmp_path / "reranker" / "mine.yaml").write_text("_target_: my.Reranker\n")
+    write_option(tmp_path, "reranker/mine", "_target_: my.Reranker\n")
     searched = f"hydra.searchpath=[file://{tmp_path},pkg://hydra.conf]"
     (job,) = compose_jobs(read([searched, "reranker=mine"], multirun=False))
     assert job.config.written["reranker"]["_target_"] == "my.Reranker"
@@ -221,13 +220,9 @@ def test_the_ablation_starts_with_the_defaults_and_changes_one_thing_at_a_time()
     assert all(len(job) == 2 for job in command.jobs)  # the change, and the sweep's own name
 
 
-def test_a_sweep_of_a_file_needs_no_option_and_its_options_are_not_merged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sweeps").mkdir()
+def test_a_sweep_of_a_file_needs_no_option_and_its_options_are_not_merged(cwd: Path) -> None:
     for name, params in (("mine", "top_k: '3,5'"), ("listed", "reranker: [none, late_interaction]")):
-        (tmp_path / "sweeps" / f"{name}.yaml").write_text(f"hydra: {{sweeper: {{params: {{{params}}}}}}}\n")
+        write_option(cwd, f"sweeps/{name}", f"hydra: {{sweeper: {{params: {{{params}}}}}}}\n")
     assert len(read(["sweeps=mine"], multirun=False).jobs) == 2
     assert "reranker takes one option" in refusal(["sweeps=listed"], multirun=False)
 
@@ -236,12 +231,8 @@ def test_the_name_of_a_sweep_may_end_with_that_of_its_file() -> None:
     assert read(["sweeps=hybrid_tpe.yaml"], multirun=False).searching
 
 
-def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sweeps").mkdir()
-    (tmp_path / "sweeps" / "mine.yaml").write_text("depth: 50\nhydra: {sweeper: {params: {top_k: '3,5'}}}\n")
+def test_a_sweep_without_a_header_sets_keys_of_the_whole_config(cwd: Path) -> None:
+    write_option(cwd, "sweeps/mine", "depth: 50\nhydra: {sweeper: {params: {top_k: '3,5'}}}\n")
     command = read(["sweeps=mine"], multirun=True)
     assert [job.config.values["depth"] for job in compose_jobs(command)] == [50, 50]
     assert [job[0] for job in command.jobs] == ["top_k=3", "top_k=5"]
@@ -266,13 +257,11 @@ OWN = "{_target_: own.Mine}"
 
 
 @pytest.fixture
-def own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_metrics(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the user two options of the group metrics, each with one metric of theirs."""
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "own")
-    monkeypatch.chdir(tmp_path)
-    Path("conf", "metrics").mkdir(parents=True)
     for name, metric in (("mine", "success_rate"), ("cut", "recall_at_5")):
-        Path("conf", "metrics", f"{name}.yaml").write_text(f"defaults: [retrieval]\n{metric}: {OWN}\n")
+        write_option(Path("conf"), f"metrics/{name}", f"defaults: [retrieval]\n{metric}: {OWN}\n")
 
 
 @pytest.mark.parametrize(

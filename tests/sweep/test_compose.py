@@ -16,6 +16,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.compose import CONFIG, Composer, hydra_initialized
 from ragsweep.sweep.composing.job import JobConfig, Template, to_plain
 from ragsweep.sweep.running.loop import to_yaml
+from support.commands import write_option
 
 LINES = [
     "retriever=bm25", "retriever=vector", "retriever=hybrid_rrf", "retriever=bm52", "retriever=null", "~retriever",
@@ -153,8 +154,7 @@ def test_value_that_cannot_be_resolved_is_named_with_its_key_and_a_way_out(value
 
 
 def test_folder_that_is_added_is_searched_and_not_written_down(tmp_path: Path) -> None:
-    (tmp_path / "retriever").mkdir()
-    (tmp_path / "retriever" / "mine.yaml").write_text("_target_: ragsweep.parts.retrievers.Bm25\nk1: 9\n")
+    write_option(tmp_path, "retriever/mine", "_target_: ragsweep.parts.retrievers.Bm25\nk1: 9\n")
     config = Composer(tmp_path).compose(["retriever=mine", "hydra.job.name=x"])
     assert config.values["retriever"]["k1"] == 9
     assert config.template.hydra["overrides"]["hydra"] == ["hydra.job.name=x"]

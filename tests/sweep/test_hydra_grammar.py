@@ -13,7 +13,7 @@ from ragsweep.commands import cli, run
 from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from support import nightly
-from support.commands import read
+from support.commands import read, write_option
 
 HYBRIDS = ["retriever=hybrid_convex", "retriever=hybrid_rrf"]
 
@@ -99,8 +99,7 @@ def test_an_interval_is_refused_by_a_grid_and_read_by_a_search() -> None:
 
 
 def test_a_pattern_matches_the_options_of_a_user_s_folder_and_names_those_there_are(tmp_path: Path) -> None:
-    (tmp_path / "retriever").mkdir()
-    (tmp_path / "retriever" / "hybrid_own.yaml").write_text("defaults: [bm25]\n")
+    write_option(tmp_path, "retriever/hybrid_own", "defaults: [bm25]\n")
     command = read_command(["retriever=glob(hybrid*)"], multirun=True, config_dir=str(tmp_path))
     assert [job[0] for job in command.jobs] == [HYBRIDS[0], "retriever=hybrid_own", HYBRIDS[1]]
     with pytest.raises(
@@ -123,8 +122,7 @@ FAULTY = {
 
 @pytest.mark.parametrize("content", FAULTY)
 def test_a_fault_in_a_user_s_file_is_named_with_the_file_and_the_way_out(content: str, tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{content}")
+    write_option(tmp_path, "experiment/mine", f"# @package _global_\n{content}")
     with pytest.raises(ConfigError) as fault:
         read_command(["+experiment=mine"], multirun=True, config_dir=str(tmp_path))
     message = str(fault.value)

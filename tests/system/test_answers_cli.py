@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import GOLDEN, Finished, Ragsweep, write_dataset
+from support.commands import GOLDEN, Finished, Ragsweep, write_dataset, write_option
 
 pytestmark = pytest.mark.slow
 
@@ -17,12 +17,10 @@ TRUSTED = {"PYTHONPATH": PATHS, "RAGSWEEP_TRUSTED_PACKAGES": "support", "OMP_NUM
 @pytest.fixture
 def flaky(ragsweep: Ragsweep, tmp_path: Path) -> Ragsweep:
     """Run the command with a generator that fails where a file says so."""
-    (tmp_path / "conf" / "llm").mkdir(parents=True)
-    (tmp_path / "conf" / "metrics").mkdir()
     refusal = "refusal: {_target_: ragsweep.parts.metrics.Refusal}\n"  # the shipped metrics would load a model
-    (tmp_path / "conf" / "metrics" / "refusal.yaml").write_text(refusal)
+    write_option(tmp_path / "conf", "metrics/refusal", refusal)
     option = "defaults: [/metrics/refusal@_global_.metrics, _self_]\n_target_: support.parts.Flaky\n"
-    (tmp_path / "conf" / "llm" / "flaky.yaml").write_text(option)
+    write_option(tmp_path / "conf", "llm/flaky", option)
     data = write_dataset(tmp_path)
     return lambda *arguments, **variables: ragsweep(*arguments, *data, **{**TRUSTED, **variables})
 

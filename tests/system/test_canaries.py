@@ -21,7 +21,7 @@ import pytest
 
 from llm_server import LlmServer, ModelRequest
 from ragsweep.core.secrets import spellings
-from support.commands import RUN, write_dataset
+from support.commands import RUN, write_dataset, write_option
 from support.servers import forked
 
 pytestmark = pytest.mark.slow
@@ -40,9 +40,10 @@ class Way(NamedTuple):
 
 
 def _config_literal(folder: Path, url: str) -> None:
-    (folder / "own" / "llm").mkdir(parents=True)
-    (folder / "own" / "llm" / "mine.yaml").write_text(
-        f"defaults: [openai, _self_]\nbase_url: {url}\nmodel: m\nextra: {{api_key: '{CANARY}'}}\n"
+    write_option(
+        folder / "own",
+        "llm/mine",
+        f"defaults: [openai, _self_]\nbase_url: {url}\nmodel: m\nextra: {{api_key: '{CANARY}'}}\n",
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.commands import GOLDEN, ROOT, write_dataset
+from support.commands import GOLDEN, ROOT, write_dataset, write_option
 from support.servers import forked
 from test_canaries import found_in
 
@@ -122,10 +122,7 @@ def prepare(folder: Path, place: Place, *texts: str) -> list[str]:
     if place.metric:
         (folder / "mine.py").write_text(fill(place.metric, texts))
         file = file.replace("mine: {", "mine: {_target_: mine.Mine, ") or "metrics: {mine: {_target_: mine.Mine}}"
-    (folder / "own" / "more").mkdir(parents=True)
-    (folder / "own" / "more" / "mine.yaml").write_text(
-        "# @package _global_\n" + fill(file, texts).replace("CANARY", CANARY)
-    )
+    write_option(folder / "own", "more/mine", "# @package _global_\n" + fill(file, texts).replace("CANARY", CANARY))
     given = [fill(one, texts) for one in place.overrides]
     return [
         "--config-dir",

@@ -14,7 +14,7 @@ import pytest
 
 from ragsweep.core import secrets
 from ragsweep.core.secrets import MASK, Secrets, refuse_secrets
-from support.commands import Finished, Ragsweep, runs, write_dataset
+from support.commands import Finished, Ragsweep, runs, write_dataset, write_option
 from test_canaries import found_in
 
 pytestmark = pytest.mark.slow
@@ -82,8 +82,7 @@ def leaking(folder: Path, ragsweep: Ragsweep, *more: str) -> Finished:
     """Sweep with the part that repeats what it was given."""
     (folder / "leaky.py").write_text(textwrap.dedent(PART))
     for name, text in (("retriever/leaky", OPTION), ("sweeps/leak", SWEEP), ("sweeps/two", TWO)):
-        (folder / "own" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "own" / f"{name}.yaml").write_text(text)
+        write_option(folder / "own", name, text)
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     return ragsweep(
         "--config-dir", str(folder / "own"), *write_dataset(folder)[:-1], "retriever=leaky", "depth=4", "top_k=2",
