@@ -67,9 +67,8 @@ class Machines:
 
 
 @pytest.fixture
-def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
-    monkeypatch.chdir(tmp_path)
-    made = Machines(tmp_path)
+def machines(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    made = Machines(cwd)
     prepare = Session.experiment
 
     def counted(session: Session, job: Job) -> Any:

@@ -140,12 +140,9 @@ def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None = None) ->
     return sweep
 
 
-def test_equal_sweeps_of_two_ledgers_have_parent_runs_of_their_own(
-    tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    add_tables(tmp_path)
-    typed = [*write_dataset(tmp_path), f"tracking.uri={tracker.uri}", "top_k=1,2", "depth=4"]
+def test_equal_sweeps_of_two_ledgers_have_parent_runs_of_their_own(cwd: Path, tracker: Mlflow) -> None:
+    add_tables(cwd)
+    typed = [*write_dataset(cwd), f"tracking.uri={tracker.uri}", "top_k=1,2", "depth=4"]
     for store in ("one", "two"):
         assert sweeping.run(read_command([*typed, f"store.path={store}"], multirun=True)).status == 0
     ledgers = [Ledger(Path(store)) for store in ("one", "two")]
@@ -172,13 +169,10 @@ def test_run_that_was_deleted_in_mlflow_is_sent_again(tmp_path: Path, tracker: M
     assert sent(ledger, tracker, everything=False)[0] == 0
 
 
-def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(
-    tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # where MLflow keeps the artifacts of its default experiment
+def test_runs_that_mlflow_run_created_in_another_experiment_are_not_sent_again(cwd: Path, tracker: Mlflow) -> None:
     tracker.find({})  # creates the experiments
     parent, alone = (client(tracker).create_run("0").info.run_id for _ in range(2))
-    ledger = Ledger(tmp_path)
+    ledger = Ledger(cwd)
     sweep = finished_sweep(ledger, tracker, parent)
     assert sweep.parent == parent
     result = pair()[0][0]
@@ -203,17 +197,16 @@ def test_single_config_whose_upload_to_another_tracker_was_cut_off_is_completed(
     assert sent(ledger, tracker)[0] == 0
 
 
-def test_single_config_is_claimed_while_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add_tables(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    ledger, claimed, log_result = Ledger(tmp_path / ".ragsweep"), list[list[int]](), Mlflow.log_result
+def test_single_config_is_claimed_while_it_is_sent(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_tables(cwd)
+    ledger, claimed, log_result = Ledger(cwd / ".ragsweep"), list[list[int]](), Mlflow.log_result
 
     def log_slowly(*given: Any) -> str:
         claimed.append([claim.number for claim in ledger.claims.jobs("", UPLOAD)])
         return log_result(*given)
 
     monkeypatch.setattr(Mlflow, "log_result", log_slowly)
-    assert sweeping.run(read_command(write_dataset(tmp_path), False)).status == 0
+    assert sweeping.run(read_command(write_dataset(cwd), False)).status == 0
     (record,) = ledger.singles()
     ledger.write(None, 0, record.outcome, record.tracker)
     assert sent(ledger, Mlflow(), everything=False)[0] == 1
