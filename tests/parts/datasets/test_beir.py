@@ -9,7 +9,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Evidence
 from ragsweep.parts.datasets import Beir
 from ragsweep.testing.datasets import DatasetContract
-from support import faults_of, json_lines
+from support import faults_of, json_lines, nightly
 
 CORPUS = [{"_id": "d1", "title": "Rain", "text": "It rains."}, {"_id": "d2", "text": ""}]
 QUERIES = [
@@ -120,16 +120,12 @@ def test_gzipped_files_read_as_plain_ones(tmp_path: Path) -> None:
     assert (zipped.corpus.digest, zipped.golden.digest) == (plain.corpus.digest, plain.golden.digest)
 
 
-def test_missing_split_names_those_that_exist(tmp_path: Path) -> None:
-    path = folder(tmp_path, train=QRELS)
+def test_missing_split_names_those_that_exist_and_is_never_made_a_path(tmp_path: Path) -> None:
+    path = folder(tmp_path / "data", train=QRELS)
     (path / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
-    assert refused(path, split="tset") == ['qrels: no split "tset"; did you mean "test"? known: dev, test, train']
-
-
-def test_split_is_looked_up_and_never_made_a_path(tmp_path: Path) -> None:
-    path = folder(tmp_path / "data")
     (tmp_path / "secret.tsv").write_text(QRELS)
-    assert refused(path, split="../../secret") == ['qrels: no split "../../secret"; known: test']
+    for split, meant in (("tset", ' did you mean "test"?'), ("../../secret", "")):
+        assert refused(path, split=split) == [f'qrels: no split "{split}";{meant} known: dev, test, train']
 
 
 def test_missing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
@@ -207,10 +203,10 @@ def test_limit_is_checked_before_any_file_is_read() -> None:
     [
         ("scifact", 5183, 300, 0, 339, {"not in split test": 505}),
         ("cranfield", 1400, 225, 0, 1837, {}),
-        pytest.param("python_faq_en", 748, 172, 0, 172, {}, marks=pytest.mark.nightly),
-        pytest.param("python_faq_fr", 748, 171, 0, 171, {}, marks=pytest.mark.nightly),
-        pytest.param("squad2_dev", 1216, 6078, 3168, 2910, {}, marks=pytest.mark.nightly),
-        pytest.param("piaf_1_1", 1518, 7569, 0, 7569, {}, marks=pytest.mark.nightly),
+        nightly("python_faq_en", 748, 172, 0, 172, {}),
+        nightly("python_faq_fr", 748, 171, 0, 171, {}),
+        nightly("squad2_dev", 1216, 6078, 3168, 2910, {}),
+        nightly("piaf_1_1", 1518, 7569, 0, 7569, {}),
     ],
 )
 def test_real_collection_loads_unedited(
