@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.ledger import Ledger
 from support import nightly
-from support.commands import RUN, Finished, call, runs, write_dataset
+from support.commands import RUN, Finished, call, runs, write_dataset, write_option
 from support.servers.studies import stored_trials
 from test_races import data as many_questions
 
@@ -39,13 +39,8 @@ def sweep(folder: Path, fates: list[str], *more: str) -> Finished:
 
 
 def run_fateful(folder: Path, *words: str) -> Finished:
-    part(folder, "retriever", "fateful", "_target_: support.parts.Fateful\n")
+    write_option(folder / "conf", "retriever/fateful", "_target_: support.parts.Fateful\n")
     return run(folder, *write_dataset(folder)[:-1], "retriever=fateful", *words)
-
-
-def part(folder: Path, group: str, name: str, text: str) -> None:
-    (folder / "conf" / group).mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / group / f"{name}.yaml").write_text(text)
 
 
 def run(folder: Path, *overrides: str) -> Finished:
@@ -81,7 +76,9 @@ def check(found: Mapping[str, Result | Failure], fates: Sequence[str]) -> None:
 @pytest.mark.nightly
 def test_config_that_kills_its_process_late_in_a_race_takes_only_itself_with_it(tmp_path: Path) -> None:
     metrics = "defaults: [/metrics/answers@_global_.metrics, _self_]\n"
-    part(tmp_path, "llm", "mortal", f"{metrics}_target_: support.parts.Mortal\nname: one\ndies: two\nlives: 40\n")
+    write_option(
+        tmp_path / "conf", "llm/mortal", f"{metrics}_target_: support.parts.Mortal\nname: one\ndies: two\nlives: 40\n"
+    )
     lives = ["llm=mortal", "llm.name=one,two,three", "objective=token_f1"]
     race = ["hydra/sweeper/race=betting", "hydra.sweeper.race.block=8"]
     lines = ["retriever=bm25", "depth=4", "top_k=2", "~metrics.semantic_similarity", "targets=none"]

@@ -18,6 +18,7 @@ from ragsweep.parts.rerankers import NoReranker
 from ragsweep.stages.executor import Executor
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import config_folder
+from support.commands import write_option
 from support.parts import built
 
 CODE = "```python\nwidths = sorted(width for width in range(9))\n```\n"
@@ -52,8 +53,7 @@ def options(group: str) -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keep the option file of an embedder that needs no model."""
     path = tmp_path_factory.mktemp("conf")
-    (path / "embedder").mkdir()
-    (path / "embedder" / "letters.yaml").write_text("_target_: support.parts.Letters\n", "utf-8")
+    write_option(path, "embedder/letters", "_target_: support.parts.Letters\n")
     return path
 
 
