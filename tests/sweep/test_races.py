@@ -50,8 +50,7 @@ def answer(asked: ModelRequest) -> str:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.chdir(tmp_path)
+def server(cwd: Path) -> Iterator[LlmServer]:
     CALLED.clear()
     with LlmServer(answer) as made:
         yield made
@@ -259,14 +258,13 @@ SYSTEM = ["system=python", "system.function=animals.ask", "~metrics.semantic_sim
 
 @pytest.mark.parametrize("lines", [["retriever=bm25", "top_k=1,2", "depth=4"], ["top_k=1", "depth=3,4", *SYSTEM]])
 def test_where_no_call_is_saved_nothing_is_raced(
-    lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lines: list[str], cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An external system answers all questions in the first rung, so only verdicts on its answers could be saved."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(cwd)
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "animals")
     Path("animals.py").write_text("def ask(question):\n    return 'salt'\n")
-    assert run(*data(tmp_path), "tracking=none", "hydra/sweeper/race=betting", *lines) == 0
+    assert run(*data(cwd), "tracking=none", "hydra/sweeper/race=betting", *lines) == 0
     said = capsys.readouterr().out
     assert "a race would save nothing" in said
     assert "dropped" not in said

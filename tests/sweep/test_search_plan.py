@@ -21,9 +21,8 @@ SEARCH = ["hydra/sweeper=optuna", "retriever=bm25,vector", "embedder=hashing"]
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
-    return [*write_dataset(tmp_path)[:-1], f"store.path={tmp_path / 'store'}", "tracking=none", *SEARCH]
+def typed(cwd: Path) -> list[str]:
+    return [*write_dataset(cwd)[:-1], f"store.path={cwd / 'store'}", "tracking=none", *SEARCH]
 
 
 def prepared(*typed: str) -> tuple[Prepared, Session, list[Job]]:
