@@ -100,6 +100,8 @@ def test_a_reader_of_another_format_brings_its_corpus(place: Path, capsys: pytes
             ["partition", "golden.jsonl", "seed=3"],
             "seed=3: golden partition does not read it, only golden build, golden e",
         ),
+        (["verify", "golden.jsonl"], "specify the documents"),
+        (["verify", "corpus=pages"], "specify the golden file"),
         (["verify", "golden.jsonl", "chunker.size=9"], "chunker.size=9: golden verify does not read it, only golden "),
         (["add", "golden.jsonl", "Why?", "embedder=minilm"], "embedder=minilm: golden add does not read it, only gold"),
         (["check", "golden.jsonl", "dataset=squad"], "dataset=squad: golden check does not read it, only golden "),
