@@ -25,7 +25,7 @@ from ragsweep.sweep.composing.settings import (
     read_sweep_labels,
 )
 from ragsweep.sweep.running.session import Session
-from support.commands import composed, prepare, write_dataset
+from support.commands import composed, prepare, write_dataset, write_option
 
 
 def check(*overrides: str) -> None:
@@ -93,15 +93,11 @@ def test_a_setting_that_means_nothing_is_missing_or_has_another_form_is_an_error
         ("# @package _global_\nretriever: bm25\n", '; choose an option by "override /retriever: bm25" in the defaults'),
     ],
 )
-def test_a_file_whose_keys_would_have_no_effect_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, fault: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(text)
+def test_a_file_whose_keys_would_have_no_effect_is_refused(cwd: Path, text: str, fault: str) -> None:
+    write_option(cwd / "conf", "experiment/mine", text)
     with pytest.raises(ConfigError, match=re.escape(fault)):  # noqa: PT012
         check("+experiment=mine")
-        prepare(Session(), *write_dataset(tmp_path), "+experiment=mine")
+        prepare(Session(), *write_dataset(cwd), "+experiment=mine")
 
 
 @pytest.mark.parametrize("key", ["top_k", "depth", "retriever.k1", "dataset.limit"])
