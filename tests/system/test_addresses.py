@@ -25,6 +25,7 @@ from ragsweep.sweep.composing.job import Job, JobConfig
 from ragsweep.sweep.running.session import Session
 from support import commands as configs
 from support import json_lines, nightly
+from support.commands import write_option
 
 # --- what every key does ------------------------------------------------------------------------------------------
 # A key changes the addresses of these stages and of all that read them ("corpus": the documents), or the signature only
@@ -300,8 +301,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (root / "tokenizer").write_text("{}", "utf-8")
     (root / "gguf").write_bytes(b"GGUF")
     metrics = yaml.safe_load((config_folder() / "metrics" / "retrieval.yaml").read_text("utf-8"))
-    (root / "conf" / "metrics").mkdir(parents=True)
-    (root / "conf" / "metrics" / "lean.yaml").write_text(json.dumps({name: metrics[name] for name in FEW}), "utf-8")
+    write_option(root / "conf", "metrics/lean", json.dumps({name: metrics[name] for name in FEW}))
     return {path.name: path for path in root.iterdir()}
 
 
@@ -510,7 +510,7 @@ def test_keys_of_metrics_are_the_classified_ones() -> None:
 
 SHOW = """
 import sys
-from support.commands import prepare
+from support.commands import prepare, write_option
 from ragsweep.stages.graph import walk
 from ragsweep.sweep.running.session import Session
 
@@ -534,9 +534,8 @@ def test_addresses_are_the_same_in_another_process_folder_locale_and_order(
 
 def test_order_of_keys_and_comments_do_not_matter(data: dict[str, Path], tmp_path: Path, changed: Changed) -> None:
     shutil.copytree(data["conf"], tmp_path, dirs_exist_ok=True)
-    (tmp_path / "retriever").mkdir()
     text = "# another comment\nb: 0.75   # here too\nlanguage: english\nk1: 1.5\nbackend: bm25s\n"
-    (tmp_path / "retriever" / "mine.yaml").write_text(text + "_target_: ragsweep.parts.retrievers.Bm25\n", "utf-8")
+    write_option(tmp_path, "retriever/mine", text + "_target_: ragsweep.parts.retrievers.Bm25\n")
     lines = base("retriever/bm25", data)
     mine = [line.replace("retriever=bm25", "retriever=mine") for line in lines]
     command = read_command(mine, multirun=False, config_dir=str(tmp_path))
