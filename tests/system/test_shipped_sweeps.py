@@ -1,6 +1,5 @@
 """Every sweep in sweeps/ runs on the bundled questions: with few of them, few trials and a tiny model."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from ragsweep.core.results import COMPLETE, Result
 from ragsweep.records.ledger import FINISHED, Ledger
 from ragsweep.sweep.composing.compose import config_folder
-from support.commands import in_one_process, read
+from support.commands import in_one_process
 
 SWEEPS = sorted(path.stem for path in (config_folder().parent / "sweeps").glob("*.yaml"))
 NAMED = {
@@ -16,7 +15,6 @@ NAMED = {
     "rerank_depth", "retrievers", "top_k",
 }  # fmt: skip
 TRIALS = 3
-FEW = 6
 SMALL = ["dataset.limit=6", "tracking=none"]
 
 
@@ -41,16 +39,6 @@ def test_all_sweeps_that_are_promised_are_there() -> None:
     assert set(SWEEPS) >= NAMED
 
 
-def cut(typed: list[str]) -> list[str]:
-    """Keep the first and the last case of a long sweep."""
-    jobs = read(typed[2:], multirun=True)
-    if jobs.searching or len(jobs.jobs) <= FEW:
-        return typed
-    kept = [jobs.jobs[place] for place in (0, -1)]
-    own = [[line for line in job if line not in typed] for job in kept]
-    return [*typed, f"hydra.sweeper.cases={json.dumps(own)}"]
-
-
 def check(said: dict[str, tuple[int, str]], ledger: Ledger) -> None:
     for name, (status, printed) in said.items():
         assert status == 0, f"{name}: {printed}"
@@ -72,10 +60,4 @@ def test_every_shipped_sweep_can_be_planned(commands: dict[str, list[str]], tmp_
 
 @pytest.mark.nightly
 def test_every_shipped_sweep_runs_on_the_bundled_questions(commands: dict[str, list[str]], tmp_path: Path) -> None:
-    runs = {name: cut(typed) for name, typed in commands.items()}
-    check(in_one_process(runs, tmp_path), Ledger(tmp_path / ".ragsweep"))
-
-
-@pytest.mark.nightly
-def test_every_shipped_sweep_runs_with_all_its_cases(commands: dict[str, list[str]], tmp_path: Path) -> None:
     check(in_one_process(commands, tmp_path), Ledger(tmp_path / ".ragsweep"))
