@@ -23,7 +23,7 @@ from ragsweep.sweep.composing.job import JobConfig
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.multirun import Multirun
 from ragsweep.sweep.running.session import Session, open_session
-from support.commands import write_dataset
+from support.commands import write_dataset, write_option
 
 SWEEP = ["top_k=1,2", "depth=4"]
 SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper.plots=false", "top_k=range(1,40)",
@@ -31,9 +31,8 @@ SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
-    return [*write_dataset(tmp_path), "store.path=store", "tracking=none"]
+def typed(cwd: Path) -> list[str]:
+    return [*write_dataset(cwd), "store.path=store", "tracking=none"]
 
 
 def run(*overrides: str) -> sweeping.CommandOutcome:
@@ -268,9 +267,7 @@ def test_the_baseline_of_a_search_is_trial_0_if_its_command_or_its_file_declares
 ) -> None:
     declared = "top_k=5"
     if not is_typed:
-        folder = Path("sweeps")
-        folder.mkdir()
-        (folder / "mine.yaml").write_text(f"# @package _global_\nbaseline: {declared}\n")
+        write_option(Path(), "sweeps/mine", f"# @package _global_\nbaseline: {declared}\n")
     lines = [f"baseline={declared}"] if is_typed else ["sweeps=mine"]
     status, sweep = run(*typed, *SEARCH, *lines)
     assert status == 0
