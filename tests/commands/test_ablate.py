@@ -30,7 +30,7 @@ from ragsweep.sweep.composing import compose
 from ragsweep.sweep.composing.command import choices
 from ragsweep.sweep.composing.compose import config_folder
 from ragsweep.sweep.concluding.recorded_runs import find_run
-from support.commands import RUN, call, composed, read, write_dataset
+from support.commands import RUN, composed, printed, read, write_dataset
 from support.results import changed, drawn, record, refuse, scored
 
 pytestmark = pytest.mark.slow
@@ -248,9 +248,9 @@ def test_a_plan_shows_the_cases_and_writes_nothing(cwd: Path, capsys: pytest.Cap
     (run,) = record(cwd / "kept", recorded(cwd, *write_dataset(cwd)))
     before = {path.name for path in cwd.iterdir()}
     assert ablate([run, "--factor", "top_k", "depth=50", "--plan", "--path", "kept"]) == 0
-    printed = capsys.readouterr().out
-    assert "2 changes, one at a time, of top_k" in printed
-    assert "plan      3 configs" in printed
+    shown = capsys.readouterr().out
+    assert "2 changes, one at a time, of top_k" in shown
+    assert "plan      3 configs" in shown
     assert {path.name for path in cwd.iterdir()} == before
 
 
@@ -343,12 +343,10 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_a_run_is_ablated_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(tmp_path, RUN, "retriever=bm25", "dataset.limit=40", "headline=[context_recall]")
-    assert done.returncode == 0, done.stderr
-    run = done.stdout.split()[-1]
-    ablated = call(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")
-    assert ablated.returncode == 0, ablated.stderr
-    told = ablated.stdout[ablated.stdout.index("ablate    context_recall") :]
+    done = printed(tmp_path, RUN, "retriever=bm25", "dataset.limit=40", "headline=[context_recall]")
+    run = done.split()[-1]
+    ablated = printed(tmp_path, "-m", "ragsweep", "ablate", run, "--factor", "top_k", "--metric", "context_recall")
+    told = ablated[ablated.index("ablate    context_recall") :]
     assert "top_k 5 -> 3" in told
     assert "top_k 5 -> 8" in told
     (sweep,) = (tmp_path / "sweeps").glob("*.yaml")

@@ -18,7 +18,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.results import Result
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import external_indexes, requirements, ship
-from support.commands import RUN, call, user_environment, write_dataset
+from support.commands import RUN, printed, user_environment, write_dataset
 from support.servers import forked
 from support.servers.json_server import serving
 
@@ -35,8 +35,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Sweep a config that finds and one that finds nothing, tracked; return the folder and the sweep."""
     folder = tmp_path_factory.mktemp("swept")
     given = [*write_dataset(folder, QUESTIONS)[:-1], "top_k=2", "depth=4", "headline=[context_ndcg]"]
-    done = call(folder, RUN, "-m", "retriever=bm25,none", *given)
-    assert done.returncode == 0, done.stderr
+    printed(folder, RUN, "-m", "retriever=bm25,none", *given)
     return folder, Ledger(folder / ".ragsweep").sweeps()[0].id[:8]
 
 
@@ -132,8 +131,7 @@ def test_stages_that_only_the_object_store_has_are_shipped_without_being_compute
     given = [*write_dataset(cwd, QUESTIONS)[:-1], f"store.remote=file://{cwd}/shared", "name=mine"]
     with serving(monkeypatch, vectors) as server:
         service = [f"embedder.base_url={server.url}", "embedder.model=m"]
-        done = call(cwd, RUN, "retriever=vector", "embedder=api", *service, *given)
-        assert done.returncode == 0, done.stderr
+        printed(cwd, RUN, "retriever=vector", "embedder=api", *service, *given)
         evaluated = {text for body in server.bodies for text in body["input"]}
         server.bodies.clear()
         shutil.rmtree(cwd / ".ragsweep" / "stages")  # as on a machine whose jobs ran elsewhere
