@@ -32,7 +32,7 @@ def test_secret_on_the_command_line_is_refused_without_repeating_it(line: str) -
     "name",
     ["api_keys", "passwords", "tokens", "auth", "bearer", "cookie", "session", "dsn", "connection_string", "pwd", "jwt",
      "sas", "oauth", "creds", "webhook", "pin", "basicAuth", "connectionString", "refresh_tokens[0]",
-     "passwd", "apiKey", "client-secret", "db_pwd", "credentials", "accessToken", "passphrase"],
+     "Authorization", "passwd", "apiKey", "client-secret", "db_pwd", "credentials", "accessToken", "passphrase"],
 )  # fmt: skip
 def test_names_of_secrets_are_masked_and_refused(name: str) -> None:
     assert mask({name: ["value"], "more": {name: {"user": "value"}}}) == {name: [MASK], "more": {name: {"user": MASK}}}
@@ -71,9 +71,11 @@ def test_secrets_of_a_url_are_masked(text: str, shown: str) -> None:
     assert Secrets().mask_text(text) == shown
 
 
-def test_key_in_a_url_on_the_command_line_is_refused() -> None:
-    with pytest.raises(ConfigError, match="key in a URL"):
-        refuse_secrets(["dataset.corpus=https://host/a?sig=geheim"])
+def test_key_or_password_in_a_url_on_the_command_line_is_refused() -> None:
+    for what, url in (("key", "https://host/a?sig=geheim"), ("password", "postgresql://me:geheim@host/x")):
+        with pytest.raises(ConfigError, match=f"a {what} in a URL on the command line") as fault:
+            refuse_secrets([f"dataset.corpus={url}"])
+        assert "geheim" not in str(fault.value)
 
 
 def test_secret_is_masked_in_keys_and_counts_under_keys_that_become_one_are_added() -> None:

@@ -1,4 +1,4 @@
-"""Fourteen secrets on three ways out of a run: none of them is in anything that was written or printed.
+"""Eleven secrets on three ways out of a run: none of them is in anything that was written or printed.
 
 The ways out: the run succeeds, it fails (the service refuses the key), and it is killed. What is scanned: every file
 below the folder it ran in (configs, logs, databases page by page, artifacts, stored answers) and what it printed; each
@@ -79,28 +79,10 @@ OVERRIDE = "llm.base_url={url}"
 PLAIN = ("llm.base_url={url}", "llm.key_env=LLM_KEY")
 WAYS = {
     "environment": Way({"LLM_KEY": CANARY}, PLAIN),
-    "command_line": Way(
-        {},
-        (OVERRIDE, f"+llm.api_key='{CANARY}'"),
-        refused="put it in an environment variable",
-    ),
     "config_literal": Way({}, ("llm=mine",), _config_literal, refused="a secret in a config ends up in files"),
     "url_user": Way({}, (f"llm.base_url='http://me:{CANARY}@127.0.0.1/v1'",), refused="no user, password or query"),
-    "url_query": Way(
-        {}, (f"llm.base_url='http://127.0.0.1/v1?key={CANARY}'",), refused="a key in a URL on the command line"
-    ),
-    "extra_header": Way(
-        {},
-        (OVERRIDE, f"+llm.headers.Authorization='{CANARY}'"),
-        refused="put it in an environment variable",
-    ),
     "bearer": Way({"LLM_KEY": f"Bearer {CANARY}"}, PLAIN),
     "netrc": Way({}, (OVERRIDE, "llm.key_env=null"), _netrc),
-    "database_url": Way(
-        {},
-        (OVERRIDE, "llm.key_env=null", f"tracking.uri='postgresql://me:{quote(CANARY, safe='')}@127.0.0.1:9/x'"),
-        refused="a password in a URL on the command line",
-    ),
     "database_url_in_environment": Way(
         {"MLFLOW_TRACKING_URI": f"postgresql://me:{quote(CANARY, safe='')}@127.0.0.1:9/x"},
         (OVERRIDE, "llm.key_env=null"),
