@@ -20,7 +20,7 @@ from ragsweep_golden.commands.harvest import harvest
 from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
 from support import read_rows, write_rows
-from support.commands import RUN, call, user_environment, write_files
+from support.commands import RUN, printed, user_environment, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     rows = [{"id": one, "question": text, "evidence": [{"document": one}]}
             for one, text in zip(TOPICS, QUESTIONS, strict=True)]  # fmt: skip
     data = write_files(folder, texts, rows)
-    done = call(folder, RUN, *data, "retriever=hybrid_rrf", "embedder=hashing", "llm=extractive", "depth=4", "top_k=2")
-    assert done.returncode == 0, done.stderr
+    printed(folder, RUN, *data, "retriever=hybrid_rrf", "embedder=hashing", "llm=extractive", "depth=4", "top_k=2")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{folder / 'mlflow.db'}")
