@@ -25,7 +25,7 @@ from ragsweep.sweep.running.jobs import attempt
 from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.running.session import Session
 from support import nightly
-from support.commands import write_dataset
+from support.commands import write_dataset, write_option
 
 SEEN: list[dict[str, Any]] = []
 
@@ -116,51 +116,38 @@ def written(folder: Path) -> list[Any]:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_jobs_are_those_of_hydra(typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_jobs_are_those_of_hydra(typed: list[str], cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "")
-    (tmp_path / "more" / "retriever").mkdir(parents=True)
-    (tmp_path / "more" / "retriever" / "own.yaml").write_text("_target_: ragsweep.parts.retrievers.Bm25\nk1: 0.9\n")
+    write_option(cwd / "more", "retriever/own", "_target_: ragsweep.parts.retrievers.Bm25\nk1: 0.9\n")
     SEEN.clear()
     call_hydra([*typed, "hydra/sweeper=basic"] if "-m" in typed else typed, look)
-    expected, files = list(SEEN), written(tmp_path)
+    expected, files = list(SEEN), written(cwd)
     assert expected
     SEEN.clear()
     overrides = [word for word in typed if word not in ("-m", "--config-dir", "more")]
     multirun = "-m" in typed
     by_us([*overrides, *(["hydra/sweeper=basic"] if multirun else [])], multirun, "more" if "more" in typed else None)
     assert expected == SEEN
-    assert written(tmp_path) == files
+    assert written(cwd) == files
 
 
-def test_all_jobs_of_a_sweep_read_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_all_jobs_of_a_sweep_read_one_clock(cwd: Path) -> None:
     by_us(["retriever=bm25,vector", "hydra.sweep.dir='out/${now:%f}'"], True, None)
-    (out,) = (tmp_path / "out").iterdir()
+    (out,) = (cwd / "out").iterdir()
     assert {path.name for path in out.iterdir()} == {"0", "1", "multirun.yaml"}
 
 
-def test_secrets_are_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = read_command(["+note=hunter-2-and-more"], False)
-    command.secrets.add("hunter-2-and-more", named=True)
-    (job,) = compose_jobs(command)
-    JobLoop(command, job, command.secrets).run(look, job)
-    files = [path.read_text() for path in tmp_path.rglob("*.yaml")]
-    assert len(files) == 3
-    assert not any("hunter" in text for text in files)
-
-
-def test_password_of_a_url_is_masked_in_the_files_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "more" / "experiment").mkdir(parents=True)
+def test_secrets_and_the_password_of_a_url_are_masked_in_the_files_of_a_job(cwd: Path) -> None:
     text = "# @package _global_\nplace: http://me:hunter-2@host/a?sig=hunter-3\nagain: hunter-3\n"
-    (tmp_path / "more" / "experiment" / "own.yaml").write_text(text)
-    command = read_command(["+experiment=own"], False, "more")
+    write_option(cwd / "more", "experiment/own", text)
+    command = read_command(["+experiment=own", "+note=sesame-and-more"], False, "more")
+    command.secrets.add("sesame-and-more", named=True)
     (job,) = compose_jobs(command)
     JobLoop(command, job, command.secrets).run(look, job)
-    assert not [path for path in tmp_path.rglob("**/.hydra/*.yaml") if "hunter" in path.read_text()]
-    assert "again: '***'" in next(tmp_path.rglob("**/.hydra/config.yaml")).read_text()
+    files = [path.read_text() for path in cwd.rglob("**/.hydra/*.yaml")]
+    assert len(files) == 3
+    assert not any(word in text for text in files for word in ("hunter", "sesame"))
+    assert "again: '***'" in next(cwd.rglob("**/.hydra/config.yaml")).read_text()
 
 
 @pytest.mark.parametrize(("key", "variable"), [("tracking.experiment", "MY_API_KEY"), ("name", "ODDLY_NAMED")])
@@ -193,11 +180,8 @@ def test_failure_with_an_immutable_exception_is_kept_as_this_exception() -> None
 
 
 @pytest.mark.parametrize("typed", [["hydra.job.chdir=true"], []])
-def test_models_are_loaded_in_the_commands_folder(
-    typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command, seen = read_command([*write_dataset(tmp_path), *typed], False), list[Path]()
+def test_models_are_loaded_in_the_commands_folder(typed: list[str], cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, seen = read_command([*write_dataset(cwd), *typed], False), list[Path]()
     (job,) = compose_jobs(command)
 
     def evaluate(*_: object) -> None:
@@ -213,11 +197,10 @@ def test_models_are_loaded_in_the_commands_folder(
         attempt(context, job, lambda failure: None)
 
     JobLoop(command, job, Secrets()).run(work, job)
-    assert seen == [tmp_path]
+    assert seen == [cwd]
 
 
-def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_fault_of_a_job_is_kept_and_its_folder_left(cwd: Path) -> None:
     command = read_command(["hydra.job.chdir=true"], False)
     (job,) = compose_jobs(command)
 
@@ -227,11 +210,10 @@ def test_a_fault_of_a_job_is_kept_and_its_folder_left(tmp_path: Path, monkeypatc
     came = JobLoop(command, job, Secrets()).run(fail, job)
     with pytest.raises(ValueError, match="unlucky"):
         _ = came.return_value
-    assert Path.cwd() == tmp_path
+    assert Path.cwd() == cwd
 
 
-def test_a_folder_that_cannot_be_created_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_that_cannot_be_created_is_named_with_its_key(cwd: Path) -> None:
     Path("out").touch()
     command = read_command(["hydra.run.dir=out/run"], False)
     (job,) = compose_jobs(command)
