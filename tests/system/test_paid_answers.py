@@ -26,8 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LlmServer]:
-    monkeypatch.chdir(tmp_path)
+def server(cwd: Path) -> Iterator[LlmServer]:
     with LlmServer(lambda asked: default_answer(asked) if asked.schema else "It rests on the warm mat.") as made:
         yield made
 
@@ -189,13 +188,6 @@ def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServe
 def test_limit_or_price_that_is_none_is_refused(line: str, message: str, server: LlmServer, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         evaluate(session(tmp_path), *overrides(server, tmp_path, line))
-
-
-def test_model_that_changes_under_one_name_is_a_warning(server: LlmServer, tmp_path: Path) -> None:
-    server.faults, server.seed = {"wrong_model": 0.5}, 2
-    result = evaluate(session(tmp_path), *overrides(server, tmp_path))
-    assert {one.fault for one in server.log} == {"", "wrong_model"}
-    assert any("several models (another-model, gpt-4o-mini)" in said for said in result.run.warnings)
 
 
 def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmServer, tmp_path: Path) -> None:
