@@ -74,12 +74,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlmServer]:
 
 
 @pytest.fixture
-def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def task(cwd: Path) -> list[str]:
     """Write the task: cases, documents, and its config beside them."""
-    write_rows(tmp_path / "cases.jsonl", CASES)
+    write_rows(cwd / "cases.jsonl", CASES)
     text = "SELECT takes columns; ORDER BY sorts; COUNT counts"
-    write_rows(tmp_path / "manual.jsonl", [{"id": "manual", "text": text}])
-    option = tmp_path / "conf" / "task" / "sql.yaml"
+    write_rows(cwd / "manual.jsonl", [{"id": "manual", "text": text}])
+    option = cwd / "conf" / "task" / "sql.yaml"
     option.parent.mkdir(parents=True)
     option.write_text("""\
 # @package _global_
@@ -95,7 +95,6 @@ objective: sql_success
 headline: [rows_equal]
 success: {metric: sql_success}
 """)
-    monkeypatch.chdir(tmp_path)
     return ["task=sql", "metrics=unlabelled", "retriever=bm25", "top_k=1"]
 
 
