@@ -131,6 +131,26 @@ def test_latency_sums_the_stages_in_milliseconds_where_all_were_probed() -> None
     assert metrics.Latency().score(partly).reasons.tolist() == ["not probed"]
 
 
+@pytest.mark.parametrize(
+    ("stage", "seconds"),
+    [
+        ("retrieve", 0.03),
+        ("retrieve/bm25", 0.01),
+        ("embed_queries", 0.1),
+        ("fuse", 0.5),
+        ("retrieval", 0.63),
+        (None, 1.63),
+    ],
+)
+def test_latency_of_a_stage_is_the_sum_over_the_legs_of_a_hybrid(stage: str | None, seconds: float) -> None:
+    given = {"retrieve/bm25": 0.01, "retrieve/vector": 0.02, "embed_queries/vector": 0.1, "fuse": 0.5, "generate": 1.0}
+    view = example([0, 1])
+    view = replace(view, latency={name: np.full(2, one) for name, one in given.items()})
+    scores = metrics.Latency(stage=stage).score(view)
+    assert scores.values.tolist() == pytest.approx([1000 * seconds] * 2)
+    assert metrics.Latency(stage="retriev").score(view).reasons.tolist() == ["not probed"] * 2
+
+
 def test_latency_names_and_quantiles() -> None:
     names = {metrics.Latency(quantile).name: quantile for quantile in (None, 0.5, 0.95, 0.99)}
     assert list(names) == ["latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms"]
