@@ -48,11 +48,10 @@ def server() -> Iterator[LlmServer]:
     "choices", [*CHOICES, *(pytest.param(one, marks=pytest.mark.nightly) for one in MORE)], ids=" ".join
 )
 def test_blank_question_is_evaluated_and_counted_whatever_the_parts(
-    choices: list[str], session: Session, server: LlmServer, tiny_classifier: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    choices: list[str], session: Session, server: LlmServer, tiny_classifier: Path, cwd: Path,
+
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    data = [line for line in write_dataset(tmp_path, [*GOLDEN, *BLANK]) if not line.startswith("retriever")]
+    data = [line for line in write_dataset(cwd, [*GOLDEN, *BLANK]) if not line.startswith("retriever")]
     service = [*server.overrides("llm"), "router=rule"]
     needed = {"llm=openai": service, "reranker=cross_encoder": [f"reranker.model={tiny_classifier}"]}
     more = [line for choice in choices for line in needed.get(choice, [])]

@@ -56,11 +56,10 @@ def test_notebook_names_its_sweep_as_its_command_does(path: Path) -> None:
 
 
 @pytest.fixture
-def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Any]]:
+def chosen(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Any]]:
     """Run the cell that chooses a notebook's sweep, in a folder with an empty database."""
-    add_tables(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    add_tables(cwd)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{cwd / 'mlflow.db'}")
 
     def run(path: Path) -> Any:
         names: dict[str, Any] = {}
