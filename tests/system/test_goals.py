@@ -9,6 +9,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.searching.study_summary import read_summary
 from ragsweep.sweep.sweeping import run
+from support import nightly
 from support.commands import RUN, Ragsweep, artifacts, mlflow_client, printed, read, runs, write_dataset
 
 SEARCH = ["-m", "hydra/sweeper=optuna", "retriever.k1=interval(0.8,2)", "top_k=1,2,3", "hydra.sweeper.plots=false"]
@@ -63,32 +64,19 @@ def test_a_search_for_several_objectives_ends_with_the_front(tmp_path: Path) -> 
     ("typed", "said"),
     [
         (["hydra.sweeper.direction=[maximize,maximize]"], "objective=context_tokens is better when lower; set its"),
-        pytest.param(
-            ["hydra.sweeper.direction=maximize"],
-            "direction: must have one direction per objective (2), got 1; list",
-            marks=pytest.mark.nightly,
+        nightly(
+            ["hydra.sweeper.direction=maximize"], "direction: must have one direction per objective (2), got 1; list"
         ),
-        pytest.param(
-            ["objective=[mrr,mrr]"],
-            "objective: must be a metric, or a list of different metrics",
-            marks=pytest.mark.nightly,
-        ),
-        pytest.param(
-            ["objective=[mrr,context_tokenz]"], 'objective: no metric "context_tokenz"', marks=pytest.mark.nightly
-        ),
-        pytest.param(["finalists=-1"], "finalists: must be a whole number", marks=pytest.mark.nightly),
+        nightly(["objective=[mrr,context_tokenz]"], 'objective: no metric "context_tokenz"'),
         (["+hydra.sweeper.stop.patient=3"], "hydra.sweeper.stop.patient: unknown key"),
     ],
 )
-def test_goals_that_mean_nothing_are_refused_before_the_first_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: list[str], said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_goals_that_mean_nothing_are_refused_before_the_first_trial(cwd: Path, typed: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        run(read([*SEARCH[1:], *write_dataset(tmp_path), BOTH, *typed], multirun=True))
+        run(read([*SEARCH[1:], *write_dataset(cwd), BOTH, *typed], multirun=True))
     assert said in str(refused.value)
-    assert not (tmp_path / "study.db").exists()
-    assert not (tmp_path / "mlflow.db").exists()
+    assert not (cwd / "study.db").exists()
+    assert not (cwd / "mlflow.db").exists()
 
 
 @pytest.mark.nightly
