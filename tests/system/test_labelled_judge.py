@@ -69,30 +69,29 @@ def typed(server: LlmServer, folder: Path) -> list[str]:
 
 @pytest.mark.nightly
 def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown_with_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cwd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
 
     def printed(run: Callable[[], int], status: int = 0) -> str:
         assert run() == status
         return " ".join(capsys.readouterr().out.split())
 
     with LlmServer(reply) as server:
-        words = typed(server, tmp_path)
+        words = typed(server, cwd)
 
         def sweep(*more: str) -> int:
             return sweeping.run(read([*words, *more], multirun=True)).status
 
         with pytest.raises(InputError, match=r"judge\.labels: none\.csv"):
             sweep("judge.labels=none.csv")
-        write_rows(tmp_path / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
+        write_rows(cwd / "stars.jsonl", [{"question_id": f"q{n}", "metric": M, "label": n} for n in range(1, 6)])
         with pytest.raises(
             InputError, match=r"stars\.jsonl:2: the label 2 of .*on a scale of 1 to 5, replace each label"
         ):
             sweep("judge.labels=stars.jsonl")
         assert not server.log
         assert re.search(r"against #2 model=b: shown worse #1 model=a \+\.\d+ \[", printed(sweep))
-        asked, ledger = len(server.log), Ledger(tmp_path / ".ragsweep")
+        asked, ledger = len(server.log), Ledger(cwd / ".ragsweep")
         runs = [f"{record.job + 1}" * 32 for record in ledger.records(ledger.sweeps()[0].id)]
         for run, record in zip(runs, ledger.records(ledger.sweeps()[0].id), strict=True):
             ledger.mark_tracked(record.id, run)
@@ -109,7 +108,7 @@ def test_labels_correct_the_judge_in_every_command_and_a_finished_sweep_is_shown
         assert "is already finished" in again
         assert re.search(r"against #1 model=a: open #2 model=b", again)
         assert re.search(rf"{M} of #2 model=b, \.\d+ as judged, becomes \.\d+ with at least 30 labels a config;", again)
-        write_rows(tmp_path / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
+        write_rows(cwd / "other.jsonl", [{"question_id": "q1", "metric": "mrr_", "label": 1}])
         with pytest.raises(ConfigError, match=r"judge\.labels: no labelled metric \(mrr_\) is measured"):
             sweep("judge.labels=other.jsonl")
         assert len(server.log) == asked
