@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragsweep.sweep.running.session import Session
-from support.commands import ROOT, call, evaluate
+from support.commands import ROOT, evaluate, printed, write_option
 
 pytestmark = pytest.mark.slow
 
@@ -48,29 +48,25 @@ def write_blocks(folder: Path) -> None:
 
 def test_own_parts_pass_their_contracts_and_run(tmp_path: Path) -> None:
     write_blocks(tmp_path)
-    (tmp_path / "conf" / "retriever").mkdir(parents=True)
-    (tmp_path / "conf" / "retriever" / "shortest.yaml").write_text("_target_: my_parts.Shortest\n")
+    write_option(tmp_path / "conf", "retriever/shortest", "_target_: my_parts.Shortest\n")
     (tmp_path / "test_others.py").write_text(CONTRACTS)
     trusted = {"RAGSWEEP_TRUSTED_PACKAGES": "my_parts,my_metrics,my_answers,my_llm", "PYTHONPATH": "."}
     files = ("test_my_parts.py", "test_others.py")
-    contract = call(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, **trusted)
-    assert contract.returncode == 0, contract.stdout
-    assert " passed" in contract.stdout
+    contract = printed(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, **trusted)
+    assert " passed" in contract
     metrics = ("metrics=[retrieval,mine]", "llm=first", "headline=[first_chunk,digit_share]")
     overrides = ("retriever=bm25,shortest", "embedder=hashing", "dataset.limit=20", *metrics)
-    swept = call(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
-    assert swept.returncode == 0, swept.stderr
-    assert "shortest" in swept.stdout
-    assert "first_chunk" in swept.stdout
-    assert "digit_share" in swept.stdout
+    swept = printed(tmp_path, "-m", "ragsweep", "run", "-m", *overrides, "tracking=none", **trusted)
+    assert "shortest" in swept
+    assert "first_chunk" in swept
+    assert "digit_share" in swept
 
 
-def test_own_task_runs_and_its_success_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_blocks(tmp_path)
-    (tmp_path / "cases.jsonl").write_text('{"id": "open", "input": "[1", "expected": "[1]"}\n')
-    (tmp_path / "manual.jsonl").write_text('{"id": "lists", "text": "A list ends with a bracket."}\n')
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_own_task_runs_and_its_success_decides(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_blocks(cwd)
+    (cwd / "cases.jsonl").write_text('{"id": "open", "input": "[1", "expected": "[1]"}\n')
+    (cwd / "manual.jsonl").write_text('{"id": "lists", "text": "A list ends with a bracket."}\n')
+    monkeypatch.syspath_prepend(str(cwd))
     monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "my_task")
     solved = [
         evaluate(Session(), "task=mend", "metrics=unlabelled", "retriever=bm25", f"llm={llm}", f"llm.answer={answer}")

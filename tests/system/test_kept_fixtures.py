@@ -36,10 +36,9 @@ def kept(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def folder(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    restore(kept, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(kept: Path, cwd: Path) -> Path:
+    restore(kept, cwd)
+    return cwd
 
 
 def same_commands(folder: Path) -> None:
