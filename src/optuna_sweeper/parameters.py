@@ -1,6 +1,7 @@
 """Parameters of a search: categorical or numeric domains, written in Hydra's sweep syntax."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -23,9 +24,14 @@ class Categorical:
 
     values: tuple[str, ...]
 
-    def listed(self) -> tuple[str, ...]:
-        """List all values."""
-        return self.values
+    @property
+    def count(self) -> int:
+        """The number of values."""
+        return len(self.values)
+
+    def listed(self) -> Iterator[str]:
+        """Yield all values."""
+        return iter(self.values)
 
     def extremes(self) -> tuple[str, ...]:
         """List the values whose configs must all be composable: every choice."""
@@ -55,11 +61,14 @@ class Numeric:
     log: bool = False
     whole: bool = False
 
-    def listed(self) -> tuple[str, ...] | None:
-        """List all values; None for a continuous or logarithmic range."""
-        if self.step is None:
-            return None
-        return tuple(map(self._step_text, range(round((self.high - self.low) / self.step) + 1)))
+    @property
+    def count(self) -> float:
+        """The number of values; infinite for a continuous or logarithmic range."""
+        return math.inf if self.step is None else round((self.high - self.low) / self.step) + 1
+
+    def listed(self) -> Iterator[str]:
+        """Yield all values, of which there may be billions; none for a continuous or logarithmic range."""
+        return map(self._step_text, range(0 if self.step is None else int(self.count)))
 
     def extremes(self) -> tuple[str, ...]:
         """List both ends of the range, as typed (one value if they are equal), to check that their configs compose."""
@@ -202,7 +211,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 def find_text(text: str, domain: Categorical | Numeric) -> str | None:
     """Return how a domain without continuous values spells a value (``1`` for ``1.0``); None if it is outside."""
-    if text in (domain.listed() or ()):
+    if isinstance(domain, Categorical) and text in domain.values:
         return text
     value = parse_value(text)
     return None if domain.locate(value) is None else domain.nearest(value)

@@ -99,7 +99,7 @@ class Space:
         elif not parameters[0].exists(values):
             yield from self._points(parameters[1:], values)
         else:
-            for text in parameters[0].domain.listed() or ():
+            for text in parameters[0].domain.listed():
                 yield from self._points(parameters[1:], {**values, parameters[0].name: text})
 
     def probes(self) -> list[tuple[str, ...]]:
@@ -119,16 +119,15 @@ class Space:
         with each parent value for which the parameter exists.
         """
         return [
-            (probes[0], probes[-1], math.inf if values is None else len(values))
+            (probes[0], probes[-1], parameter.domain.count)
             for parameter, probes in self.probes_by_parameter()
             if isinstance(parameter.domain, Numeric)
-            for values in [parameter.domain.listed()]
         ]
 
     @property
     def is_finite(self) -> bool:
         """Whether no parameter is continuous or logarithmic."""
-        return all(parameter.domain.listed() is not None for parameter in self.parameters)
+        return all(parameter.domain.count < math.inf for parameter in self.parameters)
 
     def count_points(self, most: int) -> int:
         """Count the points, up to ``most``; return ``most`` if the space is not finite."""
@@ -272,10 +271,10 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
 def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> ParentCondition:
     where = f"{where}.when"
     override = parse_override(line, where, loader)
-    values = read_domain(override, where).listed() if override.is_sweep_override() else (value_text(override),)
-    if values is None:
+    domain = read_domain(override, where) if override.is_sweep_override() else Categorical((value_text(override),))
+    if domain.count == math.inf:
         raise HydraException(f'{where}: must name values, got "{line}"; write PARENT=VALUE or PARENT=VALUE,VALUE')
-    return ParentCondition(override.get_key_element(), values)
+    return ParentCondition(override.get_key_element(), tuple(domain.listed()))
 
 
 def _check_condition(
@@ -287,10 +286,11 @@ def _check_condition(
         near = difflib.get_close_matches(condition.parent, domains, 1)
         hint = f'; did you mean "{near[0]}"?' if near else f"; add it to {PARAMS}, or set it on the command line"
         raise HydraException(f'{where}: no parameter "{condition.parent}"{hint}')
-    if (values := domains[condition.parent].listed()) is None:
+    parent = domains[condition.parent]
+    if parent.count == math.inf:
         what = "a continuous or logarithmic interval; choose a parent with choices"
         raise HydraException(f"{where}: {condition.parent} is {what}")
-    unknown = [value for value in condition.values if find_text(value, domains[condition.parent]) is None]
+    unknown = [value for value in condition.values if find_text(value, parent) is None]
     if unknown and not narrowed:
-        listed = ", ".join([*values[:9], *(["..."] if len(values) > 9 else [])])
+        listed = ", ".join([*islice(parent.listed(), 9), *(["..."] if parent.count > 9 else [])])
         raise HydraException(f"{where}: {condition.parent} has no value {unknown[0]}; its values are {listed}")
