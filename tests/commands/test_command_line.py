@@ -10,7 +10,7 @@ import pytest
 from ragsweep.commands import cli
 from ragsweep.commands.command_line import Parser, usual_metrics
 from ragsweep.commands.documents import read_documents
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import ConfigError, InputError, RagsweepError
 from ragsweep.core.results import Failure
 from ragsweep.records.ledger import Ledger
 from ragsweep.sweep.concluding.recorded_runs import find_run, find_sweep
@@ -34,6 +34,12 @@ def test_every_command_has_help_and_a_line_in_the_usage(command: str, capsys: py
 def test_no_command_accepts_an_abbreviated_option(command: str) -> None:
     with pytest.raises(ConfigError):
         cli._command(command, ["--hel"])
+
+
+def test_a_single_quotation_mark_in_the_overrides_of_mlflow_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "feed")
+    with pytest.raises(RagsweepError, match=r"^overrides: no closing quotation; write \\'"):
+        cli._command("run", ["top_k=3 name=don't"])
 
 
 def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:

@@ -48,7 +48,11 @@ def run(arguments: Sequence[str]) -> int:
     if (flags.resolve or flags.package) and not (flags.cfg or flags.help):
         raise RagsweepError("--resolve and --package change what --cfg shows: add --cfg job")
     # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one argument.
-    overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
+    try:
+        overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
+    except ValueError as fault:
+        way = r"""write \', \" or \\ for the character itself"""
+        raise RagsweepError(f"overrides: {str(fault).lower()}; {way}") from None
     unknown = [word for word in overrides if word.startswith("-")]
     if unknown:
         raise RagsweepError(f'unknown option "{unknown[0]}"; options are listed by --hydra-help, keys by --help')

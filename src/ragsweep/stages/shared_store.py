@@ -17,6 +17,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,4 @@ def _hash(data: bytes) -> str:
 
 def open_shared_store(folder: Path, warn: Callable[[str], None], remote: Remote | None) -> Store | None:
     """Open a store, with ``remote`` as its remote half if given; if the folder cannot be used, warn and return None."""
-    if remote is None:
-        return open_store(folder, warn)
-    return open_store(folder, warn, lambda: SharedStore(folder, warn, remote))
+    return open_store(folder, warn, partial(SharedStore, remote=remote) if remote else Store)

@@ -281,13 +281,12 @@ class Store:
         self._works = False
 
 
-def open_store(folder: Path, warn: Callable[[str], None], make: Callable[[], Store] | None = None) -> Store | None:
-    """Open the store in a folder; if it cannot be created or written, warn and return None.
-
-    The store is opened by ``make``; without it, a local `Store` is opened.
-    """
+def open_store(
+    folder: Path, warn: Callable[[str], None], make: Callable[[Path, Callable[[str], None]], Store] = Store
+) -> Store | None:
+    """Return the store ``make(folder, warn)``; if the folder cannot be created or written, warn and return None."""
     try:
-        return make() if make else Store(folder, warn)
+        return make(folder, warn)
     except (OSError, sqlite3.Error) as fault:
         way = "set store.path to a writable folder"
         warn(f"cannot use the store in {folder}: {fault}; continuing without it: results are not stored; {way}")

@@ -158,10 +158,6 @@ class Contents:
         """The bytes that the store occupies on disk."""
         return sum(item.bytes for item in self.items if item.sort != "rows") + self.database
 
-    def of(self, sort: Sort) -> list[Item]:
-        """Return the items of one sort."""
-        return [item for item in self.items if item.sort == sort]
-
 
 def contents(place: StorePlace) -> Contents:
     """List everything in a store; raises InputError if its database cannot be read."""
