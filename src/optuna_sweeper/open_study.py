@@ -57,7 +57,7 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
                 f'hydra.sweeper.study_name: study "{plan.name}" belongs to another search'
                 f"{f' (with another {what})' if what else ''}; use another name, or repeat the command of that search"
             )
-        if len(plan.objectives) == len(directions):
+        if plan.objectives:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 study.set_metric_names(list(plan.objectives))

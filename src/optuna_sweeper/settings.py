@@ -74,6 +74,12 @@ class SearchSettings:
                 f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)};"
                 " set one direction, or omit the race"
             )
+        names = plain["objectives"] or ()
+        objectives = (names,) if isinstance(names, str) else tuple(map(str, names))
+        if objectives and len(objectives) != len(directions):
+            raise HydraException(
+                f"{_WHERE}.objectives: must have one name per direction ({len(directions)}), got {len(objectives)}"
+            )
         unchanged = ("study_name", "storage", "n_trials", "n_jobs", "custom_search_space", "subject", "folder")
         return SearchSettings(
             **{key: plain[key] for key in unchanged},
@@ -89,7 +95,7 @@ class SearchSettings:
             race=race,
             stop=read_stop(plain["stop"], len(directions)),
             stop_given=plain["stop"],
-            objectives=tuple(map(str, plain["objectives"] or ())),
+            objectives=objectives,
             plots=bool(plain["plots"]),
         )
 

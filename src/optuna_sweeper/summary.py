@@ -37,10 +37,9 @@ def write_summary(study: SharedStudy, settings: SearchSettings, folder: Path) ->
     plain = summarise(study, settings)
     _replace(target / FILE, json.dumps(plain, indent=1, default=str))
     if settings.plots:
-        names, count = settings.objectives, len(settings.directions)
-        if len(names) != count:
-            names = ("objective",) if count == 1 else tuple(f"objective {number + 1}" for number in range(count))
-        plots.draw(study.optuna, names, target / "plots")
+        count = len(settings.directions)
+        unnamed = ["objective"] if count == 1 else [f"objective {number + 1}" for number in range(count)]
+        plots.draw(study.optuna, settings.objectives or unnamed, target / "plots")
     _log.info("study %s: %s %s", study.plan.name, plain["states"], plain["stopped"])
 
 

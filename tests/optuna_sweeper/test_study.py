@@ -222,6 +222,13 @@ def test_a_study_is_found_under_any_title_and_shows_objectives_by_name(tmp_path:
     assert old.optuna.metric_names == ["recall"]
 
 
+def test_names_of_objectives_are_as_many_as_directions() -> None:
+    assert settings(objectives="recall").objectives == ("recall",)
+    assert settings(objectives=["recall", "cost"], direction=["maximize", "minimize"]).objectives == ("recall", "cost")
+    with pytest.raises(HydraException, match=r"objectives: must have one name per direction \(1\), got 2"):
+        settings(objectives=["recall", "cost"])
+
+
 def test_a_trial_has_the_attributes_of_its_job_also_where_that_failed() -> None:
     def evaluate(values: dict[str, str]) -> float:
         return 1 / (int(values["x"]) - 2)
