@@ -13,7 +13,7 @@ from optuna_sweeper.race_loop import exception_of
 
 DIRECTIONS = ("maximize", "minimize")
 
-_CONSTRAINT = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+.\deE]+)\s*")
+_CONSTRAINT = re.compile(r"\s*([\w./@-]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,9 @@ def read_constraints(setting: Any) -> tuple[Constraint, ...]:
         raise HydraException(f'hydra.sweeper.constraints: must be a list such as ["latency <= 800"], got {setting!r}')
     constraints = []
     for line in setting or []:
-        parts = _CONSTRAINT.fullmatch(str(line))
-        try:
-            assert parts is not None
-            constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
-        except (AssertionError, ValueError):
-            raise HydraException(
-                f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, got "{line}"'
-            ) from None
+        if not (parts := _CONSTRAINT.fullmatch(str(line))):
+            raise HydraException(f'hydra.sweeper.constraints: must be NAME <= NUMBER or NAME >= NUMBER, got "{line}"')
+        constraints.append(Constraint(parts[1], parts[2] == "<=", float(parts[3])))
     return tuple(constraints)
 
 

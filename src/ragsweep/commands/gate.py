@@ -93,6 +93,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the decision as Markdown")
     add_path(parser)
     options = parser.parse_args(arguments)
+    options.slice = list(dict.fromkeys(options.slice))
     typed = ((MARGIN, options.margin), (LEAST, options.at_least), (MOST, options.at_most))
     options.conditions = [read_condition(text, kind) for kind, texts in typed for text in texts]
     if not options.conditions:
