@@ -75,7 +75,7 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
 
 
 def _is_point(plan: StudyPlan, trial: Any) -> bool:
-    """Return whether a trial was drawn completely, or is trial 0; an enqueued config may lack values."""
+    """Return whether a trial has a value for every parameter: whether it was drawn, or is trial 0."""
     attributes = trial.user_attrs
     if OVERRIDES not in attributes:
         return EVALUATION in attributes or TWIN in attributes

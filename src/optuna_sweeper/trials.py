@@ -1,4 +1,4 @@
-"""Trials: the outcome of a job, and the attributes that store it in Optuna."""
+"""The outcome of a trial's job, and the attributes in which Optuna stores it."""
 
 import math
 import re
@@ -154,7 +154,7 @@ REASON, COST, DIFFERENCES, CHARGED = "reason", "cost", "differences", "charged"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A trial that this process evaluates: the study's first trial with a given config, or a retry of that trial."""
+    """A trial that this process evaluates: the study's first trial with its config, or a retry of that trial."""
 
     trial: Any  # Optuna's
     job: int  # index among the study's evaluations

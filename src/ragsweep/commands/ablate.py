@@ -49,7 +49,7 @@ simultaneous intervals. Changes that are invalid or change no result are omitted
 sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys of recorded overrides that a case omits: they change no result, or `_base` restores theirs (``sweeps``)."""
+"""Keys whose recorded overrides no case has: they change no result, or `_base` restores their effect (``sweeps``)."""
 _FOLDER = Path("sweeps")
 
 
@@ -216,7 +216,7 @@ def _base(run: Run, experiment: Callable[[tuple[str, ...]], Experiment]) -> tupl
 
 
 def _cases(ablation: Ablation) -> Iterator[Statement]:
-    """Yield statements on the factors to change, and on the omitted changes, with reasons."""
+    """Yield statements on the factors to change, and on each omitted change with the reason."""
     changed, count = list(dict.fromkeys(case.factor for case in ablation.cases[1:])), len(ablation.cases) - 1
     text = f"{counted(count, 'change')}, one at a time, of {', '.join(changed)}"
     yield Statement("ablate", text, {"changes": count, "factors": changed})

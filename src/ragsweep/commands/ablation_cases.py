@@ -34,7 +34,7 @@ KEPT = {("chunker", "none"), ("retriever", "none")}
 """Options that are never replaced, because they suit only short texts (no chunker) or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Prefixes of the system's own parameters; others, such as those of the golden set, have no neighbouring values."""
+"""Prefixes of the evaluated system's parameters; all others, such as the golden set's, have no neighbouring values."""
 
 CHANCE = frozenset({"seed", "replicate"})
 
@@ -47,7 +47,7 @@ _HYBRID = ("hybrid_rrf", "hybrid_convex")
 
 @dataclass(frozen=True)
 class AblationCase:
-    """A config to run: the factor in which it differs from the ablated config ("" if in none), and its overrides."""
+    """A config to run, and the factor in which it differs from the ablated config ("" for that config itself)."""
 
     factor: str
     overrides: Overrides

@@ -124,7 +124,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _details(rows: PairRows) -> Iterator[Statement]:
-    """Yield notes on each metric: on its difference, on questions without a score in a config, and on slices."""
+    """Yield, for each metric, notes on its difference, on questions that lack a score in a config, and on slices."""
     for row in rows.metrics:
         metric, questions = row["metric"], row["questions"]
         if row["note"]:
@@ -140,9 +140,9 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 
 
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
-    """Yield statements on slices that have a shown difference or a note, or that are or may be worse despite a gain.
+    """Yield statements on slices with a shown difference or a note, then on slices that are or may be worse.
 
-    A gain means that the candidate is shown or likely to be better over all questions.
+    The latter are listed only if the candidate is shown or likely to be better over all questions.
     """
     metric = row["metric"]
     for part in slices:

@@ -42,9 +42,10 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 
 
 def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | None, set[str]]]:
-    """Yield the configs of a sweep, and the finalists of a search, which are compared on the holdout.
+    """Yield the configs of a sweep and, after a search, its finalists, with their results on the holdout.
 
-    Each has the name of the declared baseline among them, and the names of the trials that violate a constraint.
+    Each item is a tuple of configs, the name of the declared baseline among them (None without one), and the names of
+    the trials that violate a constraint.
     """
     records = ledger.records(sweep)
     names = number_configs({record.job: record.outcome.name for record in records})
@@ -169,9 +170,9 @@ def difference_text(row: Row) -> str:
 
 
 def _corrected(one: PairMetric, row: Row) -> Row:
-    """Return the columns for a metric's difference as corrected by human labels, and for the verdict on it.
+    """Return the columns of a metric's difference corrected by human labels, and of the verdict on this difference.
 
-    Without a correction, the difference is NaN, and the verdict of ``row`` is not replaced.
+    Without a correction, the difference is NaN, and ``row`` keeps its verdict.
     """
     judged, nothing = {"judged_verdict": row["verdict"]}, dict.fromkeys(_CORRECTED, math.nan)
     if one.correction is None:

@@ -1,4 +1,4 @@
-"""``ragsweep judge``: how well a judge agrees with human labels, and with itself when it judges again."""
+"""``ragsweep judge``: the agreement of a judge with human labels, and with its own repeated judgements."""
 
 import argparse
 import math

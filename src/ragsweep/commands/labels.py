@@ -1,4 +1,4 @@
-"""Human labels of answers, and the bounds and scores of metrics in recorded configs."""
+"""Read and check human labels of answers; find the bounds and the scores of metrics in recorded configs."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

@@ -123,8 +123,8 @@ class Executor:
     def failure(self, node: Node, row: str) -> CallFailed:
         """Return the exception that made a row fail in this process.
 
-        This is the exception of the first input, at any depth, that failed for the row, else the exception of the node
-        itself. If no exception is recorded, return a new CallFailed with the reason "malformed".
+        If inputs failed for the row, at any depth, this is the exception of the first one; otherwise, it is that of the
+        node itself. If no exception is recorded, return a new CallFailed with the reason "malformed".
         """
         found = (self._failures.get((one.address, row)) for one in walk([node]))
         return next(filter(None, found), CallFailed(f"{node.stage}: no result for {quote(row)!r}", MALFORMED))

@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class KnownResults(Protocol):
-    """Access to existing results, and to estimates of the time that missing results take."""
+    """Access to existing results, and estimates of how long missing results take to compute."""
 
     def get(self, node: Node, rows: Rows) -> Any:
         """Return the value of existing rows of a node."""

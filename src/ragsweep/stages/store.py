@@ -166,7 +166,7 @@ class Store:
         return values
 
     def seconds(self, node: Node, amount: float) -> float | None:
-        """Estimate the seconds that an amount of a stage's work takes; None if nothing comparable was measured.
+        """Estimate how many seconds an amount of work in a stage takes; None if nothing comparable was measured.
 
         The estimate uses the latest 20 measurements, on this machine and in the same stage, of the same part with the
         same parameters, else of the same class, else of any part. For a part with a model, only the same parameters
