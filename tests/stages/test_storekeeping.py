@@ -102,9 +102,9 @@ def place(tmp_path: Path) -> StorePlace:
 def held(place: StorePlace) -> Iterator[forked.Popen]:
     """Another process that has the store open and computes ``chunk``."""
     code = (
-        "import sys; from pathlib import Path; from ragsweep.stages.store import Store\n"
+        "import sys; from pathlib import Path; from ragsweep.stages.store import Store, locks\n"
         "store = Store(Path(sys.argv[1]), print)\n"
-        "with store.locks.alone(sys.argv[2]): print('held', flush=True); sys.stdin.read()"
+        "with locks(store.folder / 'locks').alone(sys.argv[2]): print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(place.folder), NODES["chunk"].address]
     with forked.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.interruption import raise_overdue
-from ragsweep.core.locks import Locks, locks
+from ragsweep.core.locks import locks
 from ragsweep.core.mapped_array import mapped_array
 from ragsweep.stages.blobs import Damaged, NotPlain, OtherFormat, StoredPiece, pack, size, unpack
 from ragsweep.stages.database import FILES, Cost, Database, damaged, insert_entry
@@ -59,14 +59,9 @@ class Store:
         """Close the database; the next access reopens it."""
         self._database.close()
 
-    @property
-    def locks(self) -> Locks:
-        """This process's locks on nodes, by address."""
-        return locks(self.folder / "locks")
-
     def alone(self, node: Node, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
         """Prevent other processes from computing a node while the block runs; call ``waiting`` once before a wait."""
-        return self.locks.alone(node.address, waiting)
+        return locks(self.folder / "locks").alone(node.address, waiting)
 
     # --- whole values ------------------------------------------------------------------------------------------
 
