@@ -31,6 +31,7 @@ def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[str] = []
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    logging.getLogger("matplotlib.category").setLevel(logging.WARNING)  # choices such as "5" are plotted as text
     pyplot.switch_backend("agg")  # there may be no display
     # Text stays text in SVG, and the output is deterministic.
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}):

@@ -1,5 +1,6 @@
 """Searches that end before all trials are done, and the state that they leave, for any program and any metric."""
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -210,6 +211,14 @@ def test_summary_does_not_count_a_trial_whose_process_died_before_it_began(tmp_p
     plain = summarise(study, settings())
     assert plain["states"] == {"COMPLETE": 2}
     assert [trial["job"] for trial in plain["trials"]] == [0, 1]
+
+
+@pytest.mark.nightly
+def test_plots_of_numeric_choices_write_nothing_to_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    study = search(open_in(None, {"x": "1,2"}, "grid", 2), Program(lambda values: float(values["x"])))
+    assert "search_slice.png" in plots.draw(study.optuna, ("ndcg",), tmp_path)
+    assert [record.name for record in caplog.records] == []
 
 
 @pytest.mark.nightly
