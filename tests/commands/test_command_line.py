@@ -103,6 +103,16 @@ def test_what_is_printed_may_be_cut_off() -> None:
             os.close(read)
 
 
+@pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",)])
+def test_a_character_that_the_output_cannot_encode_is_escaped(form: tuple[str, ...], tmp_path: Path) -> None:
+    runs = record(tmp_path, ONE, changed(ONE, name="top_k → 5"))
+    command = [sys.executable, "-m", "ragsweep", "compare", *runs, "--path", str(tmp_path), *form]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"top_k \\u2192 5" in done.stdout
+
+
 def test_a_command_without_the_key_for_exclusion_does_not_name_it(tmp_path: Path) -> None:
     (tmp_path / "x.pdf").write_bytes(b"%PDF-1.4")
     with pytest.raises(InputError, match=r"repair it, or move it out of the folder$"):

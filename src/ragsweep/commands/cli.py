@@ -1,6 +1,7 @@
 """The command line: ``ragsweep run …`` where the package is installed, ``python run.py …`` in a clone."""
 
 import gc
+import io
 import os
 import pathlib
 import sys
@@ -124,6 +125,8 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
     _quieten()
     if sys.stdout is None:  # closed by the caller: the next opened file would get its descriptor, and the output
         sys.stdout = pathlib.Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as in stderr: the encoding may lack a character
     sys.excepthook = _print_masked
     os.umask(os.umask(0o077) | 0o007)  # files contain questions and texts: readable by owner and group only
     interruption.raise_on_signals()
