@@ -2,8 +2,7 @@
 
 import pytest
 
-from ragsweep.parts.metrics.citations import claims
-from ragsweep.parts.metrics.grounding import sentences_of
+from ragsweep.parts.metrics.grounding import claims, sentences_of
 
 
 @pytest.mark.parametrize("mark", ["", "*", "**", "***", "_", "~~", "**\u201d"])

@@ -2,7 +2,6 @@
 
 from ragsweep.parts.metrics.answer_words import ContainsAnswer, ExactMatch, TokenF1, TokenRecall
 from ragsweep.parts.metrics.bases import AnswerMetric
-from ragsweep.parts.metrics.citations import CitationRecall, CitationsCorrect
 from ragsweep.parts.metrics.context import (
     ContextNdcg,
     ContextPrecision,
@@ -27,7 +26,13 @@ from ragsweep.parts.metrics.decisions import (
     SuccessRate,
 )
 from ragsweep.parts.metrics.entailment import FaithfulnessNli
-from ragsweep.parts.metrics.grounding import GroundingLexical, GroundingRougeL, GroundingSemantic
+from ragsweep.parts.metrics.grounding import (
+    CitationRecall,
+    CitationsCorrect,
+    GroundingLexical,
+    GroundingRougeL,
+    GroundingSemantic,
+)
 from ragsweep.parts.metrics.judge_checks import JudgeSpread, JudgeSuspicious, JudgeSwayed
 from ragsweep.parts.metrics.properties import (
     AnswerLanguage,
@@ -67,6 +72,5 @@ from ragsweep.parts.metrics.ranking import (
     Precision,
     Recall,
 )
-from ragsweep.parts.metrics.right_answers import Bleu, KeywordCoverage, RougeL, SemanticSimilarity
-from ragsweep.parts.metrics.similarity import ContextSimilarity
+from ragsweep.parts.metrics.right_answers import Bleu, ContextSimilarity, KeywordCoverage, RougeL, SemanticSimilarity
 from ragsweep.parts.metrics.tasks import TaskMetric, TaskSuccess, UnreadableOutput, WeightedSum

@@ -1,4 +1,7 @@
-"""Metrics that compare an answer with right answers, by ROUGE-L, BLEU or embeddings, or with keywords."""
+"""Metrics that compare an answer with right answers, by ROUGE-L, BLEU or embeddings, or with keywords.
+
+ContextSimilarity, also based on embeddings, compares a question with its context.
+"""
 
 import importlib.metadata
 import re
@@ -12,18 +15,32 @@ import numpy as np
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.missing import CONVERSATIONAL, NO_KEYWORDS, NOT_JUDGED, UNANSWERABLE
-from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartTraits, Passage, Question
+from ragsweep.core.types import (
+    Answer,
+    Case,
+    Embedder,
+    EvaluationView,
+    Floats,
+    Judgement,
+    PartTraits,
+    Passage,
+    Question,
+    Scores,
+)
 from ragsweep.core.words import pattern, spaced, without_soft_hyphens, words
 from ragsweep.parts.languages import NAMES, STOP_WORDS, fold, language_code
 from ragsweep.parts.metrics.bases import (
     AnswerMetric,
     JudgedAnswerMetric,
+    Proportion,
     answer_text,
     batches,
     clamp,
     is_refusal,
+    judgements,
     reason_incomparable,
     spoken_language,
+    to_scores,
     without_citations,
 )
 from ragsweep.parts.metrics.numerals import unbroken
@@ -237,6 +254,36 @@ class SemanticSimilarity(JudgedAnswerMetric):
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return 0.0 for a refusal; other answers are judged."""
         return 0.0 if is_refusal(answer) else NOT_JUDGED
+
+
+class ContextSimilarity(Proportion):
+    """Mean, over the chunks of the context, of the cosine between the embeddings of the question and the chunk.
+
+    Conversational questions, and questions with an empty context, are not scored. The embedder may truncate long texts.
+    """
+
+    TRAITS = PartTraits(version="1")
+    name = "context_similarity"
+    needs = ("retrieval", "judge")
+    higher_is_better = None
+    bounds = (-1.0, 1.0)
+    uses = ("question", "contexts")
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+
+    def judge(self, cases: Sequence[Case], done: Callable[[int, Judgement], None]) -> None:
+        """Judge each case by the mean cosine between its question and its chunks; every case must have a chunk."""
+        for batch in batches(cases, CASES_EMBEDDED):
+            chunks = embed_texts(self.embedder, [text for _, case in batch for text in case.contexts])
+            queries = self.embedder.embed_queries([case.question for _, case in batch])
+            for (n, case), query in zip(batch, unit(np.asarray(queries, dtype=np.float32)), strict=True):
+                done(n, Judgement(float(np.mean([query @ chunks[text] for text in case.contexts]))))
+
+    def score(self, view: EvaluationView) -> Scores:
+        """Return one score per question: the judged value, clipped to the bounds, or NaN and the judgement's reason."""
+        judged = judgements(view, self.name)
+        return to_scores([one.reason or clamp(one.value, self.bounds) for one in judged])
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Mapping[str, Floats]:
