@@ -19,7 +19,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, PARTIAL, TRACES, Artifacts, DatasetFacts, Failure, Result
 from ragsweep.core.results import Run as ConfigRun
-from ragsweep.parts.tracking import contents, files, prompts, runs, traces
+from ragsweep.parts.tracking import contents, files, runs
 from ragsweep.parts.tracking.connection import ANSWER_SECONDS, TRACE_SECONDS, Connection, OpenRun, find_outage
 from ragsweep.parts.tracking.database import (
     absolute_uri,
@@ -251,9 +251,9 @@ class Mlflow:
             contents.log_dataset(self._connection, run.id, result.run.dataset)
             home = self._connection.parent(at.parent) if at.parent else run
             contents.log_rankings(self._connection, home, artifacts)
-            prompts.link(self._connection, run, result.run)
+            contents.link_prompt(self._connection, run, result.run)
             if artifacts.traces:
-                traces.send(self._connection, run, artifacts.traces, result.run.started)
+                contents.send_traces(self._connection, run, artifacts.traces, result.run.started)
             return run.id
 
     def log_failure(self, failure: Failure, at: RunPlacement = ALONE) -> str:

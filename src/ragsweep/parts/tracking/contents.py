@@ -1,22 +1,43 @@
-"""Find and reopen runs, and send the contents of an open run: parameters, metrics, files, dataset and rankings."""
+"""Find and reopen runs, and send the contents of an open run.
+
+The contents are parameters, metrics, files, the dataset, rankings, the prompt and traces. In MLflow's registry, a
+prompt has one version per text. A trace consists of spans with inputs, outputs and durations; its scores are feedback.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
+import re
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from string import Formatter
+from typing import TYPE_CHECKING, Any, cast
 
 from ragsweep.core.results import Artifacts, DatasetFacts
+from ragsweep.core.results import Run as ConfigRun
 from ragsweep.parts.tracking import files, runs
 from ragsweep.parts.tracking.connection import Connection, OpenRun
+from ragsweep.parts.tracking.database import database_path
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import Run
+
+_log = logging.getLogger(__name__)
 
 PAGE = 200
 """Maximum number of runs that one request returns."""
+
+TRACES_PAGE = 100
+
+QUESTION = "ragsweep.question"
+"""The trace tag whose value is the id of the question."""
+
+KINDS = {"retrieve": "RETRIEVER", "fuse": "CHAIN", "rerank": "RERANKER", "generate": "CHAT_MODEL", "judge": "EVALUATOR"}
+"""First word of a span's name -> the span type that MLflow displays."""
 
 
 def children(connection: Connection, parent: str, condition: str) -> Iterator[Run]:
@@ -126,3 +147,102 @@ def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) ->
     new = files.missing(home.artifacts, list(texts), connection.uri) if texts else []
     rendered = {name: files.packed(name, str(table[address])) for name in new for table, address in [texts[name]]}
     files.write(home.artifacts, rendered, connection.uri)
+
+
+def link_prompt(connection: Connection, run: OpenRun, config: ConfigRun) -> None:
+    """Link a run to its config's LLM prompt, and register the prompt if it is new; do nothing if there is no prompt.
+
+    If the prompt cannot be registered or linked, a warning is logged, and this connection links no more prompts.
+    """
+    prompt = (config.config.get("llm") or {}).get("prompt")
+    if not isinstance(prompt, Mapping) or connection.prompts is None:
+        return
+    name = f"ragsweep-{re.sub('[^a-zA-Z0-9_.-]', '_', config.parameters.get('prompt', 'prompt'))}"
+    try:
+        with connection.as_default(run.experiment):
+            key = f"{name} {prompt}"
+            if key not in connection.prompts:
+                connection.prompts[key] = _prompt_version(connection, name, prompt)
+            connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
+    except Exception as fault:  # such as a registry without prompts; config.yaml has the prompt
+        connection.prompts = None
+        reason = str(fault).partition("\n")[0] or type(fault).__name__
+        _log.warning("prompts are not registered in MLflow, only recorded in each run's config.yaml: %s", reason)
+
+
+def _prompt_version(connection: Connection, name: str, prompt: Mapping[str, Any]) -> Any:
+    """Return the registered version of a prompt; register one if none has the same text and tags.
+
+    If the database is a file, a lock prevents other processes from registering the same prompt at the same time.
+    """
+    from filelock import FileLock
+
+    template: list[dict[str, Any]] = [
+        {"role": role, "content": _in_double_braces(str(prompt.get(key, "")))}
+        for role, key in (("system", "system"), ("user", "question"))
+    ]
+    shown = ("_target_", "system", "question")
+    tags = {key: str(value) for key, value in prompt.items() if key not in shown}
+    client, path = connection.client, database_path(connection.uri)
+    with FileLock(path.with_name(f"{path.name}.lock")) if path else nullcontext():
+        known = client.search_prompt_versions(name) if client.search_prompts(f"name = '{name}'") else ()
+        same = (one for one in known if one.template == template and one.tags == tags)
+        return next(same, None) or client.register_prompt(name, template, tags=tags)
+
+
+def _in_double_braces(template: str) -> str:
+    """Return a template with its placeholders ``{field}`` in MLflow's form ``{{field}}``."""
+    parts = Formatter().parse(template)
+    return "".join(text + ("" if field is None else f"{{{{{field}}}}}") for text, field, *_ in parts)
+
+
+def send_traces(connection: Connection, run: OpenRun, traces: Sequence[Mapping[str, Any]], started: float) -> None:
+    """Send a run's traces, and wait until they are stored; remove traces of an earlier attempt at the run first.
+
+    ``started`` is the start time of each trace, in seconds since 1970.
+    """
+    import mlflow
+
+    client = connection.client
+    if run.before:
+        while found := client.search_traces(
+            locations=[run.experiment], run_id=run.id, max_results=TRACES_PAGE, include_spans=False
+        ):
+            client.delete_traces(run.experiment, trace_ids=[trace.info.trace_id for trace in found])
+    with connection.as_default(run.experiment):
+        for trace in traces:
+            _send_trace(client, run, trace, round(started * 1e9))
+        mlflow.flush_trace_async_logging()  # needed if the user's environment enables asynchronous logging
+
+
+def _send_trace(client: MlflowClient, run: OpenRun, trace: Mapping[str, Any], begun: int) -> None:
+    import mlflow
+    from mlflow.entities import AssessmentSource
+
+    tags = {QUESTION: str(trace["question_id"])}
+    root = client.start_trace(
+        "question", "CHAIN", {"question": trace["question"]}, None, tags, run.experiment, begun, run.id
+    )
+    now = begun
+    for span in trace["spans"]:
+        attributes = {} if math.isfinite(span["seconds"]) else {"duration": "not measured"}
+        part = mlflow.start_span_no_context(
+            span["name"],
+            KINDS[span["name"].partition(" ")[0]],
+            cast(Any, root),
+            span["inputs"],
+            attributes,
+            start_time_ns=now,
+        )
+        now += 0 if attributes else round(span["seconds"] * 1e9)
+        part.end(span["outputs"], end_time_ns=now)
+    client.end_trace(root.trace_id, trace["answer"], None, "ERROR" if trace["failed"] else "OK", now)
+    for name, score in trace["scores"].items():
+        kind, who = ("LLM_JUDGE", score["model"]) if score["model"] else ("CODE", "ragsweep")
+        mlflow.log_feedback(
+            trace_id=root.trace_id,
+            name=name,
+            value=score["value"],
+            source=AssessmentSource(kind, who),
+            rationale=score["reasons"] or None,
+        )

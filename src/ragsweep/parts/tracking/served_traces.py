@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.parts.tracking.connection import Connection
+from ragsweep.parts.tracking.contents import KINDS
 from ragsweep.parts.tracking.database import absolute_uri, check_exists, database_path, mask_uri
-from ragsweep.parts.tracking.traces import KINDS
 
 MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of its bundle (also a tag of the model version)."""
