@@ -1,4 +1,3 @@
 """Judges: language models whose judgements some metrics use as scores."""
 
-from ragsweep.parts.judges.none import NoJudge
-from ragsweep.parts.judges.openai import OpenAIJudge
+from ragsweep.parts.judges.openai import NoJudge, OpenAIJudge

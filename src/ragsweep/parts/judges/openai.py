@@ -1,16 +1,16 @@
-"""A judge behind a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama."""
+"""A judge behind a service with OpenAI's protocol, such as OpenAI, vLLM or Ollama, and the placeholder for no judge."""
 
 import asyncio
 import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
-from ragsweep.core.types import Embedder, Usage
+from ragsweep.core.types import Embedder, PartTraits, Usage
 from ragsweep.parts import fences
 from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
@@ -186,3 +186,16 @@ class OpenAIJudge(EndpointSettings):
         failure = CallFailed(fact, MALFORMED, usage)
         self.service.session.meter.note_failure(failure)
         return failure
+
+
+class NoJudge:
+    """Placeholder for a missing judge: a metric that needs a judge is refused before any case is judged."""
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+
+    def check_metric(self, metric: str, embeddings: bool) -> NoReturn:
+        """Raise ConfigError, because no judge is configured."""
+        raise ConfigError(
+            "needs a judge; choose judge=openai, judge=ollama or judge=vllm, or remove every metric that needs a judge"
+            f" (this one with ~metrics.{metric})"
+        )

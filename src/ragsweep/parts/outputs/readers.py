@@ -22,11 +22,11 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     As in CommonMark, an opening fence may be indented by up to three spaces, which are removed from every line of the
     content.
     """
-    return [(match[3], _dedented(match[4], len(match[1] or ""))) for match in _BLOCK.finditer(text)]
-
-
-def _dedented(content: str, spaces: int) -> str:
-    return re.sub(f"^ {{1,{spaces}}}", "", content, flags=re.MULTILINE) if spaces else content
+    blocks = []
+    for match in _BLOCK.finditer(text):
+        indent = f"^ {{0,{len(match[1] or '')}}}"
+        blocks.append((match[3], re.sub(indent, "", match[4], flags=re.MULTILINE)))
+    return blocks
 
 
 @dataclass(eq=False)
