@@ -242,6 +242,22 @@ def test_view_command_names_command_or_server(server_uri: str, cwd: Path, monkey
     assert Mlflow("sqlite:///a b.db").address("abc") == ""  # nothing is recorded there yet
 
 
+def test_view_command_names_the_database_if_mlflow_would_open_another_store(
+    cwd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    whole = f"mlflow ui --backend-store-uri sqlite:///{cwd}/mlflow.db"
+    (cwd / "mlruns" / "1").mkdir(parents=True)  # the artifacts of an experiment in the database
+    assert Mlflow().view_command() == "mlflow ui"
+    (cwd / "mlruns" / "0").mkdir()
+    (cwd / "mlruns" / "0" / "meta.yaml").touch()  # an experiment that an earlier MLflow stored in files
+    assert Mlflow().view_command() == whole
+    (cwd / "mlruns" / "0" / "meta.yaml").unlink()
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", "sqlite:///other.db")
+    assert Mlflow().view_command() == whole
+
+
 def test_default_place_is_the_environment_then_the_current_folder(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Mlflow().uri == f"sqlite:///{cwd}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")

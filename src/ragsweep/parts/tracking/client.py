@@ -132,7 +132,9 @@ class Mlflow:
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
             return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
-        if database_path(self.uri) == Path("mlflow.db").absolute():
+        # `mlflow ui` alone opens the store in this variable or, if it is not set, the experiments in these files.
+        has_another = "MLFLOW_BACKEND_STORE_URI" in os.environ or any(Path("mlruns").glob("*/meta.yaml"))
+        if database_path(self.uri) == Path("mlflow.db").absolute() and not has_another:
             return f"{mlflow_command()} ui"
         return f"{mlflow_command()} ui --backend-store-uri {shlex.quote(mask_uri(self.uri))}"
 
