@@ -15,7 +15,7 @@ from ragsweep.core.types import Case, EvaluationView, Judgement, PartTraits, Sco
 from ragsweep.parts.fences import NOTICE, fence
 from ragsweep.parts.judging import Judge, ResponseSchema, response_schema
 from ragsweep.parts.metrics.bases import Proportion, check_threshold, divide
-from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
+from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
 
@@ -113,7 +113,7 @@ class JudgeSwayed(JudgeMetric):
             return Judgement(reason=NOT_SAMPLED)
         return await super()._judge_case(case, judge)
 
-    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Judgement:
         usage = Usage()
         for reference in (wrong_reference(case), case.reference):
             texts = {"question": case.question, "reference": reference, "answer": case.answer}
@@ -124,11 +124,11 @@ class JudgeSwayed(JudgeMetric):
             try:
                 reply = await judge.ask((NOTICE if self._judge.fence else "") + prompt, _schema(), number, 0)
             except CallFailed as failure:
-                return Sample(math.nan, failure.reason, sum_usage(usage, failure.usage))
+                return Judgement(math.nan, failure.reason, sum_usage(usage, failure.usage))
             usage = sum_usage(usage, reply.usage)
             if not reply.value.verdict:
-                return Sample(0.0, "", usage)
-        return Sample(1.0, "", usage)
+                return Judgement(0.0, "", usage)
+        return Judgement(1.0, "", usage)
 
 
 def is_sampled(question: str, share: float) -> bool:

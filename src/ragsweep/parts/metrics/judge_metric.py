@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -99,14 +99,6 @@ class CachedJudge:
         return Usage(*row["usage"])
 
 
-class Sample(NamedTuple):
-    """One of several judgements of the same case: its value, or NaN and a reason, and the usage of its calls."""
-
-    value: float
-    reason: str
-    usage: Usage
-
-
 class JudgeMetric(Proportion):
     """Base class of LLM-judged metrics; a score is the mean of a case's samples, each judged by ``_sample``.
 
@@ -173,7 +165,7 @@ class JudgeMetric(Proportion):
 
     async def _judge_case(self, case: Case, judge: CachedJudge) -> Judgement:
         suspicious = any(map(is_suspicious, (case.question, case.answer, *case.contexts)))
-        samples: list[Sample] = []
+        samples: list[Judgement] = []
         for number in range(self._judge.samples):
             samples.append(await self._sample(case, judge, number))
             if samples[-1].reason:
@@ -186,5 +178,5 @@ class JudgeMetric(Proportion):
         return Judgement(float(np.mean(values)), "", usage, suspicious, spread, self.model, words)
 
     @abstractmethod
-    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
-        """Judge a case once. ``number`` is the index of this sample, from 0."""
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Judgement:
+        """Judge a case once; return the value, or NaN and a reason, and the usage. ``number`` is the index, from 0."""

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Literal
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.escaping import well_formed
 from ragsweep.core.missing import MALFORMED, NO_STATEMENTS
-from ragsweep.core.types import Case, CostEstimate, PartTraits, RequestSize
+from ragsweep.core.types import Case, CostEstimate, Judgement, PartTraits, RequestSize
 from ragsweep.parts.judging import Judge
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.metrics.bases import clamp
-from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric, Sample
+from ragsweep.parts.metrics.judge_metric import CachedJudge, JudgeMetric
 from ragsweep.parts.metrics.ragas_calls import VERSION, JudgeSession, NothingToJudge, library, map_texts, scorer
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import sum_usage
@@ -75,26 +75,26 @@ class RagasMetric(JudgeMetric):
     def _prepare(self) -> None:
         library()
 
-    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Sample:
+    async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Judgement:
         session = JudgeSession(judge, number, self.strict)
         texts = {_RAGAS_FIELDS[name]: map_texts(well_formed, getattr(case, name)) for name in self.uses}
         try:
             ascore = scorer(self.of_ragas, session, self.embeddings, self.options)
             value = (await ascore(**texts)).value
         except CallFailed as failure:
-            return Sample(math.nan, failure.reason, sum_usage(session.usage, failure.usage))
+            return Judgement(math.nan, failure.reason, sum_usage(session.usage, failure.usage))
         except NothingToJudge:
-            return Sample(math.nan, NO_STATEMENTS, session.usage)
+            return Judgement(math.nan, NO_STATEMENTS, session.usage)
         except (ValueError, IndexError, ArithmeticError):  # inconsistent replies: more classifications than statements
             judge.discard(number)  # each reply alone is valid, so all of them are stored
-            return Sample(math.nan, MALFORMED, session.usage)
+            return Judgement(math.nan, MALFORMED, session.usage)
         if session.statements and not any(session.statements):
-            return Sample(math.nan, NO_STATEMENTS, session.usage)
+            return Judgement(math.nan, NO_STATEMENTS, session.usage)
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or abs(clamp(value, self.bounds) - value) > _ROUNDING:
             judge.discard(number)
-            return Sample(math.nan, MALFORMED, session.usage)
-        return Sample(clamp(value, self.bounds), "", session.usage)
+            return Judgement(math.nan, MALFORMED, session.usage)
+        return Judgement(clamp(value, self.bounds), "", session.usage)
 
 
 class RagasFaithfulness(RagasMetric):
