@@ -16,8 +16,8 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, path_of, plain_or_gzipped
 
-# Minimum number of queries for which _NOTE is added, because one or two may be coincidence. If fewer than three queries
-# have a document with the same id, the texts of all of them must be in these documents.
+# Minimum number of queries for which _NOTE is added, because one or two may be coincidence. If fewer queries have a
+# document with the same id, _NOTE is added if it contains the text in every case.
 _FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"

@@ -148,7 +148,7 @@ class OpenAIJudge(EndpointSettings):
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     def _embed_locally(self, embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:
-        with self._embedding:  # threads at the same time would each load the model
+        with self._embedding:  # concurrent threads would each load the model
             vectors: list[list[float]] = embedder.embed_queries(texts).tolist()
             return vectors
 

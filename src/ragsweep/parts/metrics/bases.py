@@ -106,7 +106,7 @@ def name_at(name: str, cutoff: int | None) -> str:
 
 
 CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Matches citations such as ``[1, 3]`` (group 2: the numbers) and code (group 1), in which brackets cite nothing."""
+"""Matches citations such as ``[1, 3]`` (group 2: the numbers), and code (group 1), whose brackets are no citations."""
 
 
 class AnswerMetric(Proportion):
@@ -188,25 +188,25 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def spoken_language(text: str) -> str:
-    """Return the code of the language of a text, detected outside code, whose keywords are English stop words."""
+    """Return the detected language code of a text, or ""; program code in it, with English keywords, is ignored."""
     return detect_language(_CODE.sub(" ", text))
 
 
 def question_language(question: Question) -> str:
-    """Return the code of a question's language: that of its label ``language`` or, if it has none, the detected one."""
+    """Return a question's language code, from its label ``language`` or, if it has none, detected from its text."""
     label = question.labels.get("language", "")
     return language_code(label) if label else spoken_language(question.text)
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return why a question lacks a right answer; empty if it has one or is unanswerable."""
+    """Return the reason for a missing right answer; empty if there is one or the question is unanswerable."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return why an answer cannot be compared with a right answer; empty if an answerable question has one."""
+    """Return the reason why an answer cannot be compared with a right answer; empty if it can."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 

@@ -107,7 +107,7 @@ class ContextTokenPrecision(Proportion):
 
 
 class ContextTokens(RetrievalMetric):
-    """Number of tokens of the context, including titles, counted by a tokenizer that is the same for all configs.
+    """Number of tokens in the context, including titles, counted with the same tokenizer for all configs.
 
     Only questions that need retrieval are scored.
     """

@@ -1,4 +1,4 @@
-"""Metrics of the judge itself: suspected prompt injections, spread between samples, and neglect of the reference."""
+"""Metrics of the judge: suspected prompt injections, spread between samples, and neglect of the reference."""
 
 import json
 import math
@@ -93,7 +93,7 @@ class JudgeSpread(Proportion):
 class JudgeSwayed(JudgeMetric):
     """Whether the judge accepts an answer both with the right reference and with a wrong one: 1 or 0.
 
-    A judge that follows the answer's own claims, or trusts its own knowledge, accepts the answer with both references.
+    A judge that ignores the reference accepts the answer with both of them.
     The wrong reference is tried first, so most judgements cost one call. If ``judge.samples`` is above 1, the score is
     the mean of the samples. Only about the proportion ``share`` of the questions is scored. A hash of each question
     decides whether it is scored, so the scored questions are the same for all configs.

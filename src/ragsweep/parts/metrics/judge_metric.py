@@ -34,8 +34,8 @@ _ATTEMPT = 50
 class CachedJudge:
     """A judge whose replies are cached; ``payer`` is a hash of the metric and case to which new calls are charged.
 
-    ``words`` collects the reasons that the replies contain, in order of arrival. ``counted`` collects the keys of the
-    replies whose usage was returned, because the usage of a reply that is read again must count only once.
+    ``words`` collects the reasons in the replies, in order of arrival. ``counted`` holds the keys of the replies whose
+    usage has been returned, so that the usage of a reply counts only once.
     """
 
     judge: Judge

@@ -45,7 +45,7 @@ _SAID_NEGATIVE = re.compile(
 
 _QUANTITY = re.compile(r"\d\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
 _UNIT = re.compile(r"(?<=\d)(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
-"""Matches the place between a number and its unit, as in ``16GB``, but not in ``5a``, whose letter is no article."""
+"""Matches the place between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
 
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")
 """Matches a number whose thousands are separated by full stops or commas, up to its decimal mark."""

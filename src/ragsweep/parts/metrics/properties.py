@@ -15,7 +15,7 @@ from ragsweep.parts.tokens import count
 
 
 class AnswerLength(AnswerMetric):
-    """Number of tokens of the answer without citations, counted by a tokenizer that is the same for all configs.
+    """Number of tokens in the answer without citations, counted with the same tokenizer for all configs.
 
     Refusals are not scored.
     """

@@ -119,7 +119,7 @@ class Connection:
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
-        place, chosen = map(os.environ.get, names)  # mlflow.set_tracking_uri sets the first one, too
+        place, chosen = map(os.environ.get, names)  # mlflow.set_tracking_uri also sets the first one
         mlflow.set_tracking_uri(self.uri)
         os.environ[names[1]] = experiment
         try:

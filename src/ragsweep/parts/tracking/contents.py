@@ -65,9 +65,9 @@ def exists(connection: Connection, run_id: str) -> bool:
 
 
 def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str]) -> OpenRun:
-    """Reopen an existing run: set it to RUNNING, set its name and tags, and remove tags of its earlier outcome.
+    """Reopen an existing run: set it to RUNNING, and set its name and tags; return the run.
 
-    Artifacts that a killed process left unfinished are removed, too.
+    Tags of its earlier outcome are removed, and so are artifacts that a killed process left unfinished.
     """
     from mlflow.entities import RunTag
 

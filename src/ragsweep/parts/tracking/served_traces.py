@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class ServedStep:
-    """A step of a served request: its duration and, if it ranks chunks, the top score and its lead over the second.
+    """A step of a served request: its duration and, if it ranks chunks, the highest score and its lead over the next.
 
     Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent to be displayed, but are not read back.
     """
@@ -166,7 +166,7 @@ def _read_all(
         client, token = connection.client, None
         places = _places(connection, experiment)
     while True:
-        with connection.opened():  # anew for each page, because ``opened`` limits the total time of its block
+        with connection.opened():  # once per page, because ``opened`` limits the total time of its block
             page = client.search_traces(locations=places, filter_string=condition, max_results=PAGE, page_token=token)
             found = [one for trace in page if (one := read(trace)) is not None]
         yield from found
