@@ -30,6 +30,8 @@ def test_whole_text_is_any_text_but_a_blank_one() -> None:
         ("c", "```c\na\n```\n```c#\nb\n```", "a\n"),
         ("c#", "```c#\nb\n```\n```c\na\n```", "b\n"),
         (None, "1. So:\n\n   ```py\n   if a:\n       b\n   ```\n", "if a:\n    b\n"),  # indented, as in a list
+        (None, "*   So:\n\n    ```py\n    if a:\n        b\n    ```\n", "if a:\n    b\n"),  # four spaces
+        (None, "- So:\n\n\t```py\n\tif a:\n\t\tb\n\t```\n", "if a:\n\tb\n"),
         (None, " ```\n{}\n```\nand so on", "{}\n"),
         (None, "  ```\na\n```\nor\n  ```\nb\n  ```", "b\n"),
         (None, "```\na\n  ```\nb\n```", "a\n  ```\nb\n"),

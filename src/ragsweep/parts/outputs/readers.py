@@ -12,20 +12,22 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import PartTraits
 
 _BLOCK = re.compile(
-    r"^( {1,3})?(`{3,})[ \t]*([\w+#.-]*)[^\n`]*\n(.*?)^(?(1) {0,3})\2`*[ \t]*\r?$", re.MULTILINE | re.DOTALL
+    r"^( +|\t+)?(`{3,})[ \t]*([\w+#.-]*)[^\n`]*\n(.*?)^(?(1)(?: {0,3}|\1))\2`*[ \t]*\r?$", re.MULTILINE | re.DOTALL
 )
+"""Matches a fenced block: its indentation (group 1), opening fence, the word after the fence, and content (group 4)."""
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
     """List the fenced blocks of a text as pairs: the word after the opening fence (may be empty), and the content.
 
-    As in CommonMark, an opening fence may be indented by up to three spaces, which are removed from every line of the
-    content.
+    The opening fence may be indented, as in a list; its indentation is removed from every line of the content.
     """
     blocks = []
     for match in _BLOCK.finditer(text):
-        indent = f"^ {{0,{len(match[1] or '')}}}"
-        blocks.append((match[3], re.sub(indent, "", match[4], flags=re.MULTILINE)))
+        indent, content = match[1], match[4]
+        if indent:
+            content = re.sub(f"^{indent[0]}{{1,{len(indent)}}}", "", content, flags=re.MULTILINE)
+        blocks.append((match[3], content))
     return blocks
 
 
@@ -49,7 +51,7 @@ class FencedBlock:
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="4")
 
     language: str | None = None
 
@@ -69,7 +71,7 @@ class JsonObject:
     None accepts every object.
     """
 
-    TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
 
     schema: Mapping[str, Any] | str | None = None
 
