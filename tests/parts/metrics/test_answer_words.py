@@ -183,6 +183,9 @@ def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -
         ("needs 16GB", "16 GB", "en", True),
         ("needs 16 GB", "16GB", "en", True),
         ("needs 116GB", "16 GB", "en", False),
+        ("It is H\u2082O.", "H2O", "en", True),
+        ("It is H2SO4.", "H\u2082SO\u2084", "en", True),
+        ("v = x\u00b2y", "x2y", "en", True),
         ("Platform 5b", "platform 5a", "en", False),
     ],
 )

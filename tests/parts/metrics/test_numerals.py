@@ -37,6 +37,8 @@ def coverage(match: Any, keyword: str, said: str, language: str) -> float | str:
         ("50 %", "about 50% more", 1),
         ("50%", "about 50\u00a0% more", 1),
         ("16 GB", "needs 16GB", 1),
+        ("H2O", "It is H\u2082O.", 1),
+        ("H\u2082O", "It is H2O.", 1),
         ("12 500 EUR", "for 12.500 EUR", 1),
         ("12500", "\uff11\uff12\uff0c\uff15\uff10\uff10円", 1),
     ],

@@ -127,7 +127,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -147,7 +147,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

@@ -43,8 +43,11 @@ _SAID_NEGATIVE = re.compile(
 )
 """Matches any sign or word that may make a number negative."""
 
-_QUANTITY = re.compile(r"\d\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
-_UNIT = re.compile(r"(?<=\d)(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
+_DIGIT = r"[\d\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089]"
+"""Matches a digit, even a superscript or subscript, which compatibility folding turns into a plain one."""
+
+_QUANTITY = re.compile(rf"{_DIGIT}\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
+_UNIT = re.compile(rf"(?<={_DIGIT})(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
 """Matches the place between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
 
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")

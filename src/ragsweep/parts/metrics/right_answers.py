@@ -148,7 +148,7 @@ class KeywordCoverage(AnswerMetric):
     scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
