@@ -61,8 +61,8 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
 """Translation table of letters with a common alternative spelling: oe, ae, Turkish i, Russian io, an apostrophe."""
 
-LINKS = str.maketrans(dict.fromkeys("-/'\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212\u02bc", " "))
-"""Translation table that replaces punctuation that may join two words (``1994-1998``, ``Newton's``) with spaces."""
+LINKS = str.maketrans(dict.fromkeys("-/='\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212\u02bc", " "))
+"""Translation table that replaces punctuation that may join two words (``1994-1998``, ``x=3``) with spaces."""
 
 SHORT = 6
 """Maximum number of words of a short right answer.
