@@ -75,6 +75,7 @@ def test_the_schema_has_46_fields_in_eight_groups() -> None:
         ("C5", {"multiple_choice": {"choices": ["9", "9"], "correct": 0, "answer": "9"}}),
         ("C5", {"multiple_choice": {"choices": ["9", "10"], "correct": 0, "answer": "10"}}),
         ("C5", {"multiple_choice": {"choices": ["9", "10"], "correct": 2, "answer": "10"}}),
+        ("C5", {"multiple_choice": {"choices": [{"text": "9"}, {"text": "10"}], "correct": 0, "answer": "9"}}),
         ("C6", {"provenance": {"document": "alder", "start": 20, "end": 20}}),
         ("C6", {"provenance": {"document": "birch", "start": 0, "end": 20}}),
         ("C7", {"classification": {"bloom": "wonder"}}),

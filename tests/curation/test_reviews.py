@@ -355,3 +355,12 @@ def test_grade_of_another_type_is_refused_before_it_is_kept(grade: object, golde
         review.judge({"id": "x", "task": review.tasks[0]["task"], "grade": grade})
     assert review.journal.lines() == []
     review.journal.close()
+
+
+def test_a_note_in_place_of_an_earlier_review_is_kept(golden: Path) -> None:
+    write_rows(golden, [silver(0, audit={"status": "silver", "reviews": ["checked by Ann"]})])
+    review = open_review(golden, None, "ben")
+    judge(review, 0)
+    review.journal.finish()
+    note, added = reviews_of(golden)["q0"]
+    assert (note, added["who"], added["what"]) == ("checked by Ann", "ben", "accepted")

@@ -145,7 +145,7 @@ def settle(lines: Iterable[Judgement]) -> list[Judgement]:
 def apply(entry: Entry, judgement: Judgement) -> dict[str, Any]:
     """Return a copy of an entry with a judgement applied; an unchanged copy if the entry already has this judgement."""
     reviews = value(entry, "audit", "reviews") or []
-    if any(one.get("id") == judgement["id"] for one in reviews):
+    if judgement["id"] in [one.get("id") for one in reviews if isinstance(one, dict)]:
         return dict(entry)
     changes: dict[str, Any] = {}
     if "evidence" in judgement:

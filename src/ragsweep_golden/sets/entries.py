@@ -227,7 +227,7 @@ def incoherences(entry: Entry) -> Iterator[tuple[str, str]]:
         lack = f"the unknown unanswerable_type {kind!r}" if kind else "no unanswerable_type"
         yield "C4", f"is unanswerable, but has {'evidence' if evidence else lack}"
     choices, correct = value(entry, "multiple_choice", "choices"), value(entry, "multiple_choice", "correct")
-    if choices and len(set(choices)) < len(choices):
+    if choices and any(choices.count(one) > 1 for one in choices):
         yield "C5", "a choice occurs twice"
     elif choices and (not isinstance(correct, int) or not 0 <= correct < len(choices)):
         yield "C5", "multiple_choice.correct is not the index of a choice"
