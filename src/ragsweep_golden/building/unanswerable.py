@@ -9,8 +9,7 @@ from ragsweep.golden.golden_set import chance
 from ragsweep_golden.building import wording
 from ragsweep_golden.building.drafts import Draft, Sentence
 from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
-from ragsweep_golden.building.standalone import DANGLING
-from ragsweep_golden.building.wording import PRONOUNS, fill, lower_start, texts, without_lead_in
+from ragsweep_golden.building.wording import DANGLING, PRONOUNS, fill, lower_start, texts, without_lead_in
 
 MOST = 100  # maximum number of questions about invented names
 LONGEST_DESCRIPTION = 90  # maximum number of characters of a definition that is given to another subject

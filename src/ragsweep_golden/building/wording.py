@@ -40,6 +40,9 @@ def word_set(language: str, name: str) -> frozenset[str]:
 PRONOUNS = {language: rf"(?:{alternatives(language, 'pronouns')})\b" for language in LANGUAGES}
 """Language -> pattern of first words that cannot be the subject of a question, most of them pronouns."""
 
+DANGLING = {language: re.compile(alternatives(language, "dangling"), re.IGNORECASE) for language in LANGUAGES}
+"""Language -> pattern of words that refer to another sentence, or cannot be the subject of a question."""
+
 
 def words_inside(sentences: Iterable[str]) -> frozenset[str]:
     """Return the words of all sentences in their original case, except the first word of each sentence.
