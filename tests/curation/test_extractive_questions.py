@@ -5,9 +5,8 @@ import pytest
 
 from ragsweep.core.types import Corpus, Spans
 from ragsweep_golden.building.drafts import Draft
-from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
-from ragsweep_golden.building.unanswerable import draft_unanswerable
+from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive, draft_unanswerable
 from ragsweep_golden.building.wording import fill
 from ragsweep_golden.sets.entries import UNANSWERABLE_TYPES
 from support.parts import Whole

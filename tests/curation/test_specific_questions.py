@@ -2,8 +2,8 @@
 
 from ragsweep.core.types import Corpus
 from ragsweep_golden.building.drafts import Draft, Sources
-from ragsweep_golden.building.exhaustive import Exhaustive
 from ragsweep_golden.building.phases import specific
+from ragsweep_golden.building.unanswerable import Exhaustive
 from support.parts import Whole
 
 TEXTS = [

@@ -18,8 +18,8 @@ from ragsweep.golden.golden_set import chance
 from ragsweep.parts.languages import detect_language
 from ragsweep.stages.executor import Executor
 from ragsweep_golden.building.drafts import Draft, Sources, Span
-from ragsweep_golden.building.exhaustive import ANSWERING, Exhaustive
 from ragsweep_golden.building.settings import BuildSettings
+from ragsweep_golden.building.unanswerable import ANSWERING, Exhaustive
 from ragsweep_golden.evidence.quotes import best_sentence
 from ragsweep_golden.sets.entries import BLOOM, LANGUAGES, REASONING, SINGLE_FACT, UNANSWERABLE_TYPES, VALIDATED
 

@@ -18,12 +18,11 @@ from ragsweep.golden.golden_format import REJECTED
 from ragsweep_golden.building.asking import ModelAsker
 from ragsweep_golden.building.drafts import Draft, Sources, Stratum, read_draft
 from ragsweep_golden.building.enrichment import enrich
-from ragsweep_golden.building.exhaustive import Exhaustive
 from ragsweep_golden.building.extractive import draft_by_rule, read_sentences
 from ragsweep_golden.building.selection import select
 from ragsweep_golden.building.settings import BuildSettings
 from ragsweep_golden.building.strata import documents_by_language, find_strata
-from ragsweep_golden.building.unanswerable import draft_unanswerable
+from ragsweep_golden.building.unanswerable import Exhaustive, draft_unanswerable
 from ragsweep_golden.evidence.passages import is_verbatim, keyword_coverage, numbers
 from ragsweep_golden.gates.subject import Embed
 from ragsweep_golden.sets.entries import METHODS, SHORTEST_ANSWER, SHORTEST_QUESTION, VALIDATED, is_rejected, value
