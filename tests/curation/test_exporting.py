@@ -6,12 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.errors import Faults
-from ragsweep.core.types import Chunks, Corpus, Question
+from ragsweep.core.types import Chunks, Corpus, Question, Spans
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.reading import Row
 from ragsweep.parts.datasets import Beir, Squad, Trec
@@ -375,6 +376,17 @@ def test_a_triplet_has_a_distractor_before_the_best_chunk_that_does_not_answer()
         [other["question"], bodies[1], bodies[2]],
     ]
     assert exported.notes == {"questions without evidence are omitted": 1}
+
+
+def test_the_negative_of_a_triplet_has_no_part_of_the_evidence() -> None:
+    text = "The alder has stood by the mill for a century and measures ten metres. The alder by the mill is green."
+    cuts = [0, text.index("measures"), text.index("The alder by"), len(text)]
+    spans = Spans(np.zeros(3, dtype=np.int64), np.array(cuts[:-1]), np.array(cuts[1:]))
+    entry = {"id": "q", "question": "What measures ten metres by the mill?",
+             "evidence": [{"document": "a", "anchor": text[: cuts[2] - 2]}]}  # fmt: skip
+    exported = export_triplets([entry], [read(entry)], Chunks(Corpus(["a"], [""], [text]), spans))
+    row = json.loads(exported.files[""])
+    assert (row["positive"], row["negative"]) == (text[: cuts[1]], text[cuts[2] :])
 
 
 def test_ragas_has_whole_documents_as_ids_or_as_passages(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ragsweep.core.types import Chunks, Corpus, GoldenSet, Question
@@ -184,21 +184,23 @@ _DEPTH = 50  # number of chunks, the best by BM25, that are candidates for the n
 def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chunks: Chunks) -> Exported:
     """Return a file with a line for each triplet: a question, a chunk with its evidence (positive), and a negative.
 
-    A negative is a chunk that contains neither evidence of the question nor, ignoring case, a right answer. The best
+    A negative is a chunk that contains no part of the question's evidence and, ignoring case, no right answer. The best
     negative by BM25 is used: one from the distractors of the question or, if they have none, one of the _DEPTH best
     chunks of the corpus. Questions without evidence or without a negative are omitted.
     """
     coverage = cover(chunks, GoldenSet(tuple(questions)))
-    positives: dict[int, list[int]] = {}
+    positives, overlapping = defaultdict[int, list[int]](list), defaultdict[int, set[int]](set)
     for evidence, chunk in zip(coverage.evidence, coverage.chunk, strict=True):
-        positives.setdefault(int(coverage.question[evidence]), []).append(int(chunk))
+        positives[int(coverage.question[evidence])].append(int(chunk))
+    for n, chunk in zip(coverage.marked.question.tolist(), coverage.marked.chunk.tolist(), strict=True):
+        overlapping[n].add(chunk)
     asked = list(positives)
     texts = [chunks.text(n) for n in range(len(chunks))]
     code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
     ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
     rows, notes = [], Counter[str]()
     for n, found in positives.items():
-        negative = _negative(questions[n], found, ranked[n], chunks, texts)
+        negative = _negative(questions[n], overlapping[n], ranked[n], chunks, texts)
         if negative is None:
             notes["questions without a similar chunk are omitted"] += 1
             continue
@@ -210,9 +212,9 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 
 
 def _negative(
-    question: Question, positives: Sequence[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
+    question: Question, overlapping: Set[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the index of the best chunk that contains neither evidence nor a right answer; None if there is none.
+    """Return the index of the best chunk that contains no part of the evidence and no right answer; None if none does.
 
     The chunks of the distractors are tried first, those in ``ranked`` before the others; then all chunks in ``ranked``.
     """
@@ -222,6 +224,6 @@ def _negative(
     of_distractors += [n for n in range(len(texts)) if int(documents[n]) in known] if known else []
     answers = [one.casefold() for one in question.references]
     for chunk in (*of_distractors, *ranked):
-        if chunk not in positives and not any(answer in texts[chunk].casefold() for answer in answers):
+        if chunk not in overlapping and not any(answer in texts[chunk].casefold() for answer in answers):
             return chunk
     return None
