@@ -86,7 +86,7 @@ def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[st
 
 
 def _digest(path: Path) -> str:
-    """Hash a file; an unreadable file has the digest ""."""
+    """Return the digest of a file; "" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()
@@ -104,7 +104,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path, names: Collection[str] | None = None) -> Bundle:
-        """Read a bundle's manifest and corpus; verify files and raise InputError as ``read_manifest`` does."""
+        """Return the bundle in a folder; verify its files and raise InputError as ``read_manifest`` does."""
         manifest = read_manifest(folder, names)
         with (folder / CORPUS).open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]

@@ -69,7 +69,7 @@ class ServedPipeline:
         self._lock = threading.Lock()
 
     def answer(self, text: str, history: Sequence[Turn] = ()) -> ServedAnswer:
-        """Answer a question, given the earlier turns of its conversation; raises CallFailed if the search failed."""
+        """Return the answer to a question after the turns in ``history``; raises CallFailed if the search failed."""
         with self._lock:
             try:
                 return self._answer(Question("served", text, history=tuple(history)))
@@ -119,16 +119,16 @@ class ServedPipeline:
 
 
 def as_question(value: Any) -> str:
-    """Validate a question from an HTTP request; raises InputError unless it is a string without lone surrogates."""
+    """Return a question from an HTTP request; raises InputError unless it is a string without lone surrogates."""
     if not is_text(value):
         raise InputError(f"question: must be a string without lone surrogates, got {ascii(value)[:40]}")
     return str(value)
 
 
 def as_turns(history: Any) -> list[Turn]:
-    """Validate a history from an HTTP request: mappings with strings ``role`` and ``text``; [] for None and NaN.
+    """Return the turns of a history from an HTTP request; [] for None and NaN.
 
-    Raises InputError for any other value.
+    Raises InputError for any value except a list of mappings with strings ``role`` and ``text``.
     """
     if history is None or (isinstance(history, float) and math.isnan(history)):
         return []

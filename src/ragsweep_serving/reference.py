@@ -57,7 +57,7 @@ class Reference:
 
     @classmethod
     def read(cls, folder: Path) -> Reference:
-        """Read the reference of a bundle; its digest must have been verified before."""
+        """Return the reference of a bundle; its digest must have been verified before."""
         document = json.loads((folder / REFERENCE).read_text("utf-8"))
         given = document.pop("numbers")
         numbers = {name: [math.nan if one is None else one for one in values] for name, values in given.items()}
@@ -65,7 +65,7 @@ class Reference:
 
 
 def read_words(folder: Path) -> frozenset[str]:
-    """Read the words of a bundle's corpus."""
+    """Return the words of a bundle's corpus."""
     return frozenset((folder / WORDS).read_text("utf-8").split())
 
 
@@ -180,7 +180,7 @@ class StepClock(Listener):
 
 
 def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
-    """Map the name of each ranking step to the node that computes its ranking."""
+    """Return a mapping of the name of each ranking step to the node that computes its ranking."""
     legs = {f"retrieve/{leg}": node for leg, node in graph.legs.items()}
     first = {"fuse" if legs else "retrieve": graph.first_stage}
     return {**legs, **first, **({"rerank": graph.ranking} if graph.candidates else {})}

@@ -124,7 +124,7 @@ class RequestComparison:
     stale: Sequence[float] | None = None
 
     def drifts(self, alpha: float) -> list[Drift]:
-        """Compare all quantities with simultaneous intervals of level 1 - ``alpha`` (see `stats.drift.compare`)."""
+        """Return the drift of each quantity, with simultaneous intervals of level 1 - ``alpha`` (see `stats.drift`)."""
         return compare(list(self._quantities()), alpha)
 
     def _quantities(self) -> Iterator[Quantity]:
@@ -196,7 +196,7 @@ class RequestComparison:
         return ClusteredSample.of(values, self.reference.cluster, self.reference.weight)
 
     def lacks(self) -> list[Lack]:
-        """List the languages and forms of requests that no evaluated question has, the most frequent first."""
+        """Return the languages and forms of requests that no evaluated question has, the most frequent first."""
         found = []
         for what, (now, before) in self._kinds.items():
             for value in sorted(set(now) - set(before) - {""}):

@@ -19,7 +19,7 @@ DOCUMENT_COLUMNS = ("id", "title", "text", "version")
 
 
 def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> Corpus:
-    """Read a corpus from a file of JSON lines or Parquet or, with ``columns``, from a table; add errors to the faults.
+    """Return the corpus in a file of JSON lines or Parquet or, with ``columns``, in a table; add errors to the faults.
 
     The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` AutoRAG's format, and
     ``contents`` without ``text`` FlashRAG's format. Any other file is in ragsweep's format. Unknown keys are faults in
@@ -53,7 +53,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 def read_folder(
     root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
 ) -> tuple[Corpus, tuple[str, ...]]:
-    """Read all files with a suffix in ENDINGS in a folder and its subfolders; return the corpus and notes for the user.
+    """Return the corpus of all files with a suffix in ENDINGS in a folder and its subfolders, and notes for the user.
 
     The id of a document is its path relative to the folder. Unreadable files, and a folder without documents, are
     faults. Hidden files, symbolic links, and files whose ids match a pattern in ``exclude`` are skipped; in a pattern,
@@ -98,7 +98,7 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Read a corpus with ``read_folder`` or ``read_corpus``; return it and, for a folder, notes for the user."""
+    """Return the corpus in a folder or a file (see ``read_folder`` and ``read_corpus``); for a folder, also notes."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()

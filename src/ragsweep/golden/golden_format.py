@@ -32,7 +32,7 @@ _LABELS = ("language", "content_type", "unanswerable_type")
 
 
 def read_questions(path: Path, corpus_version: str, faults: Faults) -> RawGoldenSet:
-    """Read the questions of a golden file, except rejected ones, and add errors to the faults.
+    """Return the questions of a golden file, except rejected ones; add errors to the faults.
 
     A question that states a corpus version other than ``corpus_version`` is a fault. The questions of faulty
     lines are returned, too, so check the faults before using the result.

@@ -16,7 +16,7 @@ _OPTIONAL = ("run", "answer")
 
 
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
-    """Read labels from a table or JSON lines with ``question_id``, ``metric``, and the field named by ``column``.
+    """Return the labels in a table or JSON lines with ``question_id``, ``metric``, and the field named by ``column``.
 
     The fields ``run`` and ``answer`` are optional. The field named by ``column`` contains a number, a boolean, or a
     text that is a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no

@@ -67,9 +67,10 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path, faults: Faults, way_out: str) -> Page:
-    """Read a file with the reader for its suffix, one of ENDINGS; on an error, add a fault and return an empty Page.
+    """Return the title and text of a file whose suffix is in ENDINGS.
 
-    ``way_out`` is a remedy that the fault suggests for a damaged file, in addition to repairing it.
+    If the file cannot be read, add a fault and return an empty page. ``way_out`` is a remedy that the fault suggests
+    for a damaged file, in addition to repairing it.
     """
     read, before = ENDINGS[path.suffix.lower()], len(faults.found)
     content = read_bytes(path, faults) if read is _pdf else read_text(path, faults, declares=read is _html)

@@ -128,10 +128,10 @@ def digest(questions: Sequence[Question]) -> str:
 
 
 def strata(members: Mapping[str, Sequence[Question]]) -> dict[tuple[str, str], list[str]]:
-    """Group clusters by the most frequent category and kind of their questions.
+    """Return (category, kind) -> names of the clusters whose questions most often have this category and kind.
 
-    ``members`` maps the name of a cluster to its questions. Returns (category, kind) -> names of clusters; strata of
-    fewer than SMALLEST questions are merged into one, ("", "small").
+    ``members`` maps the name of a cluster to its questions. Strata of fewer than SMALLEST questions are merged into
+    one, ("", "small").
     """
     strata: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, inside in members.items():

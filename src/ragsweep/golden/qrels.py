@@ -98,10 +98,11 @@ class Grades:
 
 
 def read_qrels(path: Path, faults: Faults, grades: Grades) -> list[Qrel]:
-    """Read labels of whole documents: "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score".
+    """Return the labels of whole documents in a file.
 
-    The first line is skipped as a header if its score has no digits, unless ``grades`` maps codes that are not numbers.
-    Lines in any other format are faults.
+    A line is "query-id corpus-id score" with tabs, or TREC's "query-id 0 corpus-id score". The first line is skipped as
+    a header if its score has no digits, unless ``grades`` maps codes that are not numbers. Lines in any other format
+    are faults.
     """
     labels = []
     for number, (where, line) in enumerate(read_lines(path, faults)):

@@ -90,7 +90,7 @@ def build_set(
     embed: Embed | None,
     asker: ModelAsker | None,
 ) -> Built:
-    """Build a golden set from a corpus and its chunks (``spans``).
+    """Return the golden set built from a corpus and its chunks (``spans``).
 
     Without ``embed``, the checks by similarity are omitted, and ``settings.clusters`` must be 0. Without ``asker``, all
     questions are made by rule. Raises ConfigError as ``find_strata`` and ``documents_by_language`` do, and InputError

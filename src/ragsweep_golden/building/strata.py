@@ -38,7 +38,7 @@ def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -
 
 
 def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
-    """Cluster unit vectors by k-means; return the name of each vector's cluster, where ``cluster 1`` is the largest.
+    """Return the name of each unit vector's cluster, found by k-means; ``cluster 1`` is the largest.
 
     There are at most ``count`` clusters, and at most as many as vectors.
     """

@@ -65,7 +65,7 @@ def _check_new(path: Path, may_overwrite: object) -> None:
 
 
 def _import_dataset(values: Mapping[str, Any], out: Path) -> Imported:
-    """Import a set with the reader given by ``dataset=``.
+    """Return the set that the reader given by ``dataset=`` reads.
 
     The documents of a SQuAD file are also written, next to ``out``, because no other file contains them.
     """

@@ -49,7 +49,7 @@ def review(arguments: Sequence[str]) -> int:
 
 
 def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None = None) -> Review:
-    """Open the review of a golden file's silver questions, or of a pool's passages.
+    """Return a review of a golden file's silver questions or, with ``pool``, of a pool's passages.
 
     First, judgements that an interrupted review left in its journal are merged into the file. ``corpus`` is the source
     of passages that entries lack. Raises InputError for faults in the files, for a golden file in Parquet, and if

@@ -47,7 +47,7 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
-    """Count the words directly before and after an anchor that are equal in two texts.
+    """Return how many words directly before and after an anchor are equal in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
     difference or ``_REACH`` characters from the anchor. The beginning of both documents counts as an equal word, and so

@@ -143,7 +143,7 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    """Count the kept entries whose validation score is below the minimum of their validation method (see METHODS).
+    """Return the number of kept entries with a validation score below the minimum of their method (see METHODS).
 
     Raises NotMeasured if no entry has both a known method and a score.
     """

@@ -42,10 +42,10 @@ class Quota(NamedTuple):
 
 
 def compare_mix(entries: Sequence[Entry], wanted: Mapping[str, float]) -> list[Quota]:
-    """Compare the categories of entries with their wanted shares.
+    """Return the categories of entries with their numbers of questions: those in ``wanted`` first, then the others.
 
-    Return the categories with a quota in the order of ``wanted``, then those without a quota, largest first. The share
-    of "unanswerable" refers to all questions, and any other share to the answerable questions. Conversational questions
+    ``wanted`` maps a category to its share; categories without a quota are sorted by size, largest first. The share of
+    "unanswerable" refers to all questions, and any other share to the answerable questions. Conversational questions
     are excluded.
     """
     asked = [one for one in entries if one.get("needs_retrieval", True)]

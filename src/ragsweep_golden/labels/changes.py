@@ -139,7 +139,7 @@ class _Verifier:
     def _by_context(
         self, label: Evidence, anchor: str, here: list[DocumentSpan], origin: _Origin
     ) -> LabelChange | None:
-        """Compare the words around a label's anchor in both corpora; return its change, or None if it is valid."""
+        """Return the change of a label, found by the words around its anchor in both corpora; None if it is valid."""
         for is_here in (True, False):
             places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]

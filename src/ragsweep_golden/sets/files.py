@@ -155,7 +155,7 @@ def version_facts(golden: Path, digest: str) -> dict[str, Any]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Format the facts that ``version_facts`` returns as one line of text."""
+    """Return a line of text on the version of a golden file; ``facts`` are those of ``version_facts``."""
     digest, recorded = facts["digest"][:_DIGITS], facts["recorded"]
     if recorded is None:
         return f"digest {digest}, no changes recorded"
@@ -174,7 +174,7 @@ def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
-    """Compare two versions of a golden set by question id; return the differences as a dict for JSON.
+    """Return the differences between two versions of a golden set, by question id, as a dict for JSON.
 
     ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` has their lengths. A
     question is renamed if its id is missing in ``after``, and a new id there has the same text.

@@ -201,7 +201,7 @@ def _files(
 
 
 def evaluated_graph(builder: Builder, found: RecordedRun, corpus: Corpus) -> ConfigGraph:
-    """Build the graph of a recorded config.
+    """Return the graph of a recorded config.
 
     Raises InputError, which names the key, for a value that is masked in the ledger, and for a part that differs from
     the evaluated part. Raises other RagsweepErrors as `build_graph` does.

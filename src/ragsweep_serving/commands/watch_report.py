@@ -30,7 +30,7 @@ LEGEND = (
 
 
 def watch_document(found: Watch, options: argparse.Namespace) -> Document:
-    """Build the document of the comparison, its conclusions and next steps; ``options.numbers`` adds every number."""
+    """Return the document of a comparison, with conclusions and next steps; ``options.numbers`` adds every number."""
     blocks: list[Block] = [lines(_head(found)), *_quantities(found), lines(_lacking(found)), *_times(found)]
     if options.numbers and (rows := [_measure_row(name, one) for name, one in found.measures.items()]):
         blocks.append(Table(["", "number", ">requests", ">95 % interval", ">evaluation"], rows))
@@ -107,7 +107,7 @@ def _number(value: float, kind: str, unit: str = "") -> str:
 
 
 def _score(value: float) -> str:
-    """Format a score or an amount with up to three significant digits or, from 100 on, as a whole number."""
+    """Return a score or an amount as text, with three significant digits at most or, from 100 on, no decimal places."""
     text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
