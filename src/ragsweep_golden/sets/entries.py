@@ -126,7 +126,7 @@ def read_entries(path: Path, faults: Faults) -> list[tuple[dict[str, Any], Quest
         question = read_question(row)
         unique.check(question.id, row)
         for group in GROUPS[1:]:
-            _check_group(row.row(group), [field for field in FIELDS if field.group == group])
+            _check_group(row.row(group), group)
         filled = {name: one for name, one in row.values.items() if name in row}
         places = {name: _normal(name, one) for name, one in filled.items() if name in _PLACES}
         category = {"category": question.category} if "category" in filled else {}
@@ -189,7 +189,8 @@ def as_label(one: Evidence) -> dict[str, Any]:
     return label | ({"grade": one.grade} if one.grade != 1 else {})
 
 
-def _check_group(row: Row, fields: Sequence[Field]) -> None:
+def _check_group(row: Row, group: str) -> None:
+    fields = [field for field in FIELDS if field.group == group]
     row.check_keys([field.name for field in fields])
     for field in fields:
         types, expected = _KINDS[field.kind]
@@ -202,7 +203,7 @@ def is_group(group: str, given: Any) -> bool:
     """Return whether a value is an object with fields of a group, and with values of the types of these fields."""
     faults = Faults()
     if isinstance(given, dict):
-        _check_group(Row("", given, faults), [field for field in FIELDS if field.group == group])
+        _check_group(Row("", given, faults), group)
     return isinstance(given, dict) and not faults.found
 
 
