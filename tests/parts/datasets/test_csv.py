@@ -57,6 +57,12 @@ def test_white_space_at_the_ends_of_categories_and_labels_makes_no_other_groups(
     assert [(q.category, q.labels) for q in questions] == [("factual", {"team": "health"})] * 2 + [("", {})]
 
 
+@pytest.mark.parametrize("identifier", ["[1]", "['q1']", "[q1"])
+def test_an_id_in_brackets_is_kept_and_its_evidence_is_found(tmp_path: Path, identifier: str) -> None:
+    (question,) = csv(tmp_path, f"id,question,document\n{identifier},what?,a\n").load().golden.questions
+    assert (question.id, question.evidence) == (identifier, (Evidence("a"),))
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_header_shows_the_delimiter(tmp_path: Path, delimiter: str) -> None:
     questions = 'id,question,document\nq1,"what, why; how\tcome",b\n'

@@ -111,7 +111,7 @@ def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Quest
 
 def _question_values(row: Row) -> dict[str, Any]:
     cells = {"question": ""} | row.scalars()  # scalars() omits empty cells, but a question may be blank
-    texts = {name: _texts(row, name) for name in QUESTION_COLUMNS if name in row and name != "question"}
+    texts = {name: _texts(row, name) for name in QUESTION_COLUMNS[2:] if name in row}  # the id is no list
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
