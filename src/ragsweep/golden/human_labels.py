@@ -25,12 +25,8 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []
     names = ("question_id", "metric", column)
-    rows = (
-        read_table(path, Columns("", {}, (*names, *_OPTIONAL), names), faults)
-        if is_table(path)
-        else read_rows(path, faults)
-    )
-    for row in rows:
+    table = Columns("", {}, (*names, *_OPTIONAL), names)
+    for row in read_table(path, table, faults) if is_table(path) else read_rows(path, faults):
         question, metric = row.identifier("question_id"), row.identifier("metric")
         text = row.scalars().get(column, "").strip().lower()
         number = _WORDS[text] if text in _WORDS else plain_number(text) if text else math.nan

@@ -8,18 +8,9 @@ from itertools import chain, islice, permutations
 
 from ragsweep.golden.golden_set import chance
 from ragsweep.parts.languages import content_words, fold
+from ragsweep_golden.building import wording
 from ragsweep_golden.building.drafts import Draft, Sentence
-from ragsweep_golden.building.wording import (
-    DANGLING,
-    PRONOUNS,
-    alternatives,
-    fill,
-    lower_start,
-    texts,
-    without_lead_in,
-    word_set,
-    words_inside,
-)
+from ragsweep_golden.building.wording import DANGLING, PRONOUNS, fill, lower_start, texts, without_lead_in
 from ragsweep_golden.sets.entries import LANGUAGES
 
 ANSWERING = 0.8  # a chunk that contains at least this share of a question's content words may answer the question
@@ -37,7 +28,7 @@ class Exhaustive:
 
         self._texts, self._language = [fold(chunk) for chunk in chunks], language
         self._stemmer = Stemmer.Stemmer(LANGUAGES.get(language, "english"))
-        media = re.compile(alternatives("any", "media"), re.IGNORECASE)
+        media = re.compile(wording.alternatives("any", "media"), re.IGNORECASE)
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
@@ -45,7 +36,7 @@ class Exhaustive:
 
         Stems are compared, because a question and a chunk may inflect the same word differently.
         """
-        words = content_words(text, self._language) - word_set("any", "asking")
+        words = content_words(text, self._language) - wording.word_set("any", "asking")
         return frozenset(self._stemmer.stemWords(sorted(words)))
 
     @cached_property
@@ -134,7 +125,7 @@ def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
     """Yield questions with a false premise: a number is changed, or a subject gets the definition of another."""
-    inside = words_inside(one.text for one in sentences)
+    inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
         number = re.search(r"(?<![\d.,:\w-])\d+(?![\d\w-]|[.,]\d)", sentence)
@@ -198,7 +189,7 @@ def _shown(named: Sequence[Draft], search: Exhaustive, language: str) -> Iterato
 def _evading(sentences: Sequence[Sentence], language: str, seed: int) -> Iterator[Draft]:
     """Yield questions about evading a rule that a sentence of the corpus states."""
     patterns, n = texts(language, "evaded"), 0
-    leaning, forbidding = (re.compile(alternatives(language, name)) for name in ("leaning", "forbidding"))
+    leaning, forbidding = (re.compile(wording.alternatives(language, name)) for name in ("leaning", "forbidding"))
     for one in sorted(sentences, key=lambda one: chance(seed, one.text)):
         forbidden = without_lead_in(one.text[:-1], language).replace('"', "'")
         if len(forbidden) > LONGEST_RULE or leaning.match(forbidden) or not forbidding.search(forbidden):

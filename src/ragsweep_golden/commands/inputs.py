@@ -59,10 +59,6 @@ _READ_BY: Mapping[str, Sequence[str]] = {
     "share": ("partition",),
 }
 """Key of conf/golden.yaml -> the subcommands that read it; a key that is not listed is accepted by all of them."""
-OTHER_LAYOUT = (
-    "a set in another layout is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
-    " ragsweep golden import"
-)
 
 
 def words_parser(command: str, about: str, words: str, metavar: str = "FILE | KEY=VALUE", nargs: str = "*") -> Parser:
@@ -173,7 +169,8 @@ class Inputs:
             faults = Faults()
             read = read_entries(self.path, faults)
             if any("unknown key" in fault for fault in faults.found):
-                faults.found.insert(0, f"{self.file}: {OTHER_LAYOUT}")
+                way = "is read with its reader, such as dataset=beir dataset.path=FOLDER, or converted by"
+                faults.found.insert(0, f"{self.file}: a set in another layout {way} ragsweep golden import")
             faults.raise_any()
             return Given([entry for entry, _ in read], [question for _, question in read])
         dataset: Dataset = self.builder.build(self.values["dataset"], "dataset").value.load()

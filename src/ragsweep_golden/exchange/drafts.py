@@ -70,10 +70,8 @@ def fields_of_system(names: Collection[str]) -> list[str]:
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]
     if not said and not gold and "contexts" in names and "answer" in names:
-        fact = (
-            '"answer" and "contexts" may be the answer and contexts of a system, or the right answer and its evidence'
-        )
-        raise ValueError(fact)
+        of_system = '"answer" and "contexts" may be the answer and contexts of a system'
+        raise ValueError(f"{of_system}, or the right answer and its evidence")
     is_retrieved = (said or gold) and "supporting_facts" not in names
     return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
 

@@ -207,12 +207,8 @@ class _Verifier:
             if near and similarity(passage, text[near[0] : near[0] + len(passage)]) >= NEAR:
                 place = "" if own else f' in document "{name}"'
                 return LabelChange(EDITED, label, note=f'now{place} at {near[0]}: "{near[1]}"')
-        fact = (
-            f'"{anchor}" is no longer in the document'
-            if own
-            else f'document "{label.document}" and the anchor are gone'
-        )
-        return LabelChange(DELETED, label, note=fact)
+        gone = f'document "{label.document}" and the anchor are gone'
+        return LabelChange(DELETED, label, note=f'"{anchor}" is no longer in the document' if own else gone)
 
 
 def _listed(places: Sequence[DocumentSpan]) -> str:
