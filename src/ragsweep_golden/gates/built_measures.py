@@ -1,7 +1,7 @@
 """Measure generated sets: for each gate in ``BUILT_GATES``, its value and the questions that fail it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from ragsweep_golden.evidence.passages import is_verbatim
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
     NO_EMBEDDER,
+    Gates,
     Measure,
     Measured,
     NotMeasured,
@@ -220,7 +221,7 @@ def _chunks(subject: Subject) -> Measured:
     return share(len(covered), len(subject.chunking.document), "chunk")
 
 
-BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {
+BUILT_GATES: Gates = {
     "G0-1": ("strata of documents", ">=", _strata),
     "G0-2": ("documents with a question", ">=", _documents),
     "G1-1": ("evidence found in the corpus", ">=", _provenance),
@@ -243,4 +244,3 @@ BUILT_GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G5-7": ("question types", ">=", _kinds("question_type")),
     "G5-8": ("chunks with a question", ">=", _chunks),
 }
-"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""

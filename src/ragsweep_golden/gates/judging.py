@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep_golden.gates.built_measures import BUILT_GATES
 from ragsweep_golden.gates.set_measures import SET_GATES
-from ragsweep_golden.gates.subject import Fault, Measure, Measured, NotMeasured, Subject
+from ragsweep_golden.gates.subject import Fault, Gates, Measure, Measured, NotMeasured, Subject
 from ragsweep_golden.sets.entries import Entry, value
 
 PASSED, FAILED, WARNED, NOT_MEASURED = "passed", "failed", "warned", "not_measured"
@@ -21,8 +21,7 @@ AUTO, HAND, GENERATED, FULL = "auto", "hand", "generated", "full"
 """Names of profiles. AUTO stands for GENERATED or HAND (see ``choose_profile``); FULL has all gates."""
 PROFILES = (HAND, GENERATED, FULL)
 
-GATES: Mapping[str, tuple[str, str, Measure]] = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
-"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""
+GATES: Gates = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
 
 
 class GateRule(NamedTuple):

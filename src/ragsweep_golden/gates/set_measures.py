@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Question
@@ -15,7 +15,7 @@ from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detecta
 from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.gates.subject import (
     NO_CORPUS,
-    Measure,
+    Gates,
     Measured,
     NotMeasured,
     Subject,
@@ -166,7 +166,7 @@ def _largest_category(subject: Subject) -> Measured:
     return _largest([{str(one["category"])} for one in subject.kept if one.get("category")], "category")
 
 
-SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
+SET_GATES: Gates = {
     "G1-5": ("questions of 10 characters or more", ">=", _short_questions),
     "G1-6": ("answers of 6 characters or more", ">=", _short_answers),
     "G3-3": ("questions whose fields agree", ">=", _coherence),
@@ -178,4 +178,3 @@ SET_GATES: Mapping[str, tuple[str, str, Measure]] = {
     "G6-6": ("questions about the most frequent document", "<=", _largest_document),
     "G6-7": ("questions of the largest category", "<=", _largest_category),
 }
-"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""

@@ -155,6 +155,8 @@ class Measured:
 
 
 Measure = Callable[[Subject], Measured]
+Gates = Mapping[str, tuple[str, str, Measure]]
+"""Gate -> its title, the operator that compares its value with its threshold, and its measure."""
 Judged = Sequence[tuple[Entry, str]]  # (entry, reason why it fails a gate) pairs; the reason is "" if it passes
 
 
