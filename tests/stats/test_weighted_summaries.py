@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragsweep.core.question_texts import REPEATED
@@ -33,6 +33,16 @@ def test_a_weight_is_as_many_copies(pairs: list[tuple[float, int]]) -> None:
     assert mean == pytest.approx(copies.mean())
     quantile = quantile_interval(scores, 0.95, weights)[0]
     assert quantile == pytest.approx(np.quantile(copies, 0.95, method="inverted_cdf"))
+
+
+@given(st.permutations(range(30)), st.sampled_from([0.1, 0.3, 0.7]))
+@example([1, 5, 9, 11, 12, 13, 14, 16, 21, 25], 0.3)  # whose sum depends on their places among the other weights
+def test_ten_scores_of_equal_weight_are_enough_for_a_bootstrap(places: list[int], weight: float) -> None:
+    scores, weights = np.full(30, np.nan), np.full(30, 2.0)
+    scores[places[:10]], weights[places[:10]] = np.linspace(0, 0.9, 10), weight
+    mean, low, high = means_with_intervals(scores[None, :], NONE, NONE, weights)
+    assert mean[0] == pytest.approx(0.45)
+    assert 0.1 < low[0] < mean[0] < high[0] < 0.8
 
 
 def test_equal_weights_are_none() -> None:

@@ -66,7 +66,7 @@ def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
             intervals[chosen, 0] = _means(rows[chosen], known[chosen], weights)
             varied = chosen[least[chosen] < most[chosen]]
             intervals[varied, 1:] = _resampled_ends(rows[varied], known[varied], weights)
-    for row in np.flatnonzero(_effective(known, weights) < FEWEST).tolist():
+    for row in np.flatnonzero(_effective(known, weights) < FEWEST - 1e-9).tolist():  # weights add up inexactly
         here = known[row]
         intervals[row, 1:] = _student_ends(rows[row][here], None if weights is None else weights[here])
     return intervals
