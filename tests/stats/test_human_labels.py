@@ -74,6 +74,15 @@ def test_equal_answers_from_other_contexts_are_other_cases() -> None:
     assert matched([label(0, run="a")], FIRST, SECOND).of((1,), ALL)[0, 0] == 1
 
 
+@pytest.mark.parametrize("metric", ["success_rate", "semantic_similarity", "ragas_factual_correctness"])
+def test_a_label_of_a_metric_that_reads_the_answer_alone_counts_for_it_from_any_context(metric: str) -> None:
+    results = [FIRST, answered("b", ["same", "u", "v", "w"], contexts="c")]
+    labels = RunLabels([label(0, answer="same")], ["", ""])
+    found = match_labels(labels, results, replace(score_matrix(results, M), metric=metric))
+    assert found.of((0, 1), ALL)[:, 0].tolist() == [1, 1]
+    assert not found.unused
+
+
 def test_labels_that_are_enough_but_on_one_document_need_others() -> None:
     found = Corrected(np.nan, np.nan, np.nan, 0.5, np.nan, labels=12)
     assert "10 are needed" not in reason_uncorrected(matched([], FIRST), found)

@@ -21,13 +21,15 @@ from ragsweep.core.results import HumanLabel, Result
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import FEWEST_LABELS, Corrected, prediction_powered
 
+_OF_ANSWERS = (
+    "exact_match token_f1 token_recall contains_answer keyword_coverage semantic_similarity rouge_l bleu success_rate"
+    " correct_answer wrong_answer false_refusal correct_refusal hallucinated_answer refusal ragas_answer_correctness"
+    " ragas_answer_relevancy ragas_factual_correctness ragas_semantic_similarity"
+)
+_OF_CONTEXTS = "ragas_context_precision ragas_context_recall context_similarity"
 READS: Mapping[str, tuple[str, ...]] = {
-    "ragas_answer_correctness": ("answer",),
-    "ragas_answer_relevancy": ("answer",),
-    "ragas_factual_correctness": ("answer",),
-    "ragas_semantic_similarity": ("answer",),
-    "ragas_context_precision": ("context",),
-    "ragas_context_recall": ("context",),
+    **dict.fromkeys(_OF_ANSWERS.split(), ("answer",)),
+    **dict.fromkeys(_OF_CONTEXTS.split(), ("context",)),
 }
 """Metric -> the question columns that it reads; a metric not listed here reads the answer and the context."""
 
