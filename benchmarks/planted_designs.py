@@ -33,7 +33,7 @@ from ragsweep.stats.inference.best import selection_bias
 from ragsweep.stats.inference.differences import all_pairs, compare_with_baseline
 from ragsweep.stats.inference.factorial import Effect, effects
 from ragsweep.stats.inference.matrix import SOURCE, WEIGHT, Matrix, relative, score_matrix
-from ragsweep.stats.inference.noninferiority import gate, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import gate, sequential_gate
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 from ragsweep.stats.inference.resampling import bound, cluster_scores, student_quantile
 from ragsweep.stats.inference.slices import by_slice
@@ -141,7 +141,7 @@ def look_once(case: tuple[Skew, int], replications: int) -> list[str]:
         ours, slack = gate(one, MARGIN), one.values[1] - one.values[0] + MARGIN
         found["ours"] += ours.decision == "pass"
         mirrored = replace(one, values=1 - one.values)  # a gain of the margin is required, and is the true one
-        found["fails"] += superior(mirrored, MARGIN).decision == "fail"
+        found["fails"] += gate(mirrored, -MARGIN).decision == "fail"
         found["bets"] += by_bets(one)
         found["mean"] += slack.mean() >= 0
         t, degrees = paired_statistics(slack[None])

@@ -17,15 +17,14 @@ from ragsweep.stats.calibration import (
     kappa,
     kappa_interval,
     noise,
-    wilson,
 )
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 30), (30, 30), (7, 30), (499, 500)])
 def test_wilson_is_that_of_scipy(hits: int, n: int) -> None:
     expected = binomtest(hits, n).proportion_ci(method="wilson")
-    assert wilson(hits, n) == pytest.approx((hits / n, expected.low, expected.high), abs=1e-12)
-    assert all(math.isnan(value) for value in wilson(0, 0))
+    assert Share(hits, n).interval == pytest.approx((hits / n, expected.low, expected.high), abs=1e-12)
+    assert all(math.isnan(value) for value in Share(0, 0).interval)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=60))
@@ -68,7 +67,7 @@ def test_correction_by_hand() -> None:
     # a perfect judge needs no correction
     value, low, high = corrected_share(Share(300, 1000), Confusion(Share(10**6, 10**6), Share(10**6, 10**6)))
     assert value == pytest.approx(0.3)
-    assert (low, high) == pytest.approx(wilson(300, 1000)[1:], abs=1e-3)
+    assert (low, high) == pytest.approx(Share(300, 1000).interval[1:], abs=1e-3)
 
 
 @pytest.mark.parametrize(

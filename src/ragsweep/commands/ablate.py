@@ -30,7 +30,7 @@ from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import pair_words
-from ragsweep.stats.choice import find_margin
+from ragsweep.stats.choice import find_tolerance
 from ragsweep.stats.comparable import changes_scores, factors, is_scored, shared_metrics
 from ragsweep.stats.compare_configs import deciding_metric
 from ragsweep.stats.inference.differences import compare_amounts
@@ -248,7 +248,7 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     name = shared_metrics(results, [decisive] if decisive else None, usual_metrics(results))[0]
     matrix, unit = score_matrix(results, name), results[0].summaries.metrics[name].unit
     found, compared = compare_amounts(matrix, 0, unit), transform_amounts(matrix, unit)
-    beliefs, margin = posterior(compared), find_margin(results[0].run.config, matrix, unit)
+    beliefs, margin = posterior(compared), find_tolerance(results[0].run.config, "margin", matrix, unit)
     mean = amount(float(matrix.values[0].mean()), unit) if matrix.questions else "-"
     weighted = f", {note}" if (note := weighted_note(results[0])) else ""
     text = (

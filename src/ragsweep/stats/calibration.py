@@ -35,8 +35,15 @@ class Share(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The share with Wilson's score interval (1927); NaN for n = 0."""
-        return wilson(self.hits, self.n)
+        """The share with Wilson's 95 % score interval (JASA 22, 1927); all NaN for n = 0."""
+        hits, n = self
+        if not n:
+            return Interval()
+        share, square = hits / n, Z * Z / n
+        middle = (share + square / 2) / (1 + square)
+        half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
+        low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+        return Interval(share, low if hits else 0.0, high if hits < n else 1.0)
 
 
 class Confusion(NamedTuple):
@@ -44,16 +51,6 @@ class Confusion(NamedTuple):
 
     sensitivity: Share
     specificity: Share
-
-
-def wilson(hits: int, n: int) -> Interval:
-    """Return the share ``hits / n`` with Wilson's 95 % score interval (JASA 22, 1927); all NaN for n = 0."""
-    if not n:
-        return Interval()
-    share, square = hits / n, Z * Z / n
-    middle = (share + square / 2) / (1 + square)
-    half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
-    return Interval(share, 0.0 if not hits else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0))
 
 
 def confusion(judge: Sequence[bool], people: Sequence[bool]) -> Confusion:

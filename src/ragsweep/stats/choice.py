@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,10 +21,8 @@ COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 """The cost metrics, in order of priority: money, billed quantities, time."""
 SAVING = 0.1
 """Minimum saving, as a share of the higher of two costs."""
-MARGIN = 0.05
-"""Default of ``recommend.margin``; for a metric with a unit, a share of the mean over all configs."""
-LOSS = 0.005
-"""Default of ``recommend.loss``; for a metric with a unit, a share of the mean over all configs."""
+TOLERANCES = {"margin": 0.05, "loss": 0.005}
+"""Defaults of ``recommend.margin`` and ``recommend.loss``; for a metric with a unit, shares of the mean of all."""
 TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
@@ -238,23 +236,14 @@ def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, 
     return best, ""
 
 
-def find_margin(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return ``recommend.margin``, within which two means count as equal, in the unit of the compared scores."""
-    return _tolerance(config, "margin", MARGIN, matrix, unit)
+def find_tolerance(config: Mapping[str, Any], key: Literal["margin", "loss"], matrix: Matrix, unit: str) -> float:
+    """Return ``recommend.margin`` or ``recommend.loss``, or its default, in the unit of the compared scores.
 
-
-def find_loss(config: Mapping[str, Any], matrix: Matrix, unit: str) -> float:
-    """Return ``recommend.loss``, the limit of the choice's expected loss, in the unit of the compared scores."""
-    return _tolerance(config, "loss", LOSS, matrix, unit)
-
-
-def _tolerance(config: Mapping[str, Any], key: str, default: float, matrix: Matrix, unit: str) -> float:
-    """Return the setting ``recommend.<key>``, or its default, in the unit of the compared scores.
-
-    If ratios are compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that
-    it does not depend on any single one.
+    Two means count as equal within the margin; the expected loss of the choice must be below the loss. If ratios are
+    compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that it does not
+    depend on any single one.
     """
-    given = (config.get("recommend") or {}).get(key)
+    given, default = (config.get("recommend") or {}).get(key), TOLERANCES[key]
     if not (unit and matrix.questions):
         return default if given is None else float(given)
     mean = abs(float(matrix.values.mean()))

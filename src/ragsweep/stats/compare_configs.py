@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ragsweep.core.results import COMPLETE, DROPPED, PARTIAL, Failure, Result, judged_metrics, objectives, shown_metrics
-from ragsweep.stats.choice import Choice, ConfigCosts, choose, find_loss, find_margin
+from ragsweep.stats.choice import Choice, ConfigCosts, choose, find_tolerance
 from ragsweep.stats.comparable import is_complete, is_mean, is_scored, labels_of
 from ragsweep.stats.comparison import ExcludedConfig, NoComparison, SweepComparison, count_reasons
 from ragsweep.stats.context_effect import refuses_all
@@ -129,7 +129,7 @@ def _compare(
         pairs=pairs,
         selection_bias=amounts_bias(matrix, unit),
         power=estimate_power(compared, reference, level=each_level(differences)),
-        margin=find_margin(results[0].run.config, matrix, unit),
+        margin=find_tolerance(results[0].run.config, "margin", matrix, unit),
         results=results,
         costs=costs,
         sliced=rows,
@@ -150,7 +150,7 @@ def decide(
 ) -> Choice:
     """Choose by the ``constraints`` and ``recommend.loss`` of the first config; add the effect of rare losses."""
     config, unit = results[0].run.config, results[0].summaries.metrics[matrix.metric].unit
-    loss = find_loss(config, matrix, unit)
+    loss = find_tolerance(config, "loss", matrix, unit)
     refusing = [row for row, result in enumerate(results) if refuses_all(result)]
     choice = choose(beliefs, costs, config.get("constraints") or {}, loss, refusing, baseline)
     if choice.row is None or choice.baseline is None:

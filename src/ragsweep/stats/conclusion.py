@@ -11,7 +11,7 @@ import numpy as np
 
 from ragsweep.core.results import Result
 from ragsweep.stats.audits import Audits
-from ragsweep.stats.choice import find_margin
+from ragsweep.stats.choice import find_tolerance
 from ragsweep.stats.comparable import Factor, factors, is_mean, is_scored, labels_of, redefined_metrics
 from ragsweep.stats.comparison import NoComparison, SweepComparison, list_references
 from ragsweep.stats.context_length import length_keys
@@ -91,10 +91,8 @@ class SweepConclusion:
     @property
     def chosen(self) -> str | None:
         """The name of the choice; None if there is none."""
-        found = self.deciding
-        if not isinstance(found, SweepComparison) or found.choice.row is None:
-            return None
-        return found.matrix.configs[found.choice.row]
+        chosen = self.deciding.chosen if isinstance(self.deciding, SweepComparison) else None
+        return None if chosen is None else chosen.name
 
     @property
     def best_set(self) -> list[str]:
@@ -203,7 +201,8 @@ class Family:
             largest = compare_amounts(matrix, rows[1], unit).largest
         elif self.baseline != first.name and len(members) > 2:
             largest = all_pairs(compared).largest
-        found, margin = compare_amounts(matrix, rows[0], unit, largest), find_margin(first.run.config, matrix, unit)
+        found = compare_amounts(matrix, rows[0], unit, largest)
+        margin = find_tolerance(first.run.config, "margin", matrix, unit)
         return PairComparison(matrix, rows, found, posterior(compared), margin)
 
     def members(self, metric: str, given: Sequence[Result] = ()) -> list[Result]:

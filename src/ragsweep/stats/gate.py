@@ -212,8 +212,9 @@ def _decide(condition: Condition, matrix: Matrix, spread: float | None, *, slice
                     raise
                 reason = str(fault).removeprefix(f"{matrix.metric}: ")
                 return noninferiority.undecided(matrix, math.nan, reason)
-        test = noninferiority.superior if condition.kind == GAIN else noninferiority.reaches
-        return test(matrix, condition.size)
+        if condition.kind == GAIN:
+            return noninferiority.gate(matrix, -condition.size)
+        return noninferiority.reaches(matrix, condition.size)
     if condition.paired:
         return noninferiority.sequential_gate(matrix, (-1 if condition.kind == GAIN else 1) * condition.size, spread)
     return noninferiority.sequential_gate(noninferiority.beside_bound(matrix, condition.size), 0.0, spread)

@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import FEW_DIFFER, UNSEEN, gate, reaches, sequential_gate
 from support import nightly
 from support.matrices import matrices, matrix, normal, turned
 
@@ -100,7 +100,7 @@ def test_same_scores_pass_only_where_the_rule_of_three_leaves_less_than_the_marg
 
 
 def test_superiority_is_a_gain_that_is_shown() -> None:
-    decisions = [superior(normal(2, 200, gain), 0.1).decision for gain in (0.2, 0.0, 0.1)]
+    decisions = [gate(normal(2, 200, gain), -0.1).decision for gain in (0.2, 0.0, 0.1)]
     assert decisions == ["pass", "fail", "inconclusive"]
 
 

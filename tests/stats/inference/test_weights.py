@@ -16,7 +16,7 @@ from ragsweep.stats.inference.cluster_errors import enough_clusters, unequal_clu
 from ragsweep.stats.inference.differences import CONSTANT, all_pairs, compare_amounts, compare_with_baseline
 from ragsweep.stats.inference.factorial import effects
 from ragsweep.stats.inference.matrix import Matrix, relative, score_matrix
-from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate, superior
+from ragsweep.stats.inference.noninferiority import gate, reaches, sequential_gate
 from ragsweep.stats.inference.planning import pilot_variation
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.stats.inference.rare_losses import rare_losses
@@ -90,7 +90,7 @@ def everything(one: Matrix) -> list[np.ndarray]:
     """All numbers that a verdict, a gate, a plan and effects draw from a matrix."""
     found = compare_with_baseline(one, 0, resamples=300)
     bias, seen, pair = selection_bias(one), estimate_power(one), one.select_configs((0, 1))
-    gates = [gate(pair, 0.03), gate(pair, 0.05, relative=True), superior(pair, 0.01), sequential_gate(pair, 0.1, 1.0)]
+    gates = [gate(pair, 0.03), gate(pair, 0.05, relative=True), gate(pair, -0.01), sequential_gate(pair, 0.1, 1.0)]
     slices = by_slice(one, {"half": [str(n % 2) for n in range(len(one.questions))]}, resamples=300)
     grid = effects([{"a": str(n)} for n in range(len(one.values))], one, resamples=300).effects
     beliefs, advice, lost = posterior(one), chosen(one, 0.03), rare_losses(*led(one))

@@ -59,6 +59,8 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
+    A margin below 0 is a gain: the second row must be better by at least its size (superiority).
+
     Questions are paired, and clusters are kept whole; the bounds are Student's t bounds (one side of Schuirmann's test,
     1987). A relative margin is a share of the baseline's mean: each question's slack is then
     candidate - (1 - margin) x baseline, or (1 + margin) x baseline - candidate if less is better, so that the
@@ -137,11 +139,6 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     decision: Decision = "pass" if low + margin >= 0 else "fail" if -below + margin < 0 else "inconclusive"
     ends = (slack, low + margin, -below + margin)
     return Gate.of(matrix, decision, margin, ends, "" if differences.any() else SAME)
-
-
-def superior(matrix: Matrix, gain: float) -> Gate:
-    """Decide whether the second row is better than the first by at least ``gain``: a gate with the margin -gain."""
-    return gate(matrix, -gain)
 
 
 def reaches(matrix: Matrix, bound: float) -> Gate:

@@ -37,7 +37,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
     spread, differing = errors * math.sqrt(questions), np.flatnonzero(errors > 0)
     if not len(differing):
         note = "no config differs from the baseline by more than a constant" if data.enough else FEW
-        return Power(spread, math.nan, math.nan, questions, data.clusters, level, note)
+        return Power(spread, math.nan, math.nan, questions, len(data.sizes), level, note)
     row = sorted(differing.tolist(), key=lambda row: float(errors[row]))[len(differing) // 2]
     gains, error = matrix.better[row] - matrix.better[baseline], float(errors[row])
     middle, smallest = float(np.median(errors[differing])), []
@@ -46,7 +46,7 @@ def estimate_power(matrix: Matrix, baseline: int = 0, level: float = LEVEL) -> P
         expected = (critical + student_quantile(POWER, data.degrees)) * error
         smallest.append(middle * (_smallest_gain_shown(gains, matrix.clusters, expected, critical) / error))
     typical, alone = smallest
-    return Power(spread, typical, alone, questions, data.clusters, level)
+    return Power(spread, typical, alone, questions, len(data.sizes), level)
 
 
 def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critical: float) -> float:

@@ -43,11 +43,6 @@ class ClusteredScores:
     degrees: float
 
     @property
-    def clusters(self) -> int:
-        """The number of clusters."""
-        return len(self.sizes)
-
-    @property
     def enough(self) -> bool:
         """Whether there are enough clusters to estimate a spread."""
         return enough(self.sizes)
