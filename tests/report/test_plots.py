@@ -11,9 +11,9 @@ import pytest
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import DatasetFacts, Result, Run, Summaries, Summary
 from ragsweep.report import plots
+from ragsweep.stats.answer_outcomes import CoveragePoint
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.risk_coverage import CoveragePoint
 from support.results import METRIC, changed, one_metric
 
 FACTS = DatasetFacts("python", "c", "g", 79, 150, 110, 40)

@@ -12,13 +12,13 @@ from ragsweep.core.results import Result
 from ragsweep.core.types import GoldenSet, Question, Scores
 from ragsweep.parts.metrics import ContextRecall
 from ragsweep.report.holdout import holdout_gap
+from ragsweep.stats.answer_outcomes import coverage_curve
 from ragsweep.stats.calibration import noise
 from ragsweep.stats.comparable import is_mean
 from ragsweep.stats.context_effect import compare
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.intervals import means_with_intervals, quantile_interval, varying
 from ragsweep.stats.repetition import variance_shares
-from ragsweep.stats.risk_coverage import curve
 from ragsweep.stats.summaries import collect_scores
 from support.results import METRIC, changed, changed_table, one_metric
 
@@ -108,7 +108,7 @@ def test_the_effect_of_context_risk_and_noise_are_by_weight() -> None:
     without = {"question_id": ids, "abstained": [False] * 3, "success_rate": [1.0, 0.0, 1.0], "weight": weights}
     found = compare(without, {**without, "success_rate": [0.0, 1.0, 1.0]})
     assert found.gain == pytest.approx((2 - 1) / 8)
-    points = curve([0.9, 0.1, 0.1], [1.0, 0.0, 1.0], [True] * 3, [False] * 3, weights)
+    points = coverage_curve([0.9, 0.1, 0.1], [1.0, 0.0, 1.0], [True] * 3, [False] * 3, weights)
     assert [(point.coverage, point.score_answered) for point in points[1:]] == [(1 / 8, 1), (1, pytest.approx(6 / 8))]
     floor = noise([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], weights)
     assert floor.mean_difference == pytest.approx(1 / 8)

@@ -13,12 +13,19 @@ from ragsweep.report.document import Statement
 from ragsweep.report.naming import rounded
 from ragsweep.report.numbers import number, signed
 from ragsweep.report.tables import csv_table
-from ragsweep.stats import context_effect, risk_coverage
-from ragsweep.stats.answer_outcomes import FATES, ContextPair, abstention_curves, against_no_context, confusion
+from ragsweep.stats import context_effect
+from ragsweep.stats.answer_outcomes import (
+    FATES,
+    ContextPair,
+    CoveragePoint,
+    abstention_curves,
+    against_no_context,
+    best_point,
+    confusion,
+)
 from ragsweep.stats.audits import DistractorLoss
 from ragsweep.stats.context_effect import KINDS, ContextEffect
 from ragsweep.stats.inference.matrix import WEIGHT
-from ragsweep.stats.risk_coverage import CoveragePoint
 
 MOST_LINES = 8
 
@@ -69,7 +76,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
             text = f"{row.kind}, {total}: {', '.join([*counts, *unknown])}"
             yield Statement("" if n else "answers", text, {**row.counts, "unknown": row.unknown})
         for points in abstention_curves(results).values():
-            now, best = points[-1], risk_coverage.best(points)
+            now, best = points[-1], best_point(points)
             yield Statement("abstain", f"as configured: {_point_text(now)}", now._asdict())
             if best != now:
                 given = f"with support of {best.threshold:.3g} or more" if best.answered else "without any answer"

@@ -16,8 +16,8 @@ from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import number
 from ragsweep.report.tables import count_scored, rank_results
 from ragsweep.report.verdict import change
+from ragsweep.stats.answer_outcomes import CoveragePoint, best_point
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.risk_coverage import CoveragePoint, best
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,16 +111,16 @@ def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
     """
     from matplotlib.figure import Figure
 
-    shown = sorted(curves, key=lambda name: -best(curves[name]).score)[: len(PALETTE)]
+    shown = sorted(curves, key=lambda name: -best_point(curves[name]).score)[: len(PALETTE)]
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     answered, all_questions = figure.subplots(1, 2, sharey=True)
     for name, colour in zip(shown, PALETTE, strict=False):
         points = curves[name]
         coverage = [point.coverage for point in points]
         answered.step(coverage[1:], [point.score_answered for point in points[1:]], color=colour, where="pre")
-        label = _literal(f"{_label(name)}: {number(best(points).score)}")
+        label = _literal(f"{_label(name)}: {number(best_point(points).score)}")
         all_questions.step(coverage, [point.score for point in points], color=colour, where="pre", label=label)
-        all_questions.plot(best(points).coverage, best(points).score, "o", color=colour, markersize=5)
+        all_questions.plot(best_point(points).coverage, best_point(points).score, "o", color=colour, markersize=5)
     for axes, title in ((answered, "of answered questions"), (all_questions, "of all questions, refusals included")):
         axes.set_title(title, fontsize=10, fontweight="bold")
         axes.set_xlabel("share of questions answered, most confident first", fontsize=8)

@@ -22,7 +22,7 @@ COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 SAVING = 0.1
 """Minimum saving, as a share of the higher of two costs."""
 TOLERANCES = {"margin": 0.05, "loss": 0.005}
-"""Defaults of ``recommend.margin`` and ``recommend.loss``; for a metric with a unit, shares of the mean of all."""
+"""Defaults of ``recommend.margin`` and ``recommend.loss``; with a unit, shares of the mean over all configs."""
 TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
