@@ -71,8 +71,7 @@ def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
 def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
     """Return the lines (label, text) that a plan shows for embedders that do not compute in float32.
 
-    The lines matter because ``dtype=auto`` chooses a dtype that depends on the processor, and other dtypes give other
-    vectors.
+    ``dtype=auto`` chooses a dtype by the processor, and vectors of another dtype differ.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:
@@ -84,7 +83,7 @@ def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
 
 
 def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
-    """Return a line (label, text) that names the configs that compute the same as an earlier one; none: no line."""
+    """Return a line (label, text) that names the configs that repeat the results of an earlier one, if any."""
     seen, repeated = set[object](), []
     for one in experiments:
         key = one.signature, *(node.address for node in one.graph.latency.values())

@@ -61,11 +61,11 @@ class LegComparison:
 
 @dataclass(frozen=True)
 class UniqueRecall:
-    """The pieces of evidence that only one leg has in its first ``top_k``, and how many of them the hybrid keeps."""
+    """The evidence that only one leg has among its first ``top_k`` chunks, and how much of it the hybrid keeps."""
 
     leg: str
-    evidences: int
-    share: float  # of all evidence
+    evidences: int  # number of pieces
+    share: float  # of all pieces
     kept: int
 
 

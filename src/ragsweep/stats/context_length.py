@@ -39,8 +39,9 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
     """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric.
 
-    The keys that differ from one of the ``others`` are omitted together if one of the keys, as the only difference
-    between two ``others``, lowers a score. The result is empty if the listed keys together lower a score.
+    A key that lowers a score is omitted, with all keys that differ together with it: a key lowers a score if two of the
+    ``others`` differ only in it, and some question scores worse with the longer context. The result is empty if several
+    of the listed keys together lower a score.
     """
     shorter = [other for other in others if _lengths(other.run) < _lengths(chosen.run)]
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]

@@ -12,7 +12,7 @@ import numpy as np
 from ragsweep.core.question_results import Doubles, Numbers
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
-"""Kinds of comparisons: of two shares; of which of two numbers, one from each side, is larger; of a typical ratio."""
+"""Kinds of comparisons: the difference of shares, the probability of a larger number, and the typical ratio."""
 
 Verdict = Literal["drift", "same", "open"]
 DRIFT: Verdict = "drift"

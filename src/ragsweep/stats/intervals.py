@@ -246,7 +246,7 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
     if _too_few(count, share):
         least, most = int(np.count_nonzero(exceeding <= tail)), int(np.count_nonzero(short > tail))
         return (least - 1 if least else None), (most if most < count else None)
-    # An extreme score that uses more than half of the error leaves less for the other end.
+    # If the extreme score at one end takes more than half of the error probability, less is left for the other end.
     low = np.count_nonzero(exceeding <= min(tail, 1 - LEVEL - share**count)) if none <= tail else 1
     high = np.count_nonzero(short > min(tail, 1 - LEVEL - none)) if share**count <= tail else count - 1
     return max(int(low), 1) - 1, min(int(high), count - 1)

@@ -68,8 +68,8 @@ def lower_bound(
     """Return a time-uniform lower bound on each row's mean difference at ``level``, as (rows,).
 
     The bound is the largest margin that ``betting`` has rejected so far, or -spread if there is none. The arguments are
-    those of ``betting``. If the clusters are not in the order of asking (``ordered`` is False), only the final capital
-    counts; it does not depend on the order, so later calls may insert clusters anywhere.
+    those of ``betting``. If the clusters are not in the order of evaluation (``ordered`` is False), only the final
+    capital counts; it does not depend on the order, so later calls may insert clusters anywhere.
     """
     if not len(sums):
         return np.zeros(0)
@@ -91,15 +91,15 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     """Return each config's deficit to the leader on each question, as (configs, questions).
 
     A config's leader on a question is the config with the highest mean over the earlier clusters, among the other
-    configs that are asked this question. Tied configs lead together, with the mean of their scores; initially all
-    others are tied. So the leader is fixed before the question is scored, and for the best config the expected deficit
-    is at most 0, regardless of the leader: one capital on these differences needs no correction for the number of
-    rivals. A deficit is NaN if the score of the config or of a leader is missing, or if the config or all others are no
-    longer asked.
+    configs that have not been dropped before this question. Tied configs lead together, with the mean of their scores;
+    initially all others are tied. So the leader is fixed before the question is scored, and for the best config the
+    expected deficit is at most 0, regardless of the leader: one capital on these differences needs no correction for
+    the number of rivals. A deficit is NaN if the score of the config or of a leader is missing, or if the config or all
+    others have been dropped.
 
     Args:
-        better: Scores (configs, questions), more is better, in the order of asking; NaN if missing.
-        asked: The number of questions asked of each config; fewer for dropped configs.
+        better: Scores (configs, questions), more is better, in the order of evaluation; NaN if missing.
+        asked: The number of questions on which each config was evaluated; fewer for dropped configs.
         starts: The index of the first question of each question's cluster.
     """
     means = _means(better)[:, starts]
@@ -115,7 +115,7 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
 
 
 def current_leaders(better: Doubles, asked: Numbers) -> Flags:
-    """Flag the configs with the highest mean, including ties, among those that were asked every question."""
+    """Flag the configs with the highest mean, including ties, among those that have not been dropped."""
     means = _means(better)[:, -1:]
     means[asked < better.shape[1]] = -np.inf
     return _highest(means, _near(better))[:, 0]
@@ -135,5 +135,5 @@ def _means(better: Doubles) -> Doubles:
 
 
 def _highest(means: Doubles, near: float) -> Flags:
-    """Flag the maximum of each column, including ties; a column in which no config is asked has no flag."""
+    """Flag the maximum of each column, including ties; a column without a config that is still evaluated has no flag."""
     return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))
