@@ -135,5 +135,5 @@ def _means(better: Doubles) -> Doubles:
 
 
 def _highest(means: Doubles, near: float) -> Flags:
-    """Flag the maximum of each column, including ties; a column without a config that is still evaluated has no flag."""
+    """Flag the maximum of each column, including ties; none in a column where all configs have been dropped."""
     return np.asarray((means >= means.max(axis=0, initial=-np.inf) - near) & (means > -np.inf))
