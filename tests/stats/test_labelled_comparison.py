@@ -161,6 +161,19 @@ def test_differences_stand_against_the_choice_of_corrected_means_not_of_judged_o
     assert found.choice.row == found.reference == found.differences.baseline
 
 
+def test_labels_that_choose_another_config_for_each_reference_end_with_one_of_them() -> None:
+    """Each difference of two configs has its own judge's weight, so corrected means depend on the reference."""
+    generator = np.random.default_rng(72)
+    judged, people = generator.normal(0, 1, (3, 16)).round(2), generator.integers(0, 2, (3, 16)).astype(float)
+    results = [
+        answered(name, [f"{name}{n}" for n in range(16)], judged[row].tolist()) for row, name in enumerate("abc")
+    ]
+    drawn = np.argwhere(generator.random((3, 16)) < 0.9).tolist()
+    found = corrected(results, [label(n, float(people[row, n]), "abc"[row]) for row, n in drawn], None)
+    assert found.choice.row != found.reference == found.differences.baseline
+    assert lines(found)
+
+
 @pytest.mark.nightly
 def test_a_false_better_is_rare_though_the_judge_prefers_one() -> None:
     wrong = 0

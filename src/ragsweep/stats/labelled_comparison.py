@@ -86,7 +86,7 @@ def compare_labelled(
     failures: Sequence[Failure] = (),
     set_aside: Sequence[ExcludedConfig] = (),
     baseline: str | None = None,
-    reference: str | None = None,
+    references: Sequence[str] = (),
 ) -> SweepComparison | NoComparison:
     """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
 
@@ -94,10 +94,14 @@ def compare_labelled(
     too few labels are excluded. If the reference, or every other config, has too few labels, if ratios are compared, or
     if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
 
+    Without a baseline, differences refer to the choice by corrected means. These means are the reference's plus the
+    differences from it, so the choice can depend on the reference; ``references`` are those tried so far, and the last
+    one remains if the choice is one of the others.
+
     Raises:
         InputError: The run of a label matches more than one config.
     """
-    verdict = compare_configs(results, failures, set_aside, baseline, reference)
+    verdict = compare_configs(results, failures, set_aside, baseline, references[-1] if references else None)
     if isinstance(verdict, NoComparison):
         return verdict
     compared = verdict.results
@@ -108,11 +112,11 @@ def compare_labelled(
             lacking = {name for name, out in zip(verdict.matrix.configs, unknown, strict=True) if out}
             left = [result for result in results if result.name not in lacking]
             unlabelled = [ExcludedConfig(one, UNLABELLED) for one in sorted(lacking)]
-            return compare_labelled(left, labels, failures, [*set_aside, *unlabelled], baseline, reference)
+            return compare_labelled(left, labels, failures, [*set_aside, *unlabelled], baseline, references)
         verdict = _decide(verdict, found)
         wanted = verdict.matrix.configs[find_reference(verdict.choice, verdict.baseline)]
-        if wanted not in (verdict.matrix.configs[verdict.reference], reference):
-            return compare_labelled(results, labels, failures, set_aside, baseline, wanted)
+        if wanted not in (verdict.matrix.configs[verdict.reference], *references):
+            return compare_labelled(results, labels, failures, set_aside, baseline, [*references, wanted])
     elif found:
         verdict = replace(verdict, uncorrected={verdict.metric: found})
     for metric, (matrix, differences) in verdict.others.items():
