@@ -193,6 +193,7 @@ def test_questions_in_another_language_than_the_corpus_are_noted(tmp_path: Path)
     data = written(tmp_path, "english", asked="french")
     note = "the corpus is English and the questions are French: BM25 finds only words that both languages share"
     assert lines(*data, "retriever=bm25") == [("note", note)]
+    assert lines(*data, "retriever=vector", "embedder=hashing") == []
 
 
 def test_an_external_system_needs_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

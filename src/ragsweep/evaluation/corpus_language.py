@@ -144,16 +144,16 @@ def _shares(found: SampledLanguage) -> str:
 def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[str]:
     """Yield notes on questions and parts that do not fit the corpus's language; a note on a part names a remedy."""
     named = language.capitalize()
-    asked = _language_of_questions(experiment.dataset.golden)
-    if asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
-        spoken = asked.name.capitalize()
-        yield f"the corpus is {named} and the questions are {spoken}: BM25 finds only words that both languages share"
+    fact = f"the corpus is {named}"
     option = experiment.parameters.get
-    parts = (part for group in PARTS_IN_USE for part in _parts(experiment.config.get(group), group))
+    parts = [part for group in PARTS_IN_USE for part in _parts(experiment.config.get(group), group)]
+    asked = _language_of_questions(experiment.dataset.golden)
+    by_words = any(where.startswith("retriever") and _accepted(node, where) for where, node in parts)
+    if by_words and asked.name not in ("", language) and asked.shares[asked.name] >= 0.5:
+        yield f"{fact} and the questions are {asked.name.capitalize()}: BM25 finds only words that both languages share"
     for where, node in parts:
         accepted, chosen = _accepted(node, where), node.get("language", NONE)
         fitting = _closest(language, accepted)
-        fact = f"the corpus is {named}"
         if accepted and chosen not in (NONE, fitting):
             rules = f"{where}.language={chosen} applies the rules of {chosen.capitalize()}"
             yield f"{fact}: {rules}; set {where}.language={fitting}"
