@@ -19,7 +19,7 @@ SAMPLED = 500
 """Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""Above this ratio of a request's tokens to the measured mean, the part's own estimate of input tokens is used."""
+"""Ratio of a request's tokens to the measured mean above which the part's estimate of input tokens is used instead."""
 
 
 KINDS: dict[str, type[Any]] = {

@@ -73,13 +73,13 @@ def dtype_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
 
     ``dtype=auto`` chooses a dtype by the processor, and vectors of another dtype differ.
     """
-    lines: dict[tuple[str, str], None] = {}
-    for one in experiments:
-        for node in one.graph.embeddings:
-            dtype = node.spec.files.get("dtype", "float32")
-            if dtype != "float32":
-                lines["embedder", f"{one.parameters.get('embedder', node.spec.target)} in {dtype}"] = None
-    return list(lines)
+    lines = (
+        ("embedder", f"{one.parameters.get('embedder', node.spec.target)} in {dtype}")
+        for one in experiments
+        for node in one.graph.embeddings
+        if (dtype := node.spec.files.get("dtype", "float32")) != "float32"
+    )
+    return list(dict.fromkeys(lines))
 
 
 def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:

@@ -92,7 +92,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, a mapping from every factor of the sweep to its value in this config.
 
     If a part varies between configs, a parameter of this part counts only if it differs between configs with the same
-    option of the part. The parameter is then a factor of its own if every config has it; otherwise it is appended to
+    option of the part. The parameter is then a separate factor if every config has it; otherwise it is appended to
     the part's value, as in ``hybrid_rrf k=20``.
     """
     columns = {name: [_factor_value(result.run, name) for result in results] for name in _varying(results)}

@@ -57,12 +57,10 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     """
     choice = verdict.choice
     lead = choice.baseline or choice.runner_up
-    if choice.row is None or lead is None or verdict.differences.by_labels:
-        return None, None
-    if verdict.reference not in (choice.row, lead.row):
+    if choice.row is None or lead is None or verdict.reference not in (choice.row, lead.row):
         return None, None
     row = lead.row if verdict.reference == choice.row else choice.row
-    if verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
+    if verdict.differences.by_labels or verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
         return None, None
     observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
     if observed <= 0:  # by expected means or by cost, the choice can be a config with a lower mean

@@ -16,7 +16,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The differences of configs from the baseline: one number per config, in the metric's unit and own direction.
+    """The differences of configs from the baseline: one number per config, in the metric's unit and direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
     hold simultaneously for all configs at ``LEVEL``; ``standard_error`` is that of each single difference, by clusters.
@@ -111,7 +111,7 @@ class Power:
 class Slice:
     """Each config's difference from the baseline in one slice: the questions with one value of a label.
 
-    Differences are in the metric's unit and own direction. Intervals hold simultaneously for all configs and slices;
+    Differences are in the metric's unit and direction. Intervals hold simultaneously for all configs and slices;
     their ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has these
     corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could reverse
     the result, so neither ``better`` nor ``worse`` is true.

@@ -36,7 +36,7 @@ SCALES = frozenset({"%", "points"})
 class Matrix:
     """Scores of several configs for the same questions, without gaps.
 
-    ``values`` is (configs, questions), in the metric's own direction (``higher_is_better``). Questions of one cluster
+    ``values`` is (configs, questions), in the metric's direction (``higher_is_better``). Questions of one cluster
     share their source document and are resampled together. ``asked`` counts the questions with a score in at least one
     config; the matrix has only the questions with a score in all configs. For weighted questions ``values`` are scores
     times ``weights``, which have a mean of 1, so that plain means of ``values`` are weighted means of the scores.
@@ -212,7 +212,7 @@ def _scores(questions: QuestionResults, metric: str, ids: Sequence[str]) -> Sequ
 
 
 def clusters_of(result: Result) -> Sequence[str]:
-    """Return the name of each question's cluster; the question's own id in older records, which have no clusters."""
+    """Return the name of each question's cluster or, for older records without clusters, the question's id."""
     return result.questions.get(SOURCE) or result.questions["question_id"]
 
 

@@ -192,8 +192,8 @@ def decide(slack: float, low: float, high: float, margin: float) -> Decision:
 def correct_gate(judged: Gate, contrast: Corrected, sign: float, offset: float) -> Gate:
     """Decide by a slack that is corrected by labels, ``sign * contrast + offset``; inconclusive with too few labels.
 
-    ``judged`` is the gate without labels. Its ends allow for rare losses, so no corrected end is closer to the
-    corrected slack than the same end of ``judged`` is to its own slack.
+    ``judged`` is the gate without labels. Its interval allows for rare losses, so each corrected end is at least as far
+    from the corrected slack as the same end of ``judged`` is from the slack of ``judged``.
     """
     slack = sign * contrast.value + offset
     low, high = sorted((sign * contrast.low, sign * contrast.high))

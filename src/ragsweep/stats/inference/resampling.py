@@ -135,7 +135,7 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class SimultaneousIntervals:
-    """Means of rows with simultaneous intervals, in the rows' own unit.
+    """Means of rows with simultaneous intervals, in the unit of the rows.
 
     ``critical`` is the half-width of each interval in standard errors, for t statistics with ``degrees`` degrees of
     freedom. Ends are NaN with too few clusters; a row without spread has ends equal to its mean.
