@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsweep.core.results import HumanLabel, Result
-from ragsweep.stats.choice import MARGIN
+from ragsweep.stats.choice import TOLERANCES
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
 from ragsweep.stats.conclusion import Family, conclude_pair
@@ -153,5 +153,5 @@ def test_labels_of_one_metric_correct_it_and_mark_the_conclusion() -> None:
 def test_a_pair_without_a_question_in_common_is_open_and_has_the_usual_margin() -> None:
     one, other = one_metric("a", np.array([1.0, math.nan])), one_metric("b", np.array([math.nan, 1.0]))
     pair = Family([one, other]).compare(one, other, METRIC)
-    assert (pair.matrix.questions, pair.margin) == ((), MARGIN)
+    assert (pair.matrix.questions, pair.margin) == ((), TOLERANCES["margin"])
     assert (pair.verdict.kind, math.isnan(pair.verdict.probability)) == ("open", True)

@@ -36,8 +36,12 @@ class ConfigCosts:
     @cached_property
     def values(self) -> Mapping[str, Doubles]:
         """The costs that are known for at least one config."""
-        found = {name: np.array([self._value(result, name) for result in self.results]) for name in COSTS}
-        return {name: values for name, values in found.items() if not np.isnan(values).all()}
+        found = {}
+        for name in COSTS:
+            known = [one.summaries.metrics[name].value if is_scored(one, name) else math.nan for one in self.results]
+            if not np.isnan(known).all():
+                found[name] = np.array(known)
+        return found
 
     def deciding(self, rows: Sequence[int]) -> str:
         """Return the first cost that is known for all rows and varies by a tenth or more; "" if there is none.
@@ -85,9 +89,6 @@ class ConfigCosts:
             matrix = score_matrix(means, name) if len(means) > 1 else None
             found[name] = matrix if matrix and matrix.questions else None
         return found
-
-    def _value(self, result: Result, name: str) -> float:
-        return result.summaries.metrics[name].value if is_scored(result, name) else math.nan
 
     def _is_saving(self, name: str, before: float, after: float) -> bool:
         least = LEAST_MS if name.startswith("latency") else 0.0

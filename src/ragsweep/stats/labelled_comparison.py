@@ -165,16 +165,15 @@ def _differences(judged: Differences, found: Mapping[int, Corrected], matched: M
     value, low, high = (
         np.array([0.0 if one is None else getattr(one, end) for one in own]) for end in ("value", "low", "high")
     )
-    notes = [REFERENCE if one is None else _note(one) for one in own]
+    notes = [
+        REFERENCE if one is None else UNLABELLED if math.isnan(one.low) else f"corrected by {one.labels} labels"
+        for one in own
+    ]
     apart = np.array([int((matched.cases[row] != matched.cases[judged.baseline]).sum()) for row in rows])
     tests = ("standard_error", "wilcoxon", "wilcoxon_holm", "randomisation", "randomisation_holm", "effect")
     untested: dict[str, Any] = dict.fromkeys(tests, unknown)
     estimates: dict[str, Any] = {"estimate": value, "low": low, "high": high, "notes": tuple(notes)}
     return replace(judged, **untested, **estimates, by_labels=True, apart=apart)
-
-
-def _note(found: Corrected) -> str:
-    return UNLABELLED if math.isnan(found.low) else f"corrected by {found.labels} labels"
 
 
 def _decide(verdict: SweepComparison, found: _CorrectedMetric) -> SweepComparison:
