@@ -16,15 +16,14 @@ from ragsweep.stats.inference.prediction_powered import prediction_powered
 
 LEVEL = 0.95
 Z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-NAN = math.nan
 
 
 class Interval(NamedTuple):
     """A value and its 95 % interval; NaN if there are no data."""
 
-    value: float = NAN
-    low: float = NAN
-    high: float = NAN
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 class Share(NamedTuple):
@@ -75,7 +74,7 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
     other_values, other_counts = np.unique(second, return_counts=True)
     costs_of_pairs = cost(np.abs(values[:, None] - other_values[None, :]))
     expected = float(counts @ costs_of_pairs @ other_counts) / len(first) ** 2
-    return 1 - float(cost(np.abs(first - second)).mean()) / expected if expected else NAN
+    return 1 - float(cost(np.abs(first - second)).mean()) / expected if expected else math.nan
 
 
 RATED = range(10, 5001)

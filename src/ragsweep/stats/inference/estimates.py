@@ -78,7 +78,7 @@ class AllPairs(NamedTuple):
     """The simultaneous comparison of all pairs of configs.
 
     ``largest`` is the quantile of the largest resampled deviation of any pair, in standard errors that are treated as
-    known (see ``critical_value``). ``may_be_best`` flags the configs that no other config is shown to beat; the
+    known (see ``as_student``). ``may_be_best`` flags the configs that no other config is shown to beat; the
     best config is among them with a confidence equal to the level of the quantile.
     """
 

@@ -163,7 +163,7 @@ def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | No
     furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
     if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):
         furthest = max(furthest, NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / within))
-    critical = critical_value(furthest, data.degrees)
+    critical = as_student(furthest, data.degrees) * (1 + ROUNDING)
     half = np.where(data.errors > 0, critical * data.errors, 0.0 if data.enough else np.nan)
     return SimultaneousIntervals(
         data.means, data.errors, data.means - half, data.means + half, critical, data.degrees, furthest
@@ -174,18 +174,13 @@ def largest_deviation(standardised: Doubles, resamples: int) -> float:
     """Return the ``LEVEL`` quantile of the largest resampled deviation of any row; 0 if there are no rows.
 
     ``standardised`` is (rows, clusters). The deviations are in standard errors that are treated as known;
-    :func:`critical_value` allows for the fact that they are estimated.
+    :func:`as_student` allows for the fact that they are estimated.
     """
     if not len(standardised):
         return 0.0
     largest = np.sort(np.concatenate([np.abs(block).max(axis=1) for block in deviations(standardised, resamples)]))
     place = min(math.ceil((resamples + 1) * LEVEL), resamples) - 1
     return float(largest[place])
-
-
-def critical_value(largest: float, degrees: float) -> float:
-    """Convert ``largest_deviation`` to a half-width in estimated standard errors; NaN below one degree of freedom."""
-    return as_student(largest, degrees) * (1 + ROUNDING)
 
 
 def as_student(normal: float, degrees: float) -> float:
