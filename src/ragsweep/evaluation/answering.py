@@ -229,7 +229,7 @@ def ask_all(
         """Request missing results in two parts; divide a part in which a call fails, down to single requests."""
         for part in filter(None, (numbers[::2], numbers[1::2])):
             try:
-                ask([requests[n] for n in part], lambda place, item, part=part: done(part[place], item))
+                ask([requests[n] for n in part], _within(part, done))
             except CallFailed as failure:
                 if len(part) == 1:
                     done(part[0], _failed(kind, failure.reason))
@@ -245,6 +245,11 @@ def ask_all(
     missing = len(rows) - len(results)
     assert not missing, f"{missing} of {len(rows)} requests were left without a result"
     return packed([results[n] for n in range(len(rows))])
+
+
+def _within(part: Sequence[int], done: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
+    """Return ``done`` for requests that are numbered by their places in ``part``."""
+    return lambda place, item: done(part[place], item)
 
 
 def _check_type(item: Any, kind: type[Any], ask: Callable[..., None]) -> None:
