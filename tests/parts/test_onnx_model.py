@@ -3,8 +3,10 @@
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -15,10 +17,11 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 from onnx.numpy_helper import from_array
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.interruption import deadline
 from ragsweep.parts import model_files, onnx_model
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
 from ragsweep.parts.generators import Transformers
-from ragsweep.parts.onnx_graph import quantise, session_of
+from ragsweep.parts.onnx_graph import export, quantise, session_of
 from ragsweep.parts.onnx_model import weight_bits
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.rerankers import CrossEncoder, LateInteraction
@@ -154,6 +157,27 @@ def test_where_nothing_can_be_written_it_is_made_and_not_kept(tmp_path: Path) ->
     made: list[bytes] = []
     assert onnx_model.kept(tmp_path, "one", counting(made)) == b"graph"
     assert len(made) == 1
+
+
+def test_timeout_is_not_taken_for_a_fault_of_the_folder_or_of_the_model(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def wait(*_: object) -> bytes:
+        made.append("")
+        time.sleep(5)
+        return b""
+
+    import transformers  # noqa: F401 (loaded before the time is limited)
+
+    steps = (
+        lambda: onnx_model.kept(tmp_path, "name", wait),
+        lambda: export(SimpleNamespace(set_attn_implementation=wait), "logits", typed=False),
+        lambda: model_files.loading("model", "embedder.model")(wait)(),
+    )
+    for number, step in enumerate(steps, 1):
+        with pytest.raises(TimeoutError, match="raise timeout"), deadline(0.2):
+            step()
+        assert len(made) == number
 
 
 def test_of_two_processes_one_makes_the_file(tmp_path: Path) -> None:

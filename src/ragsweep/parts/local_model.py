@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ragsweep.core.errors import ConfigError
+from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.types import PartTraits
 from ragsweep.parts import model_files, onnx_model
 from ragsweep.parts.limits import check_at_least
@@ -132,6 +133,7 @@ class LocalModel:
         try:
             torch.empty(1, device=self.device)
         except Exception as fault:
+            raise_overdue(fault)
             reason = str(fault).partition("\n")[0]
             raise ConfigError(
                 f"{self.KEY}.device is {self.device!r}, which torch cannot use on this machine: {reason}; set"

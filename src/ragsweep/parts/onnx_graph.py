@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.interruption import raise_overdue
+
 OPSET = 17
 ATTENTION = "ragsweep_onnx"
 """Name of the attention implementation that ``_register_attention`` adds to transformers."""
@@ -57,6 +59,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
             graph = _trace(transformer, output, typed)
             difference = _difference(transformer, graph, output, typed)
         except Exception as fault:  # torch, transformers, ONNX Runtime and a model's code may raise anything
+            raise_overdue(fault)
             reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         else:
             if difference <= TOLERANCE:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.identity import content_hash
+from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.locks import locks, private_folder
 from ragsweep.core.replacing import replace_file
 from ragsweep.parts.model_files import cpu_flags
@@ -89,7 +90,8 @@ def kept(folder: Path, name: str, make: Callable[[], bytes]) -> bytes:
             with suppress(OSError):  # a full disk
                 replace_file(path, _digest(made, name) + made, private=True)
             return made
-    except OSError:
+    except OSError as fault:
+        raise_overdue(fault)
         return make()
 
 
