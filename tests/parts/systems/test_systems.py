@@ -129,7 +129,9 @@ class TestHttp(SystemContract):
          ({"body": {"q": ["Before: {history} {question}"]}}, r"system\.body: \{history\} .* not part of a text"),
          ({"contexts": "a..b"}, r"system\.contexts"),
          ({"answer": None, "contexts": None, "ids": None}, "set at least one to a path"),
-         ({"thoughts": ["<think>"]}, r"system\.thoughts must be"), ({"key_env": "sk-secret"}, "key_env")],
+         ({"thoughts": ["<think>"]}, r"system\.thoughts must be"),
+         ({"refusals": ["Unknown", False]}, r"system\.refusals must be a list of phrases .* False\]"),
+         ({"key_env": "sk-secret"}, "key_env")],
     )  # fmt: skip
     def test_what_could_not_work_is_refused_before_anything_is_called(self, changed: dict[str, Any], said: str) -> None:
         with pytest.raises(ConfigError, match=said):
@@ -222,6 +224,8 @@ class TestPython(SystemContract):
         assert whole.answer.text == "<think>A hotel.</think>\n120"
         with pytest.raises(ConfigError, match=r"system\.thoughts must be a list"):
             Python("owned_system.thinks", thoughts="think").check()
+        with pytest.raises(ConfigError, match=r"system\.refusals must be a list of phrases"):
+            Python("owned_system.thinks", refusals=[404]).check()
 
     def test_its_source_is_part_of_what_it_is(self, module: Path) -> None:
         before = Python("owned_system.plain").fingerprint()

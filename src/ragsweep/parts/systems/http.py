@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import SIGNATURES, is_secret, texts
 from ragsweep.core.types import Answer, CostEstimate, Request, RequestSize, Response, Usage
+from ragsweep.parts.prompts import check_refusals
 from ragsweep.parts.service_settings import ServiceSettings
 from ragsweep.parts.systems.responses import PathNotFound, Returned, parse_path, to_response, value_at, value_in_events
 from ragsweep.services.errors import CallFailed
@@ -90,6 +91,7 @@ class Http(ServiceSettings):
             raise ConfigError("system.answer, system.contexts and system.ids are null; set at least one to a path")
         self.service.check(self.KEY, "url")
         check_tags(self.thoughts, "system")
+        check_refusals(self.refusals, "system")
         if isinstance(self.body, str) or QUESTION not in str(self.body):
             raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
         if any(HISTORY in text != HISTORY for text in texts(self.body)):

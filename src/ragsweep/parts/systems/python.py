@@ -19,6 +19,7 @@ from ragsweep.core.sources import source_digest
 from ragsweep.core.trust import is_trusted, trusting
 from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
 from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.prompts import check_refusals
 from ragsweep.parts.systems.responses import Returned, to_response
 from ragsweep.services.thoughts import TAGS, check_tags
 
@@ -62,6 +63,7 @@ class Python:
                 f'system.function: package "{package}" is not trusted; to call your own function: {trusting(package)}'
             )
         check_tags(self.thoughts, "system")
+        check_refusals(self.refusals, "system")
         check_at_least("system", 1, concurrency=self.concurrency)
         if not callable(self._function):
             raise ConfigError(f"system.function: {self.function} is not callable; name a function")
