@@ -53,6 +53,11 @@ def describe_fault(fault: BaseException) -> str:
     return f"{name}: {message}{where}" if message else f"{name}{where}"
 
 
+def first_line(fault: BaseException) -> str:
+    """Return the first line of an exception's message, or the class name if the message is blank."""
+    return next(iter(str(fault).strip().splitlines()), type(fault).__name__)
+
+
 class Faults:
     """The faults of an input, to be raised as a single error, and notes on how the input's files were read.
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragsweep.core.errors import ConfigError
+from ragsweep.core.errors import ConfigError, first_line
 from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.types import PartTraits
 from ragsweep.parts import model_files, onnx_model
@@ -134,10 +134,9 @@ class LocalModel:
             torch.empty(1, device=self.device)
         except Exception as fault:
             raise_overdue(fault)
-            reason = str(fault).partition("\n")[0]
             raise ConfigError(
-                f"{self.KEY}.device is {self.device!r}, which torch cannot use on this machine: {reason}; set"
-                f" {self.KEY}.device=auto, which selects a GPU if torch has one"
+                f"{self.KEY}.device is {self.device!r}, which torch cannot use on this machine: {first_line(fault)};"
+                f" set {self.KEY}.device=auto, which selects a GPU if torch has one"
             ) from fault
         return self.device
 

