@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
-from ragsweep.parts.drawing import SEEDS, check_drawing
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import SEEDS, check_at_least, check_drawing
 from ragsweep.parts.model_files import file_digest, loading, package_folder
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, separate

@@ -9,8 +9,7 @@ from typing import Any
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import is_secret
 from ragsweep.core.types import Answer, CostEstimate, Passage, Request, RequestSize
-from ragsweep.parts.drawing import SEEDS
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import SEEDS, check_at_least
 from ragsweep.parts.prompts import Prompt
 from ragsweep.parts.service_settings import EndpointSettings
 from ragsweep.services.errors import CallFailed

@@ -11,8 +11,7 @@ from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import THINKING, TOO_LONG
 from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts import model_files
-from ragsweep.parts.drawing import SEEDS, check_drawing
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import SEEDS, check_at_least, check_drawing
 from ragsweep.parts.local_model import LocalModel, silence_libraries
 from ragsweep.parts.prompts import Prompt
 from ragsweep.services.thoughts import TAGS, check_tags, is_tag, separate

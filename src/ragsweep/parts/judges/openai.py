@@ -12,9 +12,8 @@ from ragsweep.core.identity import content_hash
 from ragsweep.core.missing import MALFORMED
 from ragsweep.core.types import Embedder, PartTraits, Usage
 from ragsweep.parts import fences
-from ragsweep.parts.drawing import SEEDS
 from ragsweep.parts.judging import JudgeReply, ResponseSchema
-from ragsweep.parts.limits import check_at_least
+from ragsweep.parts.limits import SEEDS, check_at_least
 from ragsweep.parts.service_settings import LIMITS, EndpointSettings
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed

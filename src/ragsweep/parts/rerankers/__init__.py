@@ -2,5 +2,4 @@
 
 from ragsweep.parts.rerankers.api import ApiReranker
 from ragsweep.parts.rerankers.cross_encoder import CrossEncoder
-from ragsweep.parts.rerankers.late_interaction import LateInteraction
-from ragsweep.parts.rerankers.none import NoReranker
+from ragsweep.parts.rerankers.late_interaction import LateInteraction, NoReranker

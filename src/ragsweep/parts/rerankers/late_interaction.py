@@ -1,4 +1,4 @@
-"""A reranker that compares the tokens of the question and of a chunk, with the config's embedding model."""
+"""Compare the tokens of the question and of a chunk, with the config's embedding model; or do not rerank."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,3 +88,14 @@ def max_sim(query: Floats, chunks: TokenVectors, positions: Sequence[int]) -> Fl
     nearest = np.maximum.reduceat(tokens @ query.T.astype(np.float64), ends - lengths[nonempty], axis=0)
     scores[nonempty] = nearest.mean(axis=1)
     return scores
+
+
+class NoReranker:
+    """A reranker without candidates, which leaves every ranking unchanged."""
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
+    candidates = 0
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
+        """Return zeros. The pipeline does not call this method, because there are no candidates."""
+        return np.zeros(len(pairs), dtype=np.float32)

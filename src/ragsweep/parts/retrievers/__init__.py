@@ -2,5 +2,4 @@
 
 from ragsweep.parts.retrievers.bm25 import Bm25
 from ragsweep.parts.retrievers.hybrids import HybridConvex, HybridRrf
-from ragsweep.parts.retrievers.none import NoRetriever
-from ragsweep.parts.retrievers.vector import Vector
+from ragsweep.parts.retrievers.vector import NoRetriever, Vector

@@ -1,10 +1,11 @@
-"""Rank chunks by the inner product of their vectors with the query's vector."""
+"""Rank chunks by the inner product of their vectors with the query's vector, or not at all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ragsweep.core.types import Embedder, PartTraits, VectorIndex
-from ragsweep.parts.ranking import check_min_score
+from ragsweep.core.types import Arrays, Embedder, PartTraits, Rankings, VectorIndex
+from ragsweep.parts.ranking import check_min_score, empty_rankings
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,17 @@ class Vector:
     def check(self) -> None:
         """Raise ConfigError if ``min_score`` is NaN."""
         check_min_score(self.min_score)
+
+
+class NoRetriever:
+    """A retriever that finds no chunks for any query."""
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None))
+
+    def build(self, texts: Sequence[str]) -> Arrays:
+        """Return an empty index."""
+        return {}
+
+    def retrieve(self, index: Arrays, queries: Sequence[str], depth: int) -> Rankings:
+        """Return a ranking without chunks for each query."""
+        return empty_rankings(len(queries), depth)
