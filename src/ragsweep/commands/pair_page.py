@@ -10,7 +10,7 @@ import numpy as np
 from ragsweep.commands.comparison import difference_text, pair_warnings
 from ragsweep.commands.pair_report import FORMAT, GENERATE, PairReport, stage_means
 from ragsweep.core.errors import InputError
-from ragsweep.core.replacing import replace_file
+from ragsweep.core.locks import replace_file
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Table, chart

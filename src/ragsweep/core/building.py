@@ -12,9 +12,8 @@ from typing import Any, Literal, Union
 
 from ragsweep.core.errors import ConfigError, RagsweepError, nearest
 from ragsweep.core.identity import BuiltPart, Spec, content_hash
-from ragsweep.core.sources import source_digest
 from ragsweep.core.traits import traits_of
-from ragsweep.core.trust import find_class
+from ragsweep.core.trust import find_class, source_digest
 
 
 class Builder:

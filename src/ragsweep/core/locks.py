@@ -1,10 +1,11 @@
-"""Locks between processes on one machine, which the kernel releases when a process ends, and private files."""
+"""Locks between processes on one machine, which the kernel releases when a process ends, and safe writing of files."""
 
 import fcntl
 import hashlib
 import os
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -56,6 +57,31 @@ def private_file(path: Path) -> None:
     """Create an empty file that only its owner can access; an existing file is left unchanged."""
     if not path.exists():  # never opened if it exists: closing a file releases SQLite's locks on it
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
+def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, private: bool = False) -> None:
+    """Write a file under a temporary name that begins with ``unfinished``, then rename it to ``path``.
+
+    A killed process leaves either the old or the new file. Missing folders are created. If ``private``, only the owner
+    can access the file; otherwise, the mode of a replaced file is kept. If ``path`` is a symbolic link, its target is
+    replaced. Raises OSError, and removes the temporary file, if writing fails.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A unique name: two processes that write the same file must not share a temporary file.
+    partial = path.with_name(f"{unfinished}{uuid.uuid4().hex}")
+    try:
+        if private:
+            partial.touch(0o600)
+        elif path.exists():
+            partial.touch()
+            partial.chmod(path.stat().st_mode & 0o777)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def locks(path: Path) -> Locks:

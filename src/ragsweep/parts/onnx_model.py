@@ -19,8 +19,7 @@ import numpy as np
 
 from ragsweep.core.identity import content_hash
 from ragsweep.core.interruption import raise_overdue
-from ragsweep.core.locks import locks, private_folder
-from ragsweep.core.replacing import replace_file
+from ragsweep.core.locks import locks, private_folder, replace_file
 from ragsweep.parts.model_files import cpu_flags
 from ragsweep.parts.onnx_graph import export, output_of, quantise, session_of
 

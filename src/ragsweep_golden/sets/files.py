@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragsweep.core.errors import Faults, InputError
-from ragsweep.core.replacing import replace_file
+from ragsweep.core.locks import replace_file
 from ragsweep.core.types import GoldenSet
 from ragsweep.golden.reading import read_rows
 from ragsweep.report.tables import to_json

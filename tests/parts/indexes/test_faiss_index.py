@@ -11,7 +11,7 @@ import pytest
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.types import Arrays
-from ragsweep.parts.indexes import Hnsw, Ivf, Pq, Sq, codes, vectors
+from ragsweep.parts.indexes import Hnsw, Ivf, Pq, Sq, approximate, vectors
 from ragsweep.testing.indexes import VectorIndexContract
 from support.parts import clustered, exact, recall
 
@@ -145,7 +145,7 @@ def test_small_corpora_get_fewer_lists(number: int, lists: int) -> None:
 
 
 def test_a_large_corpus_is_sampled_by_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codes, "A_MEAN", 39)  # 624 of 1500
+    monkeypatch.setattr(approximate, "A_MEAN", 39)  # 624 of 1500
     means = Pq(8, 4).build(VECTORS)["means"]
     np.testing.assert_array_equal(means, Pq(8, 4).build(vectors.sample(VECTORS, 624))["means"])
 

@@ -1,14 +1,17 @@
-"""Search approximately with faiss: in a graph of neighbouring vectors, or in lists of similar vectors."""
+"""Search approximately with faiss: in a graph of neighbouring vectors, in lists of similar vectors, or in codes."""
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Arrays, Floats, PartTraits
-from ragsweep.parts.indexes.faiss_index import FaissIndex, Flat, deserialise, lend, library
-from ragsweep.parts.indexes.vectors import blocks, sample
+from ragsweep.parts.indexes.faiss_index import FaissIndex, Flat, check_shape, deserialise, lend, library
+from ragsweep.parts.indexes.vectors import blocks, check_pieces, sample
 from ragsweep.parts.limits import check_at_least
 
 
@@ -118,3 +121,129 @@ class Ivf(FaissIndex):
         lists.nprobe = chosen.positions.shape[1]
         number = min(2 * depth + SPARE, lists.ntotal)
         return np.asarray(lists.search_preassigned(queries, number, chosen.positions, chosen.scores)[1])
+
+
+BITS: Mapping[int, str] = {4: "QT_4bit", 6: "QT_6bit", 8: "QT_8bit", 16: "QT_fp16"}
+
+LEAST_BITS = 4
+"""Minimum number of bits per piece; with 2 bits or fewer, faiss cannot search pieces of two values."""
+
+A_MEAN = 64
+"""Maximum number of training vectors per mean; 256 would take three times as long without better results."""
+
+
+class CodeIndex(FaissIndex):
+    """Base class of indexes that compare the query with the codes of all vectors.
+
+    The nearest ``oversampling * depth`` vectors are the candidates.
+    """
+
+    oversampling: int
+
+    @abstractmethod
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        """Return a faiss index without codes, trained from the arrays in ``index``."""
+
+    def _open(self, index: Arrays, vectors: Floats) -> Any:
+        opened = self._trained(index, vectors.shape[1])
+        check_shape(index["codes"].shape, (len(vectors), opened.sa_code_size()))
+        return lend(opened, np.ascontiguousarray(index["codes"]))
+
+    def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
+        number = min(self.oversampling * depth, opened.ntotal)
+        # One query at a time: for several queries, faiss sums in a different order, and so rounds differently.
+        return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
+
+
+@dataclass(eq=False)
+class Sq(CodeIndex):
+    """Compare the query with all vectors at ``bits`` bits per value (scalar quantisation), using faiss.
+
+    Codes of 4, 6 and 8 bits divide the range of each dimension evenly; a code of 16 bits is a half-precision float. The
+    nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact index.
+    If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
+    """
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
+
+    bits: Literal[4, 6, 8, 16] = 8
+    oversampling: int = 2
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError if ``oversampling`` is out of range."""
+        check_at_least("index", 1, oversampling=self.oversampling)
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Return the codes (vectors, bytes), and the lowest and the highest value of each dimension (2, dimension)."""
+        if not len(vectors):
+            return {"codes": np.empty((0, 0), dtype=np.uint8), "ranges": np.empty((0, 0), dtype=np.float32)}
+        ends = [(block.min(axis=0), block.max(axis=0)) for _, block in blocks(vectors)]
+        ranges = np.stack([np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)])
+        return {"codes": _encode(self._trained({"ranges": ranges}, vectors.shape[1]), vectors), "ranges": ranges}
+
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        """Return a faiss index trained on the ends of the ranges, the only values that faiss uses for training."""
+        faiss = library()
+        kind = getattr(faiss.ScalarQuantizer, BITS[self.bits])
+        trained = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
+        trained.train(np.ascontiguousarray(index["ranges"], dtype=np.float32))
+        return trained
+
+
+@dataclass(eq=False)
+class Pq(CodeIndex):
+    """Compare the query with all vectors by product quantisation (Jégou et al., TPAMI 2011), using faiss.
+
+    A vector is cut into ``m`` pieces of equal length. For each of the ``m`` subspaces, 2^``nbits`` means are
+    trained, and a piece is replaced by the index of the nearest mean; with 8 bits, a vector takes ``m`` bytes. The
+    means are trained on a seeded sample. A small corpus has at most as many means per subspace as vectors, but at least
+    16. The nearest ``oversampling * depth`` vectors by their codes are scored by the original vectors, as in the exact
+    index. If ``oversampling`` is 1, the codes alone select the vectors, and only their order is exact.
+    """
+
+    TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"oversampling"}))
+
+    m: int = 48
+    nbits: int = 8
+    oversampling: int = 4
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values out of range."""
+        check_at_least("index", 1, m=self.m, oversampling=self.oversampling)
+        if not LEAST_BITS <= self.nbits <= 8:
+            raise ConfigError(f"index.nbits must be between {LEAST_BITS} and 8, got {self.nbits}")
+
+    def build(self, vectors: Floats) -> Arrays:
+        """Return the codes of the vectors (vectors, bytes), and the trained means (m, means per subspace, values).
+
+        Raises ConfigError if the vectors cannot be cut into ``m`` pieces of equal length.
+        """
+        if not len(vectors):
+            return {"codes": np.empty((0, 0), dtype=np.uint8), "means": np.empty((0, 0, 0), dtype=np.float32)}
+        dimension = vectors.shape[1]
+        check_pieces("m", self.m, dimension)
+        drawn = sample(vectors, A_MEAN << self.nbits)
+        drawn = np.resize(drawn, (max(len(drawn), 1 << LEAST_BITS), dimension))  # repeats vectors if there are too few
+        index = self._empty(dimension, min(self.nbits, len(drawn).bit_length() - 1))
+        index.pq.cp.min_points_per_centroid = 1
+        index.train(drawn)
+        means = library().vector_to_array(index.pq.centroids).reshape(self.m, index.pq.ksub, index.pq.dsub)
+        return {"codes": _encode(index, vectors), "means": means}
+
+    def _trained(self, index: Arrays, dimension: int) -> Any:
+        means = np.ascontiguousarray(index["means"])
+        trained = self._empty(dimension, means.shape[1].bit_length() - 1)
+        library().copy_array_to_vector(means.ravel(), trained.pq.centroids)
+        trained.is_trained = True
+        return trained
+
+    def _empty(self, dimension: int, bits: int) -> Any:
+        return library().IndexPQ(dimension, self.m, bits, library().METRIC_INNER_PRODUCT)
+
+
+def _encode(index: Any, vectors: Floats) -> NDArray[np.uint8]:
+    """Return the codes of the vectors, (vectors, bytes), computed by a trained faiss index."""
+    codes = np.empty((len(vectors), index.sa_code_size()), dtype=np.uint8)
+    for part, block in blocks(vectors):
+        codes[part] = index.sa_encode(block)
+    return codes

@@ -15,8 +15,7 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.interruption import raise_overdue
 from ragsweep.core.missing import SYSTEM_RAISED
-from ragsweep.core.sources import source_digest
-from ragsweep.core.trust import is_trusted, trusting
+from ragsweep.core.trust import is_trusted, source_digest, trusting
 from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.prompts import check_refusals

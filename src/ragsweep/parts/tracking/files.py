@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from ragsweep.core.data import describe_weights
+from ragsweep.core.locks import replace_file
 from ragsweep.core.question_texts import to_texts
-from ragsweep.core.replacing import replace_file
 from ragsweep.core.results import COMPLETE, Result, judged_metrics, objectives, shown_metrics
 from ragsweep.parts.targets import count_met
 from ragsweep.parts.tracking import runs
