@@ -41,7 +41,7 @@ def test_arranged_rows_are_those_of_pythons_sort(rows: list[list[float]], depth:
 @settings(deadline=None)
 @given(scores, st.integers(1, 15))
 def test_best_of_dense_scores_are_those_of_pythons_sort(row: list[float], depth: int) -> None:
-    positions, values = best_chunks(np.array(row, dtype=np.float64), depth, above=0)
+    positions, values = best_chunks(np.array(row, dtype=np.float64), depth)
     pairs = [(n, np.float32(score)) for n, score in enumerate(row) if np.float32(score) > 0]
     expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:depth]
     assert list(zip(positions.tolist(), values.tolist(), strict=True)) == expected

@@ -63,7 +63,7 @@ class Builder:
                     f"{where}.{name}: {value!r} cannot be part of an address; add {name} to the config, or"
                     f" give {made.__name__} a default that is a number, text, list, tuple, mapping or None"
                 )
-        # Operational parameters, own and of nested parts, are not in the spec, but another device needs another object.
+        # Parts that differ only in operational parameters, such as the device, have equal specs, but are not shared.
         own = sorted((name, repr(arguments[name])) for name in operational if name in arguments)
         key = f"{spec.digest} {own} {[id(part.value) for part in _parts_in(values)]}"
         if key not in self._made:
@@ -223,7 +223,7 @@ def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str,
         options = typing.get_args(hints.get(key)) or (hints.get(key),)
         protocols = [one for one in options if _is_part(one) and getattr(one, "_is_protocol", False)]
         own = isinstance(values[key], BuiltPart) and not values[key].spec.target.startswith("ragsweep.")
-        if protocols and own:  # a built-in part in a wrong place is refused with a remedy of its own, such as NoJudge
+        if protocols and own:  # other checks refuse a built-in part in the wrong place, with a remedy
             check_members(values[key].value, protocols, f"{where}.{key}")
 
 

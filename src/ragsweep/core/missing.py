@@ -142,8 +142,8 @@ def score_with_retrieval(view: EvaluationView, values: NDArray[Any]) -> Scores:
 
     Unanswerable questions keep their values if they need retrieval.
     """
-    missing, reasons = _without_retrieval(view.questions)
-    return Scores(np.where(missing, np.nan, values).astype(np.float64, copy=False), reasons)
+    searched = np.array([question.needs_retrieval for question in view.questions], dtype=bool)
+    return score_where(searched, values, CONVERSATIONAL)
 
 
 def score_with_approximation(view: EvaluationView, scores: Scores) -> Scores:
@@ -167,12 +167,6 @@ def _without_evidence(
         for question in questions
     ]
     return missing, _read_only(np.where(missing, np.array(reasons, dtype=np.str_), "").astype(np.str_))
-
-
-@memoize_by_identity
-def _without_retrieval(questions: Sequence[Question]) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
-    missing = np.array([not question.needs_retrieval for question in questions], dtype=bool)
-    return missing, _read_only(np.where(missing, CONVERSATIONAL, "").astype(np.str_))
 
 
 def _read_only(reasons: NDArray[np.str_]) -> NDArray[np.str_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,13 +95,11 @@ class EvidenceRanks:
     def without(self, lost: Flags) -> EvidenceRanks:
         """Return a copy without the evidence of the flagged questions (questions,), whose scores become NaN."""
         kept = ~lost[self.question]
-        changes: dict[bool, Callable[[Any], Any]] = {
-            True: lambda column: np.where(lost, math.nan, column),
-            False: lambda column: column[kept],
-        }
-        return EvidenceRanks(
-            **{name: map_arrays(value, changes[name in BY_QUESTION]) for name, value in vars(self).items()}
-        )
+
+        def change(name: str, column: Any) -> Any:
+            return np.where(lost, math.nan, column) if name in BY_QUESTION else column[kept]
+
+        return EvidenceRanks(**{name: map_arrays(one, partial(change, name)) for name, one in vars(self).items()})
 
 
 def map_arrays(value: Any, change: Callable[[Any], Any]) -> Any:

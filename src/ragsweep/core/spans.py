@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError
 from ragsweep.core.types import Chunker, Corpus, Spans
 
 Piece = tuple[int, int]
@@ -114,9 +113,3 @@ def last_pause(text: str, start: int, end: int) -> int:
         if ends:
             return ends[-1]
     return end
-
-
-def check_overlap(size: int, overlap: int) -> None:
-    """Raise ConfigError unless ``overlap`` is at least 0 and less than ``size``."""
-    if not 0 <= overlap < size:
-        raise ConfigError(f"chunker.overlap must be at least 0 and less than chunker.size ({size}), got {overlap}")

@@ -41,7 +41,7 @@ class PartTraits:
     """Of a generator: true if it abstains when the context is empty."""
 
     silent: bool = False
-    """Of a class that stands for a disabled llm, router, query writer or system: true, because it is never called."""
+    """Of an llm, router, query writer or system: true for the class that represents none, and is never called."""
 
     unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Of a query writer: name of a nested part -> its parameters that cannot change the query; addresses omit them."""

@@ -107,7 +107,7 @@ def spaced(text: str) -> str:
 
 
 def is_syllabic(letter: str) -> bool:
-    """Return whether a character is syllabic, that is, a word of its own."""
+    """Return whether a character is syllabic, and so counts as a word."""
     return not letter.isascii() and pattern("character").fullmatch(letter) is not None
 
 

@@ -38,7 +38,7 @@ def output_of(transformer: Any) -> str:
     import torch
 
     with torch.inference_mode():
-        found = transformer(**_inputs(transformer, _ids(2), None))
+        found = transformer(**_inputs(_ids(2), None))
     for name in OUTPUTS:
         if name in found:
             return name
@@ -156,7 +156,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
             self.transformer = transformer
 
         def forward(self, ids: torch.Tensor, kinds: torch.Tensor | None = None) -> torch.Tensor:
-            found: torch.Tensor = self.transformer(**_inputs(transformer, ids, kinds))[output]
+            found: torch.Tensor = self.transformer(**_inputs(ids, kinds))[output]
             return found
 
     names, ids = ["ids", "kinds"][: 1 + typed], _ids(PROBES[0])
@@ -191,7 +191,7 @@ def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float
         kinds = torch.zeros_like(ids) if typed else None
         with torch.inference_mode():
             whole = {"attention_mask": torch.ones_like(ids)}
-            expected = transformer(**_inputs(transformer, ids, kinds), **whole)[output].float().numpy()
+            expected = transformer(**_inputs(ids, kinds), **whole)[output].float().numpy()
         given = {"ids": ids.numpy()} | ({"kinds": kinds.numpy()} if kinds is not None else {})
         found = session.run(None, given)[0]
         worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-9)))
@@ -215,7 +215,7 @@ def _ids(length: int) -> Any:
     return (torch.arange(length) % 7 + 3)[None]
 
 
-def _inputs(transformer: Any, ids: Any, kinds: Any) -> Mapping[str, Any]:
+def _inputs(ids: Any, kinds: Any) -> Mapping[str, Any]:
     return {"input_ids": ids, "return_dict": True} | ({} if kinds is None else {"token_type_ids": kinds})
 
 

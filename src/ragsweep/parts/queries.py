@@ -103,7 +103,6 @@ class _Prompt:
     """The prompt for a query, which replaces the model's prompt for answers."""
 
     instruction: str
-    citations: ClassVar[bool] = False
 
     def messages(self, request: Request) -> list[dict[str, str]]:
         """Return two chat messages: the instruction, and the conversation between tags, without passages."""

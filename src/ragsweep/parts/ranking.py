@@ -64,14 +64,14 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
     return keys[:, :depth] & 0xFFFFFFFF
 
 
-def best_chunks(scores: NDArray[Any], depth: int, above: float) -> tuple[Integers, Floats]:
+def best_chunks(scores: NDArray[Any], depth: int) -> tuple[Integers, Floats]:
     """Return the positions and scores of the best chunks of one question, best first, without padding.
 
     ``scores`` (chunks,) holds the scores of all chunks. At most ``depth`` chunks are returned, and only those that
-    score higher than ``above``; there may be none. Equal scores are in order of position.
+    score above 0; there may be none. Equal scores are in order of position.
     """
     kept = scores.astype(np.float32)
-    chunks = np.flatnonzero(kept > above)
+    chunks = np.flatnonzero(kept > 0)
     if len(chunks) > depth:
         least = np.partition(kept[chunks], -depth)[-depth]
         chunks = chunks[kept[chunks] >= least]  # with all ties for the last rank; the sort keeps the first of them

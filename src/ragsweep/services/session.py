@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -186,6 +186,19 @@ def each(
 
     if items:
         run(work_all())
+
+
+def each_in_threads(
+    items: Sequence[Item], work: Callable[[Item], Result], done: Callable[[int, Result], None], threads: int
+) -> None:
+    """Process items as ``each`` does, but call ``work`` in threads; ``done`` is called in the thread of the caller."""
+    with ThreadPoolExecutor(threads) as pool:
+        futures = {pool.submit(work, item): number for number, item in enumerate(items)}
+        try:
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _is_in_loop() -> bool:

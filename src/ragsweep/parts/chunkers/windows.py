@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
-from ragsweep.core.spans import Piece, check_overlap, cut, cut_within, encodable, windows
+from ragsweep.core.spans import Piece, cut, cut_within, encodable, windows
 from ragsweep.core.types import Chunker, Corpus, PartTraits, Spans
 from ragsweep.parts import model_files
 from ragsweep.parts.limits import check_at_least
@@ -24,6 +24,12 @@ class NoChunker:
         return cut(corpus, lambda text: [(0, len(text))])
 
 
+def _check_overlap(size: int, overlap: int) -> None:
+    check_at_least("chunker", 1, size=size)
+    if not 0 <= overlap < size:
+        raise ConfigError(f"chunker.overlap must be at least 0 and less than chunker.size ({size}), got {overlap}")
+
+
 @dataclass(eq=False)
 class FixedSize:
     """Cut every document into windows of ``size`` characters; neighbouring windows share ``overlap`` characters."""
@@ -35,8 +41,7 @@ class FixedSize:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless 0 <= overlap < size."""
-        check_at_least("chunker", 1, size=self.size)
-        check_overlap(self.size, self.overlap)
+        _check_overlap(self.size, self.overlap)
 
     def split(self, corpus: Corpus) -> Spans:
         """Return the windows; blank windows are omitted, but a blank document is one chunk.
@@ -98,8 +103,7 @@ class Tokens:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless 0 <= overlap < size."""
-        check_at_least("chunker", 1, size=self.size)
-        check_overlap(self.size, self.overlap)
+        _check_overlap(self.size, self.overlap)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the tokenizer file, and the version of the tokenizers library.

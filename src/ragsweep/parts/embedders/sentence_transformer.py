@@ -75,7 +75,7 @@ class SentenceTransformerEmbedder(LocalModel):
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Return the vectors of queries, (queries, dimension). Raises InputError if a value is NaN or infinite."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
-        size = self._queries_together
+        size = 1 if self._is_half else self.batch_size  # in half precision, a batch changes vectors in the third digit
         with self._same_threads():
             for start in range(0, len(queries), size):
                 vectors[start : start + size] = self._embed("query", list(queries[start : start + size]))
@@ -143,14 +143,6 @@ class SentenceTransformerEmbedder(LocalModel):
     @property
     def _is_half(self) -> bool:
         return self._resolved_dtype() in {"bfloat16", "float16"}
-
-    @property
-    def _queries_together(self) -> int:
-        """The batch size of queries: ``batch_size``, but 1 in half precision.
-
-        In half precision, the other queries of a batch change a vector in the third digit.
-        """
-        return 1 if self._is_half else self.batch_size
 
     @contextmanager
     def _same_threads(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import numpy as np
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.spans import split_long
 from ragsweep.core.types import Answer, Embedder, Floats, PartTraits, Request
+from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, check_language, sentences
 
 LONGEST = 300
@@ -44,8 +45,7 @@ class Extractive(SentenceSplitter):
 
     def check(self) -> None:
         """Raise ConfigError if a number is out of range or the language is unknown."""
-        if self.sentences < 1:
-            raise ConfigError(f"llm.sentences must be at least 1, got {self.sentences}")
+        check_at_least("llm", 1, sentences=self.sentences)
         if not -1 <= self.threshold <= 1:
             raise ConfigError(f"llm.threshold must be a cosine between -1 and 1, got {self.threshold}")
         check_language(self.language, "llm")

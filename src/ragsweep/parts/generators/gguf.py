@@ -8,7 +8,6 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from ragsweep.core.types import Answer, PartTraits, Request, Usage
 from ragsweep.parts.limits import SEEDS, check_at_least, check_drawing
 from ragsweep.parts.model_files import file_digest, loading, package_folder
 from ragsweep.parts.prompts import Prompt
+from ragsweep.services.session import each_in_threads
 from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
@@ -103,13 +103,7 @@ class Gguf:
                 free.put(server)
             return answer._replace(seconds=time.perf_counter() - begin)
 
-        with ThreadPoolExecutor(len(self._servers)) as threads:
-            numbers = {threads.submit(work, request): number for number, request in enumerate(requests)}
-            try:
-                for future in as_completed(numbers):
-                    done(numbers[future], future.result())
-            finally:
-                threads.shutdown(wait=False, cancel_futures=True)
+        each_in_threads(requests, work, done, len(self._servers))
 
     repeat = generate
 

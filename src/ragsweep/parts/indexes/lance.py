@@ -180,8 +180,7 @@ class LanceIvfPq(LanceTable):
 
     There are ``num_partitions`` partitions (None: the square root of the number of vectors), but at most one per 256
     vectors. A vector is cut into ``num_sub_vectors`` pieces of equal length, each stored as one byte. The nearest
-    ``oversampling * depth`` vectors by these codes are scored by the original vectors. The search of a rebuilt table
-    may miss different neighbours, because LanceDB draws its training sample without a seed.
+    ``oversampling * depth`` vectors by these codes are scored by the original vectors.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(
@@ -217,9 +216,8 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """Search a LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
 
-    A table of at most 2^20 vectors has one graph; a larger table has several, which are all searched. The candidates
-    are scored by the original vectors. A ranking has at most ``ef_search`` vectors; the rest is padding. The search of
-    a rebuilt table may miss different neighbours, because several threads build the graph.
+    A table of at most 2^20 vectors has one graph; a larger table has several, which are all searched. A ranking has at
+    most ``ef_search`` vectors; the rest is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

@@ -52,8 +52,8 @@ class ApiReranker(ServiceSettings):
 
         A pair with a blank question scores 0, without a call. Raises ConfigError if a limit on money is set and the
         model has no price. Raises CallFailed if a call still fails after its retries, because a ranking cannot be
-        reranked in part. The pipeline then scores fewer questions at a time; a question that fails even on its own gets
-        no ranking.
+        reranked in part. The pipeline then scores fewer questions at a time; a question that fails even alone gets no
+        ranking.
         """
         rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
         for row, (query, text) in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Compare the tokens of the question and of a chunk, with the config's embedding model; or do not rerank."""
+"""A reranker that compares the tokens of question and chunk with the embedding model, and one that does nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

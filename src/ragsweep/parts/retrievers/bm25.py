@@ -120,7 +120,7 @@ class Bm25:
         result = empty_rankings(len(queries), depth)
         for row, words in enumerate(ids):
             if numbers := [number[meaning[word]] for word in words if meaning[word] in number]:
-                positions, scores = best_chunks(score(numbers), depth, above=0)
+                positions, scores = best_chunks(score(numbers), depth)
                 result.positions[row, : len(positions)] = positions
                 result.scores[row, : len(positions)] = scores
         return result

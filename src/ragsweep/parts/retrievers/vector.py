@@ -1,4 +1,4 @@
-"""Rank chunks by the inner product of their vectors with the query's vector, or not at all."""
+"""A retriever that ranks chunks by their vectors, and one that finds nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

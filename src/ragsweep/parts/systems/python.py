@@ -6,7 +6,6 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ from ragsweep.core.types import Answer, PartTraits, Request, Response, Usage
 from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.prompts import check_refusals
 from ragsweep.parts.systems.responses import Returned, to_response
+from ragsweep.services.session import each_in_threads
 from ragsweep.services.thoughts import TAGS, check_tags
 
 _log = logging.getLogger(__name__)
@@ -107,13 +107,7 @@ class Python:
             for number, request in enumerate(requests):
                 done(number, self._respond(request))
             return
-        with ThreadPoolExecutor(self.concurrency) as threads:
-            calls = {threads.submit(self._respond, request): number for number, request in enumerate(requests)}
-            try:
-                for call in as_completed(calls):
-                    done(calls[call], call.result())
-            finally:
-                threads.shutdown(wait=False, cancel_futures=True)
+        each_in_threads(requests, self._respond, done, self.concurrency)
 
     def _respond(self, request: Request) -> Response:
         history = [{"role": turn.role, "content": turn.text} for turn in request.history]
