@@ -189,6 +189,14 @@ def test_model_without_a_tokenizer_file_is_refused(tmp_path: Path) -> None:
         Tokens(tokenizer=str(tmp_path)).fingerprint()
 
 
+def test_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(
+        ConfigError, match=r"^chunker\.tokenizer is '.*other\.json', which cannot be loaded: Model missing"
+    ):
+        Tokens(tokenizer=str(tmp_path / "other.json")).split(untitled("a"))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -126,6 +126,15 @@ def test_more_partitions_and_candidates_find_more(folder: Path) -> None:
     assert recalls[0] < 0.7 < 0.95 < recalls[-1]
 
 
+def test_tilde_is_the_home_folder_also_for_the_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    LanceHnsw("~/tables").build(FEW)
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home" / "tables" / "locks").exists()
+
+
 def test_other_vectors_and_other_parameters_have_tables_of_their_own(tmp_path: Path) -> None:
     moved = FEW.copy()
     moved[59, 7] += 1e-6

@@ -65,6 +65,13 @@ def test_it_finds_and_scores_what_the_exact_index_does(server: Server, embedded:
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
+def test_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    Qdrant(None, "~/collections").build(VECTORS)
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]
+
+
 def test_ef_search_limits_candidates_and_the_length_of_a_ranking(server: Server) -> None:
     index = Qdrant(server.url).build(VECTORS)
     for effort, depth, length in ((30, 10, 10), (30, 50, 30)):

@@ -121,7 +121,8 @@ class Tokens:
         from tokenizers import Tokenizer
 
         path = model_files.locate_tokenizer(self.tokenizer, "chunker.tokenizer", self.download)
-        tokenizer = Tokenizer.from_file(str(path))
+        with model_files.loading(self.tokenizer, "chunker.tokenizer"):
+            tokenizer = Tokenizer.from_file(str(path))
         tokenizer.no_truncation()
         tokenizer.no_padding()
 

@@ -146,8 +146,9 @@ class LanceTable(ExternalIndex):
     def _alone(self, name: str) -> AbstractContextManager[None]:
         if not self._local():
             return nullcontext()
-        private_folder(Path(self.uri))
-        return locks(Path(self.uri) / "locks").alone(name)
+        folder = Path(self.uri).expanduser()  # as LanceDB does
+        private_folder(folder)
+        return locks(folder / "locks").alone(name)
 
     @cached_property
     def _opened(self) -> dict[str, Any]:

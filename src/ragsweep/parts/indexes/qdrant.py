@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,7 +138,7 @@ class Qdrant(ExternalIndex):
     @cached_property
     def _client(self) -> Any:
         if self.path is not None:
-            return _embedded(self.path)
+            return _embedded(str(Path(self.path).expanduser()))
         from qdrant_client import QdrantClient
 
         key, timeout = self.service.key() or None, int(self.service.timeout)
