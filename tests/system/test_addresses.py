@@ -352,7 +352,7 @@ def dataset_files(mark: str) -> dict[tuple[str, str], str]:
 def _write_model(folder: Path, seed: int) -> None:
     folder.mkdir()
     save_file({"weights": np.full(3, seed, np.float32)}, folder / "model.safetensors")
-    facts = {"max_position_embeddings": 24, "architectures": ["TinyForCausalLM"]}
+    facts = {"max_position_embeddings": 512, "architectures": ["TinyForCausalLM"]}
     (folder / "config.json").write_text(json.dumps(facts), "utf-8")
 
 

@@ -169,6 +169,7 @@ def test_words_of_refusal_are_an_abstention(tiny_writer: Path) -> None:
     ("parameters", "said"),
     [({"max_new_tokens": 0}, "max_new_tokens must be .*, got 0"), ({"temperature": -1.0}, "temperature must be"),
      ({"dtype": "float7"}, "llm.dtype is 'float7'"), ({"batch": 0}, "llm.batch must be .*, got 0"),
+     ({"max_new_tokens": 120}, "max_new_tokens is 120, which leaves no token for a prompt: .* is 120 tokens"),
      ({"batch": 2, "temperature": 0.5}, "llm.batch is 2 and llm.temperature is 0.5")],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(parameters: dict[str, Any], said: str, tiny_writer: Path) -> None:

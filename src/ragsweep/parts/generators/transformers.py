@@ -67,6 +67,12 @@ class Transformers(LocalModel):
                 f"llm.batch is {self.batch} and llm.temperature is {self.temperature}: samples depend on the"
                 " other requests of a batch; set llm.batch=1, or llm.temperature=0"
             )
+        longest = self._longest_input
+        if longest and self.max_new_tokens >= longest:
+            raise ConfigError(
+                f"llm.max_new_tokens is {self.max_new_tokens}, which leaves no token for a prompt: the maximum length"
+                f" of {self.model} is {longest} tokens; lower it, or use another model"
+            )
         architecture = str((self._config().get("architectures") or ["unknown"])[0])
         if not architecture.endswith(ARCHITECTURES):
             raise ConfigError(
