@@ -64,7 +64,7 @@ class Rewrite:
         self.llm = copy.copy(llm)
         self._can_write = hasattr(llm, "prompt")
         if self._can_write:
-            self.llm.prompt = _Prompt(instruction)
+            self.llm.prompt = self
         if extra := getattr(llm, "extra", None):
             self.llm.extra = {name: value for name, value in extra.items() if name != "response_format"}
 
@@ -77,6 +77,14 @@ class Rewrite:
             )
         if not self.instruction.strip():
             raise ConfigError("query.instruction is empty; describe how to rewrite the question")
+
+    def messages(self, request: Request) -> list[dict[str, str]]:
+        """Return two chat messages, in place of the model's prompt: the instruction, and the conversation in tags."""
+        return fenced_messages(self.instruction, request)
+
+    def is_refusal(self, text: str) -> bool:
+        """Return False, because every text is a query."""
+        return False
 
     def write(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
         """Report the query of each request by calling ``done(index, answer)``.
@@ -96,18 +104,3 @@ class Rewrite:
         A model that gives no estimate, such as a local one, costs 0.
         """
         return self.llm.estimate_cost(size) if isinstance(self.llm, CostEstimator) else CostEstimate(0, 0, 0)
-
-
-@dataclass(frozen=True)
-class _Prompt:
-    """The prompt for a query, which replaces the model's prompt for answers."""
-
-    instruction: str
-
-    def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return two chat messages: the instruction, and the conversation between tags, without passages."""
-        return fenced_messages(self.instruction, request)
-
-    def is_refusal(self, text: str) -> bool:
-        """Return False, because every text is a query."""
-        return False
