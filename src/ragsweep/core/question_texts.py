@@ -3,8 +3,9 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,10 @@ def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:
     count = [len(row.get("ranked", ())) for row in rows]
 
     def column(path: Sequence[str], kind: type) -> Any:
-        return np.array([value for row in rows if row for value in _at(row, path)], dtype=kind)
+        return np.array([value for row in rows if row for value in reduce(getitem, path, row)], dtype=kind)
 
     def single(path: Sequence[str]) -> Any:
-        return np.array([_at(row, path) if row else math.nan for row in rows], dtype=np.float64)
+        return np.array([reduce(getitem, path, row) if row else math.nan for row in rows], dtype=np.float64)
 
     def legs(name: str) -> Any:
         return {leg: column([name, leg], np.int64) for leg in example.get(name, {})}
@@ -128,12 +129,6 @@ def _evidence(rows: Sequence[Mapping[str, Any]]) -> EvidenceRanks:
             for leg, metrics in example.get("scores", {}).items()
         },
     )
-
-
-def _at(row: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        row = row[name]
-    return row
 
 
 def _steps(rows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, StepResults]:
