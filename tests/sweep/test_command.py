@@ -157,6 +157,17 @@ def test_settings_of_hydra_reach_the_jobs(tmp_path: Path, monkeypatch: pytest.Mo
     assert job.config.written["reranker"]["_target_"] == "my.Reranker"
 
 
+@pytest.mark.parametrize("scheme", ["file://", ""])
+def test_folder_on_the_search_path_is_read_and_checked_with_and_without_a_scheme(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    file, typed = tmp_path / "experiment" / "mine.yaml", [f"hydra.searchpath=[{scheme}{tmp_path}]", "+experiment=mine"]
+    file.write_text("# @package _global_\ntop_k: 3\n")
+    assert compose_jobs(read_command(typed, multirun=False))[0].config.values["top_k"] == 3
+    file.write_text("# @package _global_\ntop_k: 3\ntop_k: 4\n")
+    with pytest.raises(ConfigError, match='key "top_k" occurs twice'):
+        read_command(typed, multirun=False)
+
+
 @pytest.mark.parametrize("path", ["file://missing", "missing"])
 def test_missing_folder_on_the_search_path_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match='no folder "missing"; create it'):

@@ -22,6 +22,7 @@ def test_settings_of_a_cluster_are_accepted() -> None:
     words = ["partition=short", "mem_gb=8", "gres='gpu:a100:1'", "array_parallelism=4", "timeout_min=30"]
     assert launcher(*SLURM, *(f"hydra.launcher.{word}" for word in words)) == "submitit_slurm"
     assert launcher(*RAY, "hydra.launcher.ray.init.address=auto") == "ray"
+    assert launcher(*SLURM, "hydra.sweep.dir=.") == "submitit_slurm"
 
 
 @pytest.mark.parametrize(

@@ -343,9 +343,10 @@ def compose_jobs(command: Command) -> list[Job]:
     """
     jobs, fixed = [], command.fixed
     for number, (overrides, name) in enumerate(zip(command.jobs, command.names(), strict=True)):
+        lines = [*fixed, *overrides]
         try:
-            _refuse_misused_groups(overrides, command.composer)
-            config = compose(command.composer, [*fixed, *overrides], command.jobs, command.searching)
+            _refuse_misused_groups(lines, command.composer)
+            config = compose(command.composer, lines, command.jobs, command.searching)
         except ConfigError as fault:
             case = command.cases[number] if number < len(command.cases) else None
             raise ConfigError(f"{case.blamed(str(fault)) if case else ''}{fault}") from None

@@ -98,7 +98,7 @@ class Composer:
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
         """List the existing folders on the config search path: the shipped folder, then the others in Hydra's order."""
-        files = [path.removeprefix("file://") for path in _search_path(overrides) if path.startswith("file://")]
+        files = [path for one in _search_path(overrides) if "://" not in (path := one.removeprefix("file://"))]
         own = [*([self.added] if self.added else []), *map(Path, files), Path.cwd() / "conf"]
         return [config_folder(), *(path for path in own if path.is_dir() and path.resolve() != config_folder())]
 

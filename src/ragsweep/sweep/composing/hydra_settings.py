@@ -9,7 +9,7 @@ import logging.handlers
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import ConfigError, nearest
@@ -143,7 +143,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
     """
     _check_plugin(settings["launcher"], "hydra.launcher", LAUNCHERS)
     folder = settings["launcher"].get("submitit_folder", FOLDER)
-    if folder != FOLDER and not _is_inside(PurePath(str(folder)), str(settings["sweep"]["dir"])):
+    if folder != FOLDER and not _is_inside(Path(str(folder)), str(settings["sweep"]["dir"])):
         raise ConfigError(
             f"hydra.launcher.submitit_folder: must be in the sweep's folder, got {folder!r}; write"
             " ${hydra.sweep.dir}/NAME"
@@ -159,7 +159,7 @@ def check_hydra(settings: Mapping[str, Any]) -> None:
                 f"hydra.job.env_set.{name}: a config may set only variables for threads and devices, such as"
                 f" OMP_NUM_THREADS; set {name} in the environment of the command"
             )
-    if not _is_inside(PurePath(FOLDER, str(settings["output_subdir"])), FOLDER):
+    if not _is_inside(Path(FOLDER, str(settings["output_subdir"])), FOLDER):
         raise ConfigError(
             f"hydra.output_subdir: must be in the run's folder, got {settings['output_subdir']!r}; name a subfolder"
         )
@@ -239,7 +239,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         allowed = " and ".join(sorted(STREAMS))
         raise ConfigError(f'{where}: "{value}" refers to a Python object; only {allowed} are allowed')
     is_file = key in ("filename", "baseFilename")
-    if is_file and not (_is_inside(PurePath(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
+    if is_file and not (_is_inside(Path(str(value)), FOLDER) and str(value).endswith(LOG_FILE)):
         raise ConfigError(
             f"{where}: must be in the run's folder and end with {LOG_FILE}, got {value!r}; give"
             " ${hydra.runtime.output_dir}/NAME.log"
@@ -250,6 +250,7 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
         )
 
 
-def _is_inside(path: PurePath, folder: str) -> bool:
+def _is_inside(path: Path, folder: str) -> bool:
     """Return whether a path is inside a folder, with ``..`` resolved."""
-    return os.path.normpath(path).startswith(os.path.normpath(folder) + os.sep)
+    inner, outer = (Path(os.path.normpath(Path(one).absolute())) for one in (path, folder))
+    return outer in inner.parents
