@@ -273,9 +273,10 @@ def test_where_no_call_is_saved_nothing_is_raced(
 def test_a_metric_without_finite_bounds_is_refused_as_one_without_bounds() -> None:
     rule, metric = BettingRace(), ContextRecall()
     assert rule.betting(metric).spread == 1
-    metric.bounds = (0.0, math.inf)
-    with pytest.raises(ConfigError, match="has no bounds, so it cannot be raced"):
-        rule.betting(metric)
+    for high in (math.inf, 0.0):
+        metric.bounds = (0.0, high)
+        with pytest.raises(ConfigError, match="has no bounds, so it cannot be raced"):
+            rule.betting(metric)
 
 
 TWO = "llm.model=good,bad"

@@ -15,8 +15,10 @@ from ragsweep.core.missing import UNREADABLE
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result
 from ragsweep.core.types import Evidence, Question
 from ragsweep.golden.clusters import clusters
+from ragsweep.parts.metrics import ContextRecall
 from ragsweep.report.race import saved
 from ragsweep.stats.inference.matrix import Matrix
+from ragsweep.sweep.races import BettingRace
 from ragsweep.sweep.racing.betting import Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
 from ragsweep.sweep.running.sweep_race import SweepRace
@@ -230,12 +232,11 @@ def test_scores_beyond_the_bounds_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [({"margin": -0.1}, "margin"), ({"margin": 1}, "margin"), ({"level": 1}, "level"), ({"level": 0}, "level"),
-     ({"spread": 0}, "spread"), ({"spread": math.inf}, "spread"),
      ({"margin": math.nan}, "margin")],
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, float], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{said}: must"):
-        Betting(**settings).check()  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=rf"^hydra\.sweeper\.race\.{said}: must"):
+        BettingRace(**settings).betting(ContextRecall())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("configs", [2, pytest.param(6, marks=pytest.mark.nightly)])

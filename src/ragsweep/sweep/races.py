@@ -1,7 +1,7 @@
 """The race rules that a config may name: the options of ``hydra/sweeper/race``."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ragsweep.core.errors import ConfigError
@@ -34,9 +34,8 @@ class BettingRace:
         low, high = metric.bounds
         if low is None or high is None or not 0 < high - low < math.inf:
             raise ConfigError(f"{WHERE}: {metric.name} has no bounds, so it cannot be raced; choose another objective")
-        rule = Betting(self.margin, self.level, high - low, bool(metric.higher_is_better))
-        try:
-            rule.check()
-        except ConfigError as fault:
-            raise ConfigError(f"{WHERE}.{fault}") from None
-        return replace(rule, spread=rule.spread * heaviest)
+        if not 0 <= self.margin < high - low:
+            raise ConfigError(f"{WHERE}.margin: must be at least 0 and less than {high - low:g}, got {self.margin!r}")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"{WHERE}.level: must be above 0 and below 1, got {self.level!r}")
+        return Betting(self.margin, self.level, (high - low) * heaviest, bool(metric.higher_is_better))

@@ -8,7 +8,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.errors import InputError
 from ragsweep.stats.inference.confidence_sequence import (
     betting,
     cluster_differences,
@@ -65,15 +65,6 @@ class Betting:
     level: float = 0.95
     spread: float = 1.0
     higher_is_better: bool = True
-
-    def check(self) -> None:
-        """Raise ConfigError unless the spread is finite, 0 <= margin < spread, and 0 < level < 1."""
-        if not (self.spread > 0 and math.isfinite(self.spread)):
-            raise ConfigError(f"spread: must be a finite number above 0, got {self.spread!r}")
-        if not 0 <= self.margin < self.spread:
-            raise ConfigError(f"margin: must be at least 0 and less than {self.spread:g}, got {self.margin!r}")
-        if not 0 < self.level < 1:
-            raise ConfigError(f"level: must be above 0 and below 1, got {self.level!r}")
 
     @property
     def guarantee(self) -> str:
