@@ -215,7 +215,7 @@ def test_no_command_is_suggested_that_refuses_a_partial_config(tmp_path: Path) -
 def test_a_recorded_config_that_the_sweep_has_is_its_own(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2, 0.41)
     results = [scored({"ndcg": drawn(0.41, seed=1)}, name="#1 k=1"), scored({"ndcg": drawn(0.6)}, name="#2 k=9")]
-    found = find_baseline("aaaa#2", names(results), results, ledger)
+    found, _ = find_baseline("aaaa#2", names(results), results, ledger)
     assert found is results[0]
 
 
@@ -226,7 +226,7 @@ def test_a_recorded_config_has_the_name_that_it_was_given_once(tmp_path: Path) -
     ledger = Ledger(tmp_path)
     ledger.names.give("production", f"record {ledger.singles()[0].id}")
     results = [scored({"ndcg": drawn(0.6)}, name="#1 k=9")]
-    found = find_baseline("production", names(results), results, ledger)
+    found, _ = find_baseline("production", names(results), results, ledger)
     assert found is not None
     assert found.name == "production k=1"
 
@@ -235,7 +235,7 @@ def test_a_config_of_other_questions_is_no_baseline(tmp_path: Path) -> None:
     ledger = sweep(tmp_path, "a" * 32, 0.2)
     one = scored({"ndcg": drawn(0.4)}, name="#1 k=1")
     asked = changed(one, dataset=replace(one.run.dataset, golden_digest="e" * 64))
-    assert find_baseline("aaaa#1", names([asked]), [asked], ledger) is None
+    assert find_baseline("aaaa#1", names([asked]), [asked], ledger) == (None, None)
 
 
 def test_an_unknown_name_is_one_clear_error(tmp_path: Path) -> None:

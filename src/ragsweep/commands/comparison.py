@@ -50,7 +50,7 @@ def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | 
     records = ledger.records(sweep)
     names = number_configs({record.job: record.outcome.name for record in records})
     results = [record.outcome.renamed(names[record.job]) for record in records if isinstance(record.outcome, Result)]
-    declared = find_baseline(None, names, results, ledger)
+    declared, _ = find_baseline(None, names, results, ledger)
     beside = [declared] if declared and all(one is not declared for one in results) else []
     broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}
     yield [*results, *beside], declared.name if declared else None, broken

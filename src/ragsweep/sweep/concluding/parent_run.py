@@ -52,18 +52,14 @@ class RecordedContents:
         summary = summarise_sweep(self.ledger, trials)
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early
         status = FINISHED if len(summary.results) == expected and not summary.failed else FAILED
-        tables = self.tables or _recorded_tables(summary.results)
+        recorded = [result.run.config.get("tracking") or {} for result in summary.results]
+        tables = self.tables or (ALL if any(one.get("tables") == ALL for one in recorded) else CHOSEN)
         return sweep_run(summary, sweep, self.texts(summary.results, Secrets()), tables), status
 
     def of_config(self, result: Result) -> TrackedContent:
         """Return the content of the run of a single config."""
         views = self.ledger.holdout_views(result.run.dataset.undivided)
         return single_run(result, views, self.texts([result], Secrets()))
-
-
-def _recorded_tables(results: Sequence[Result]) -> str:
-    settings = [result.run.config.get("tracking") or {} for result in results]
-    return ALL if any(one.get("tables") == ALL for one in settings) else CHOSEN
 
 
 def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:

@@ -177,38 +177,26 @@ def find_recorded(declared: object, ledger: Ledger) -> RecordedRun | None:
 
 def find_baseline(
     declared: object, names: Mapping[int, str], results: Sequence[Result], ledger: Ledger
-) -> Result | None:
-    """Return the result of the declared baseline, which is a config of the sweep or a recorded run.
+) -> tuple[Result | None, str | None]:
+    """Return the result and the name of the declared baseline, which is a config of the sweep or a recorded run.
 
-    Return None if no baseline is declared, if it is not found, or if it is a recorded run on different questions.
-    ``declared`` is the declaration as typed; if it is None, the declaration in the latest result's config is used.
-    ``names`` maps job indices to the names of the sweep's configs.
+    The result is None for a config of the sweep that has none. Both are None if no baseline is declared, if it is not
+    found, or if it is a recorded run on different questions. ``declared`` is the declaration as typed; if it is None,
+    the declaration in the latest result's config is used. ``names`` maps job indices to the names of the sweep's
+    configs.
     """
-    declared = _declaration(declared, results)
-    if declared is None or not results:
-        return None
+    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
+        declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if (number := read_number(declared)) is not None:
-        return next((one for one in results if one.name == names.get(number - 1)), None)
+        name = names.get(number - 1)
+        return next((one for one in results if one.name == name), None), name
     try:
-        found = find_recorded(declared, ledger)
+        found = find_recorded(declared, ledger) if results else None
     except InputError:  # the record was deleted after the sweep
-        return None
+        return None, None
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
-        return None
+        return None, None
     same = next((one for one in results if one.run.signature == found.result.run.signature), None)
     own = without_number(found.result.name).removeprefix(f"{declared}: ")  # of a run started with name=
-    return same or found.result.renamed(f"{declared} {own}")
-
-
-def baseline_name(
-    found: Result | None, declared: object, names: Mapping[int, str], results: Sequence[Result]
-) -> str | None:
-    """Return the name of the baseline ``found`` by `find_baseline`, or that of a declared config without a result."""
-    number = read_number(_declaration(declared, results))
-    return found.name if found else None if number is None else names.get(number - 1)
-
-
-def _declaration(declared: object, results: Sequence[Result]) -> object:
-    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
-        return max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
-    return declared
+    baseline = same or found.result.renamed(f"{declared} {own}")
+    return baseline, baseline.name

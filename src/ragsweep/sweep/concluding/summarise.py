@@ -1,7 +1,5 @@
 """Summarise a recorded sweep with its verdict, and find the best config of each past sweep."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +27,7 @@ from ragsweep.stats.labelled_comparison import SweepLabels, compare_labelled
 from ragsweep.sweep.composing.job import SUFFIX
 from ragsweep.sweep.composing.settings import read_sweep_labels
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.recorded_runs import baseline_name, find_baseline, sweep_results
+from ragsweep.sweep.concluding.recorded_runs import find_baseline, sweep_results
 from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, choose, collect_finalists, without_excluded
 from ragsweep.sweep.searching.study_summary import StudySummary, broken_trials, read_summary
 
@@ -60,8 +58,7 @@ def summarise_sweep(
         ExcludedConfig(one.outcome.name, f"excluded by {broken[one.job]}") for one in records if one.job in broken
     ]
     excluded += list_references(results)
-    baseline = find_baseline(declared, names, results, ledger)
-    today = baseline_name(baseline, declared, names, results)
+    baseline, today = find_baseline(declared, names, results, ledger)
     allowed = without_excluded(results, excluded)
     adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})

@@ -1,15 +1,14 @@
 """The content of the documents and of the terminal output about a sweep."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragsweep.core.plurals import counted
 from ragsweep.core.results import PARTIAL
 from ragsweep.report.conclusion_facts import from_reference
 from ragsweep.report.document import Statement
@@ -24,10 +23,7 @@ from ragsweep.report.terminal import Terminal
 from ragsweep.report.verdict import change
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
-from ragsweep.sweep.concluding.sweep_summary import Finalists, plain_name
-
-if TYPE_CHECKING:
-    from ragsweep.sweep.concluding.sweep_summary import SweepSummary
+from ragsweep.sweep.concluding.sweep_summary import Finalists, SweepSummary, plain_name
 
 
 def show_sweep(
@@ -73,8 +69,8 @@ def sweep_content(
 def _notes(summary: SweepSummary) -> Iterator[Statement]:
     """Yield notes on a sweep: its race, Pareto front, finalists and holdout gap, and why a search stopped."""
     yield from race_lines(summary.results)
-    counted = len(summary.allowed) - len(summary.unscored)
-    yield from front_lines(summary.front, summary.objectives, counted, [*summary.unscored, *summary.excluded])
+    scored = len(summary.allowed) - len(summary.unscored)
+    yield from front_lines(summary.front, summary.objectives, scored, [*summary.unscored, *summary.excluded])
     yield from failure_lines(summary.finalists.failures).items
     yield from starmap(Statement, finalist_lines(summary.finalists))
     yield from gap_line(summary.gap)
@@ -116,7 +112,7 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
     """
     if not finalists.results:
         return
-    what = "1 config" if len(finalists.results) == 1 else f"{len(finalists.results)} configs"
+    what = counted(len(finalists.results), "config")
     yield "holdout", f"{finalists.metric} of {what} on {finalists.questions:,} questions that the search did not use"
     rows = []
     for result, tune, gap in finalists.compared():
