@@ -9,7 +9,7 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import refuse_secrets
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
-from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.trees import parse
 from ragsweep.sweep.running.hydra_launch import call_hydra
 
 _REFUSED = {

@@ -62,8 +62,12 @@ def _run(command: Command) -> CommandOutcome:
     session = open_session(values, terminal)
     prepared = preparing.prepare(command, session, jobs, labels)
     command = prepared.command
+    if values["plan"] == "json":
+        print(json.dumps(preparing.plan_as_json(prepared.planned)))
+        return CommandOutcome(0)
     if values["plan"]:
-        _show_plan(values["plan"], prepared, terminal)
+        _show(terminal, prepared.facts)
+        terminal.plan_table(prepared.planned)
         return CommandOutcome(0)
     preparing.check_keys(prepared.nodes)
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
@@ -85,14 +89,6 @@ def _run(command: Command) -> CommandOutcome:
 def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
     for label, text in lines:
         terminal.line(label, text)
-
-
-def _show_plan(form: object, prepared: Prepared, terminal: Terminal) -> None:
-    if form == "json":
-        print(json.dumps(preparing.plan_as_json(prepared.planned)))
-        return
-    _show(terminal, prepared.facts)
-    terminal.plan_table(prepared.planned)
 
 
 # --- one config ---------------------------------------------------------------------------------------------------

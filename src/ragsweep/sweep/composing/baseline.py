@@ -10,11 +10,10 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.command import Command, compose_jobs, number_baseline
 from ragsweep.sweep.composing.composition_errors import compose, one_sentence
 from ragsweep.sweep.composing.job import Job, JobConfig, PlainConfig
-from ragsweep.sweep.composing.overrides import parse
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import BASELINE, read_number
 from ragsweep.sweep.composing.sweep_names import root
-from ragsweep.sweep.composing.trees import OPERATIONAL
+from ragsweep.sweep.composing.trees import OPERATIONAL, parse
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:

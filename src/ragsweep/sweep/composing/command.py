@@ -29,10 +29,9 @@ from ragsweep.sweep.composing.config_files import DEPTH, is_deep
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.search_settings import searches
+from ragsweep.sweep.composing.search_settings import is_own, searches
 from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
-from ragsweep.sweep.composing.trees import value_at
+from ragsweep.sweep.composing.trees import parse, value_at
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -292,7 +291,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
     is not trial 0.
     """
     task = command.task
-    if not str(settings["_target_"]).endswith(".OptunaSweeper"):
+    if not is_own(settings):
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
     space = read_space(task, settings["params"], command.composer.loader)

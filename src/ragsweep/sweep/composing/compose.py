@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, read_write
 
 from ragsweep.sweep.composing.job import MISSING, JobConfig, Template
-from ragsweep.sweep.composing.overrides import Options, parse
+from ragsweep.sweep.composing.trees import Options, parse
 
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader

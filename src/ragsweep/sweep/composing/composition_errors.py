@@ -14,7 +14,7 @@ from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
 from ragsweep.sweep.composing.hydra_settings import NO_CALLBACKS
 from ragsweep.sweep.composing.job import JobConfig, Template
-from ragsweep.sweep.composing.overrides import parse
+from ragsweep.sweep.composing.trees import parse
 
 _UNCHECKED = (AssertionError, AttributeError, TypeError, ValueError)
 """Exceptions that Hydra raises for overrides whose type it does not check."""

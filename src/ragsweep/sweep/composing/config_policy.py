@@ -22,8 +22,7 @@ from ragsweep.sweep.composing.compose import CONFIG, as_hydra_config, config_fol
 from ragsweep.sweep.composing.config_files import check_files
 from ragsweep.sweep.composing.hydra_settings import FOLDER, check_hydra, check_search_path
 from ragsweep.sweep.composing.job import Template, explain_interpolation
-from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import absolute, children, leaves
+from ragsweep.sweep.composing.trees import absolute, children, leaves, parse
 
 GROUP = "metrics"
 

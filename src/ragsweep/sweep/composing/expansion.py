@@ -10,8 +10,7 @@ from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 from optuna_sweeper.parameters import parse_override
-from ragsweep.sweep.composing.overrides import Options, parse
-from ragsweep.sweep.composing.trees import spell_value
+from ragsweep.sweep.composing.trees import Options, parse, spell_value
 
 CASES = "hydra.sweeper.cases"
 MOST = 100_000

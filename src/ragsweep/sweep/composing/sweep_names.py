@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsweep.core.plurals import counted
 from ragsweep.report.naming import short_keys, varying_keys
-from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import OPERATIONAL
+from ragsweep.sweep.composing.trees import OPERATIONAL, parse
 
 if TYPE_CHECKING:
     from ragsweep.records.ledger import Sweep
@@ -27,8 +26,12 @@ MOST_KEYS = 4
 
 def read_settings(overrides: Sequence[str]) -> dict[str, str]:
     """Map the key of each override to its value as text, without quotes and escapes; "" for a deletion."""
-    read = map(parse, overrides)
-    return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in read}
+    return {one.get_key_element(): "" if one.is_delete() else _spell(one.value()) for one in map(parse, overrides)}
+
+
+def _spell(value: Any) -> str:
+    is_json = value is None or isinstance(value, bool | list | dict)
+    return json.dumps(value).replace('"', "").replace(" ", "") if is_json else str(value)
 
 
 def reference(sweep: Sweep) -> str:
@@ -72,12 +75,6 @@ def _what_is_swept(sweep: Sweep) -> str:
     more = f" and {len(shown) - MOST_KEYS} more" if len(shown) > MOST_KEYS else ""
     swept = " × ".join(shown[:MOST_KEYS]) + more or (sweep.name if any(sweep.jobs) else DEFAULTS)
     return f"{named[1]}: {swept}" if named and named[1] != swept else swept
-
-
-def _spell(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return json.dumps(value).replace('"', "").replace(" ", "") if isinstance(value, list | dict) else str(value)
 
 
 def defining(overrides: Sequence[str]) -> list[str]:

@@ -1,10 +1,17 @@
-"""Trees of plain values: leaves, values at dotted keys, keys of interpolations, and command-line spelling."""
+"""Trees of plain values (leaves, values at dotted keys, keys of interpolations), and overrides, parsed and spelled."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+
 from ragsweep.core.secrets import mask
+
+Options = Callable[[str], list[str]]
+"""A function from the name of a config group to its options."""
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _RESOLVED = "\0"
@@ -31,6 +38,12 @@ _OTHER = re.compile(r"null|true|false|[+-]?(nan|inf|(?=[\d.])[\d_]*\.?[\d_]*(e[+
 
 _BEFORE_QUOTE = re.compile(r"(\\*)'")
 """Matches a quote and the backslashes before it, which are escaped within quotes."""
+
+
+@lru_cache(maxsize=4096)
+def parse(line: str) -> Override:
+    """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
+    return OverridesParser.create().parse_override(line)
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:

@@ -22,7 +22,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from hydra.core.utils import JobReturn, JobStatus
 
 from ragsweep.core.errors import InputError, RagsweepError
 from ragsweep.core.identity import content_hash
@@ -38,10 +40,6 @@ from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_na
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import JobValue, Launch, Partial, attempt, job_value, name_job, rung_value
 from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces, masked
-
-if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""
@@ -190,8 +188,6 @@ class Collector:
 
 def _job_return(value: JobValue | Exception, spent: Mapping[str, float] = {}) -> JobReturn:
     """Return a job's result; the amounts ``spent`` are added to an exception (see jobs.run_job)."""
-    from hydra.core.utils import JobReturn, JobStatus
-
     result = JobReturn()
     if isinstance(value, Exception) and spent:
         value.cost = dict(spent)  # type: ignore[attr-defined]

@@ -11,6 +11,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn
 from omegaconf import DictConfig, OmegaConf
 
 from ragsweep.core.errors import ConfigError
@@ -31,8 +34,6 @@ from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
     from ragsweep.sweep.composing.command import Command
 
 
@@ -90,22 +91,20 @@ class HydraTask:
 
     def _run(self, config: DictConfig) -> JobValue | str:
         """Run a job, whose number and overrides are read from `HydraConfig`."""
-        from hydra.core.hydra_config import HydraConfig
-
         whole: Any = HydraConfig.instance().cfg
-        hydra = HydraConfig.get()
+        own = HydraConfig.get()
         rung, config.questions.until = config.questions.until, None  # the end of a rung is not part of a config
         if self.sent and self.context is None and config.store.worker_path:
             config.store.path = config.store.worker_path
-        choices: Any = OmegaConf.to_container(hydra.runtime.choices)
+        choices: Any = OmegaConf.to_container(own.runtime.choices)
         written: Any = OmegaConf.to_container(config, resolve=False)
         plain = PlainConfig(to_plain(config), written, choices)
         with command_folder():
             context = self.context or _worker_context(self, plain, whole)
         _mask_files(context.secrets, config, whole)
-        typed: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+        typed: Any = OmegaConf.to_container(own.overrides.task, resolve=False)
         overrides = tuple(line for line in map(str, typed) if not line.startswith(f"{RUNG}="))
-        job = Job(plain, "", overrides, int(hydra.job.num) if self.sweep else 0, rung=rung)
+        job = Job(plain, "", overrides, int(own.job.num) if self.sweep else 0, rung=rung)
         with context.secrets.masking():
             if self.sent and self.context is None:
                 return deliver_job(context, self.sent, job)
@@ -196,8 +195,6 @@ def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job],
 
 def call_hydra(arguments: Sequence[str], task: Callable[..., object] = HydraTask()) -> int:  # noqa: B008
     """Call Hydra's command line, which also handles options such as ``--cfg`` and ``--help``; return 0."""
-    import hydra
-
     before = sys.argv
     sys.argv = [before[0], *arguments]
     try:

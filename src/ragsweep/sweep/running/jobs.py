@@ -1,7 +1,5 @@
 """Run jobs: launch them in batches; claim, evaluate and record each of them."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time
@@ -10,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
@@ -28,10 +28,6 @@ from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_name, trial_names
 from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.recording import OutcomeWriter
-
-if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
 
 JobValue = float | tuple[float, ...] | dict[str, object] | None
 """The value that a job returns to its sweeper (see `job_value` and `rung_value`)."""
@@ -149,8 +145,6 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 def command_folder() -> AbstractContextManager[None]:
     """Return a context in the command's folder, to which relative paths in a config refer, also in a Ray worker."""
-    from hydra.core.hydra_config import HydraConfig
-
     folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
     return chdir(folder) if folder and Path(folder).is_dir() else nullcontext()
 
@@ -253,7 +247,7 @@ def _detectable(result: Result, first: Result, summary: Summary) -> float:
     return power if mean else (summary.high - summary.low) / 2
 
 
-Launch = Callable[[Sequence["Job"]], "Sequence[JobReturn]"]
+Launch = Callable[[Sequence[Job]], Sequence[JobReturn]]
 """A function that runs jobs with consecutive numbers, and returns a result for each."""
 
 Body = Callable[[Launch, Path], str]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.utils import JobReturn, JobStatus, configure_log, env_override
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -16,13 +17,10 @@ from ragsweep.core.errors import ConfigError
 from ragsweep.core.secrets import Secrets
 from ragsweep.sweep.composing.compose import as_hydra_config
 from ragsweep.sweep.composing.job import Job, JobConfig
-from ragsweep.sweep.composing.overrides import parse
-from ragsweep.sweep.composing.trees import with_values
+from ragsweep.sweep.composing.trees import parse, with_values
 from ragsweep.sweep.running.jobs import log_once
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
     from ragsweep.sweep.composing.command import Command
 
 _FLOAT = re.compile(
@@ -76,8 +74,6 @@ class JobLoop:
 
     def run(self, task: Callable[[], object], job: Job) -> JobReturn:
         """Run a job with its own folder, logging and environment; return its value or exception in a JobReturn."""
-        from hydra.core.utils import JobReturn, JobStatus
-
         job_return = JobReturn()
         job_return.overrides = job.lines
         with self._job_environment(job):
@@ -91,8 +87,6 @@ class JobLoop:
     @contextmanager
     def logging(self) -> Iterator[None]:
         """Apply ``hydra.hydra_logging`` again after the block, in which each job applies ``hydra.job_logging``."""
-        from hydra.core.utils import configure_log
-
         try:
             yield
         finally:
@@ -102,8 +96,6 @@ class JobLoop:
     @contextmanager
     def _job_environment(self, job: Job) -> Iterator[None]:
         """Set up a job's number, folder, config files, logging and environment for the block, as Hydra does."""
-        from hydra.core.utils import configure_log, env_override
-
         config, overrides = job.config, job.lines
         assert isinstance(config, JobConfig)
         template = config.template

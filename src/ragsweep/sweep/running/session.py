@@ -25,6 +25,7 @@ from ragsweep.golden.golden_set import weigh_unanswerable
 from ragsweep.golden.partition import ALL
 from ragsweep.parts.local_model import LocalModel
 from ragsweep.parts.targets import ENFORCE, TargetRule
+from ragsweep.parts.tracking import NoTracking, Tracker
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.progress import Lines
 from ragsweep.report.sweep_report import PageTexts, PromptReader
@@ -41,7 +42,6 @@ from ragsweep.sweep.racing.rungs import evaluate_rung
 if TYPE_CHECKING:
     from ragsweep.evaluation.config_graph import ConfigGraph
     from ragsweep.parts.prices import Prices
-    from ragsweep.parts.tracking import Tracker
     from ragsweep.report.terminal import Terminal
     from ragsweep.sweep.composing.job import Job
 
@@ -138,8 +138,6 @@ class Session:
 
     def tracker(self, values: Mapping[str, Any]) -> Tracker:
         """Build the tracker that a config names."""
-        from ragsweep.parts.tracking import NoTracking
-
         tracker: Tracker = self.builder.build(values["tracking"], "tracking").value
         check_members(tracker, (NoTracking,), "tracking")
         return tracker

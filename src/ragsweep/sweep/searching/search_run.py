@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
@@ -38,8 +39,6 @@ from ragsweep.sweep.running.recording import OutcomeWriter
 from ragsweep.sweep.searching.study_summary import read_summary, study_folder
 
 if TYPE_CHECKING:
-    from hydra.core.utils import JobReturn
-
     from ragsweep.stages.graph import Plan
 
 PATIENCE = 2.0
