@@ -46,6 +46,13 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         (["top_k.x=3"], "top_k.x=3: top_k has no keys; set top_k=VALUE, or top_k={x: VALUE} if it"),
         (["headline.x=3"], "headline.x=3: Hydra cannot apply one of these overrides: invalid literal for int()"),
         (["hydra/sweeper/sampler=tpe"], "the chosen sweeper has no sampler; choose hydra/sweeper=optuna"),
+        (["hydra.sweeper.n_trials=5"], "the chosen sweeper has no n_trials; choose hydra/sweeper=optuna"),
+        (
+            ["hydra/sweeper=optuna", "hydra.sweeper.cases=[]"],
+            "the chosen sweeper has no cases; choose hydra/sweeper=grid",
+        ),
+        (["hydra.sweeper.race.margin=.1"], "no race is chosen; add hydra/sweeper/race=betting"),
+        (["hydra/sweeper=optuna", "hydra.sweeper.stop.budget.calls=1"], "hydra.sweeper.stop={budget: {calls: VALUE}}"),
         (["hydra/launchr=basic"], 'no key "hydra/launchr"; did you mean "hydra/launcher"? known: hydra/'),
         (["hydra/job_logging=x"], "hydra/job_logging=x: no such option; known: default"),
         (["hydra.callbacks.x._target_=C"], "hydra.callbacks: are never called"),

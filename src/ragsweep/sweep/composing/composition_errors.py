@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
-from ragsweep.sweep.composing.hydra_settings import NO_CALLBACKS
+from ragsweep.sweep.composing.hydra_settings import GRID_SWEEPER, NO_CALLBACKS, OPTUNA_SWEEPERS, SWEEPERS
 from ragsweep.sweep.composing.job import JobConfig, Template
 from ragsweep.sweep.composing.trees import parse
 
@@ -115,12 +115,18 @@ def _explain_key(
         siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
     holders = options_with(outermost, composer.folders(overrides))
     added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
-    if name.startswith(("hydra/sweeper/sampler", "hydra/sweeper/race")):
-        lacks, sweeper = ("sampler", "optuna") if "sampler" in name else ("race", "grid")
-        return f"{line}: the chosen sweeper has no {lacks}; choose hydra/sweeper={sweeper}"
+    lacked = re.match(r"hydra[./]sweeper[./](\w+)", name)
+    if lacked and f"hydra.sweeper.{lacked[1]}" not in keys and not text.startswith("Could not delete"):
+        sweepers = {"grid": GRID_SWEEPER, "optuna": OPTUNA_SWEEPERS[0]}
+        if found := [option for option, sweeper in sweepers.items() if lacked[1] in SWEEPERS[sweeper]]:
+            return f"{line}: the chosen sweeper has no {lacked[1]}; choose hydra/sweeper={found[0]}"
     if parent and not siblings and text.startswith("Could not override"):
-        inside = f"{parent}={{{name.removeprefix(f'{parent}.')}: VALUE}}"
-        return f"{line}: {parent} has no keys; set {parent}=VALUE, or {inside} if it takes a mapping"
+        if parent == "hydra.sweeper.race":
+            return f"{line}: no race is chosen; add hydra/sweeper/race=betting"
+        inside = "VALUE"
+        for key in reversed(name.removeprefix(f"{parent}.").split(".")):
+            inside = f"{{{key}: {inside}}}"
+        return f"{line}: {parent} has no keys; set {parent}=VALUE, or {parent}={inside} if it takes a mapping"
     start = f"{line}: " if line != name else _file(text)
     if holders:
         lacking = f"{parent}={template.hydra['runtime']['choices'].get(parent)}"

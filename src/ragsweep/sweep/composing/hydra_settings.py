@@ -47,11 +47,11 @@ LAUNCHERS: Mapping[str, frozenset[str]] = {
 OPTUNA_SWEEPERS = tuple(f"hydra_plugins.{name}.sweeper.OptunaSweeper" for name in ("optuna_sweeper", "ragsweep_optuna"))
 """The current and the former name of our search sweeper, whose jobs return more than a number."""
 
+GRID_SWEEPER = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
+
 SWEEPERS: Mapping[str, frozenset[str]] = {
     "hydra.BasicSweeper": frozenset({"max_batch_size", "params"}),
-    "hydra_plugins.ragsweep_grid.sweeper.GridSweeper": frozenset(
-        {"max_batch_size", "params", "cases", "race"}
-    ),
+    GRID_SWEEPER: frozenset({"max_batch_size", "params", "cases", "race"}),
     **dict.fromkeys(OPTUNA_SWEEPERS, frozenset(
         {"sampler", "direction", "study_name", "storage", "n_trials", "n_jobs", "max_failure_rate", "params",
          "constraints", "default", "enqueue", "subject", "lapse", "race", "stop", "plots"}
