@@ -41,8 +41,6 @@ _ESCAPED = re.compile(r"\\(.)")
 _PLACES = ("hydra.", "store.", "tracking.")
 """Prefixes of the keys for folders and servers; their values are shown, without the passwords in URLs."""
 
-_SWEPT = "hydra.sweeper.params."
-
 _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
 """Keys whose values are lists of overrides."""
 
@@ -81,7 +79,7 @@ def add_secrets(secrets: Secrets, config: DictConfig) -> None:
             secrets.add_passwords(value)
         if isinstance(value, str) and "oc.env" in value:
             text = _ESCAPED.sub(r"\1", value)
-            _add_variables(secrets, where.removeprefix(_SWEPT), text)
+            _add_variables(secrets, where.removeprefix("hydra.sweeper.params."), text)
             if text.count("oc.env") > len(VARIABLE.findall(text)):  # the name of a variable is computed
                 _add_named(secrets, config, where, value)
 

@@ -16,8 +16,6 @@ CASES = "hydra.sweeper.cases"
 MOST = 100_000
 """Maximum number of jobs in a sweep; a higher number indicates a mistyped range, or an attack."""
 
-_WAY_OUT = 'write each case as a list of overrides, for example [["top_k=3", "depth=50,100"]]'
-
 
 class JobCase(NamedTuple):
     """The overrides of one job, and the case that it comes from, if any."""
@@ -86,7 +84,8 @@ def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     if cases is None:
         return [(None, [])]
     if not isinstance(cases, list) or not cases:
-        raise HydraException(f"{CASES}: must be null or a list of at least one case, got {cases!r}; {_WAY_OUT}")
+        way = 'write each case as a list of overrides, for example [["top_k=3", "depth=50,100"]]'
+        raise HydraException(f"{CASES}: must be null or a list of at least one case, got {cases!r}; {way}")
     for number, case in enumerate(cases):
         where = f"{CASES}[{number}]"
         if not isinstance(case, list):

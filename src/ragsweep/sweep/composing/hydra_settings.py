@@ -113,8 +113,6 @@ _ADDRESSES = ("auto", "local")
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
 """Matches a valid setting for SLURM, which becomes a line of the script that SLURM runs."""
 
-_PACKAGES = frozenset({"hydra", "ragsweep"})
-
 
 def check_search_path(path: str) -> None:
     """Raise ConfigError unless an entry is an existing folder or, because Hydra imports packages, a trusted package.
@@ -129,7 +127,7 @@ def check_search_path(path: str) -> None:
             raise ConfigError(f'hydra.searchpath: no folder "{name}"; create it, or correct the path')
         return
     package = name.partition("/")[0]
-    if scheme == "pkg" and (package.partition(".")[0] in _PACKAGES or is_trusted(package)):
+    if scheme == "pkg" and (package.partition(".")[0] in ("hydra", "ragsweep") or is_trusted(package)):
         return
     trusted = f", or trust the package: {trusting(package)}" if scheme == "pkg" else ""
     raise ConfigError(f'hydra.searchpath: "{path}" is not a folder; use file://FOLDER{trusted}')

@@ -110,7 +110,7 @@ def read_sweep_labels(configs: Sequence[Mapping[str, Any]]) -> list[HumanLabel]:
 
     Raises ConfigError if configs name different files, and InputError for a faulty file.
     """
-    paths = dict.fromkeys((config["judge"] or {}).get("labels") for config in configs)
+    paths = dict.fromkeys((config.get("judge") or {}).get("labels") for config in configs)
     given = [path for path in paths if path is not None]
     if len(given) > 1:
         raise ConfigError("judge.labels: cannot differ within a sweep; put all labels into one file")

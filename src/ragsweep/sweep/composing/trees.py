@@ -1,4 +1,4 @@
-"""Trees of plain values (leaves, values at dotted keys, keys of interpolations), and overrides, parsed and spelled."""
+"""Read and change trees of plain values; parse overrides, and spell values as in overrides."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -156,10 +156,8 @@ def _conclude(
 
 def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
     """Read the human labels named in a sweep's configs; if they cannot be read, log a warning and return []."""
-    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
-    named = {(result.run.config.get("judge") or {}).get("labels"): result.run.config for result in results}
     try:
-        return read_sweep_labels([config for path, config in named.items() if path])
+        return read_sweep_labels([one.outcome.run.config for one in records if isinstance(one.outcome, Result)])
     except RagsweepError as fault:
         logging.getLogger(__name__).warning("the verdict uses scores without corrections by human labels: %s", fault)
         return []

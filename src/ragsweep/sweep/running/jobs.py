@@ -97,9 +97,10 @@ def check_scored(result: Result) -> None:
 
 
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
-    """Set a job's ``name``, with secrets masked, and ``searching`` (whether a search runs the job).
+    """Set a job's ``name``, with secrets masked, and ``searching``: whether a search runs the job.
 
-    The name is that in the sweep or, in a search and for a single run without a name, made from the overrides.
+    The jobs of a grid have names in the record of the sweep. A trial is named by its overrides, as is a single config
+    without a name.
     """
     search = context.search
     if sweep and not search:

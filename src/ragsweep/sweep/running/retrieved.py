@@ -1,4 +1,4 @@
-"""Read the chunks that recorded configs have retrieved, and measure the share of these chunks that labels judge."""
+"""Read the chunks that recorded configs retrieved, and measure the share of these chunks that have labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from ragsweep.sweep.running.session import Session, open_session
 
 
 class Retrieved(NamedTuple):
-    """Question id -> the names of its retrieved chunks, best first; ``whole`` is false if chunks may be missing."""
+    """The names of the retrieved chunks by question id, best first; ``whole`` is false if chunks may be missing."""
 
     chunks: Mapping[str, Sequence[str]]
     whole: bool = True

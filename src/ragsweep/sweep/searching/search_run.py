@@ -84,15 +84,14 @@ def _own_overrides(command: Command) -> list[str]:
     return [line for line in command.overrides if not line.lstrip("+~").startswith(others)]
 
 
-Finalist = tuple[str, Result]
-"""The name of a trial in the ledger, and the trial's result."""
-
-
 @dataclass
 class Search(Multirun):
-    """A multirun whose sweeper chooses its jobs and its end; ``choose`` selects its finalists for the holdout."""
+    """A multirun whose sweeper chooses its jobs and its end.
 
-    choose: Callable[[Sweep], Sequence[Finalist]] = lambda _: ()
+    ``choose`` selects the finalists for the holdout; it returns their names in the ledger, and their results.
+    """
+
+    choose: Callable[[Sweep], Sequence[tuple[str, Result]]] = lambda _: ()
 
     def __post_init__(self) -> None:
         """Set the search's settings, and whether other processes and other machines may work on it."""
