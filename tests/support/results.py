@@ -22,7 +22,7 @@ from ragsweep.records.ledger import FINISHED, Ledger, Sweep
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.concluding.parent_run import sweep_run
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from ragsweep.sweep.running.context import TrackedContent
+from ragsweep.sweep.running.recording import TrackedContent
 from ragsweep.sweep.searching.study_summary import study_folder
 
 NAN = math.nan

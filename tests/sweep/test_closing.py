@@ -23,8 +23,8 @@ from ragsweep.sweep.concluding import summarise as closing
 from ragsweep.sweep.concluding.parent_run import describe, sweep_page
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep, sweep_content
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import job_value
+from ragsweep.sweep.running.recording import RunContext
 from support.inputs.human_labels import M, pair, written
 from support.results import METRIC, changed, changed_table, drawn, noisy, one_metric, parent_run, scored
 

@@ -16,8 +16,8 @@ from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session, open_session
 from support.commands import composed, write_dataset
 from test_study import completed

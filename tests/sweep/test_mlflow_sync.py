@@ -20,7 +20,7 @@ from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import ROOT, add_tables, write_dataset
@@ -36,8 +36,7 @@ LEFT = """
 import sys
 from pathlib import Path
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.running.recording import OutcomeWriter
-from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
 from ragsweep.sweep.running.session import Session
 from ragsweep.report.terminal import Terminal
 from ragsweep.parts.tracking import Mlflow

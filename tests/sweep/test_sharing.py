@@ -25,7 +25,7 @@ from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.context import RunContext
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching.search_run import Search
 from support import wait_until

@@ -20,8 +20,8 @@ from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.job import JobConfig
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.multirun import Multirun
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session, open_session
 from support.commands import write_dataset, write_option
 

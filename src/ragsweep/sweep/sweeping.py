@@ -32,12 +32,11 @@ from ragsweep.sweep.concluding.sweep_content import show_sweep
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.preparing import Prepared
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.hydra_launch import through_launcher
 from ragsweep.sweep.running.jobs import Partial, TargetsMissed, attempt, check_scored, name_job
 from ragsweep.sweep.running.loop import JobLoop
 from ragsweep.sweep.running.multirun import Ending, Multirun
-from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext, mask_traces
 from ragsweep.sweep.running.session import open_session
 from ragsweep.sweep.searching.search_run import Search
 

@@ -28,7 +28,7 @@ from ragsweep.sweep.composing.sweep_names import reference, sweep_title
 from ragsweep.sweep.concluding.summarise import summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
-from ragsweep.sweep.running.context import TrackedContent
+from ragsweep.sweep.running.recording import TrackedContent
 
 PAGE = "report.html"
 VERDICT_TAG, RESULT_TAG, FRONT_TAG = "ragsweep.verdict", "ragsweep.result", "ragsweep.front"

@@ -37,9 +37,8 @@ from ragsweep.stages.leases import Leases
 from ragsweep.stages.remote import PAUSE, Remote
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_names
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import JobValue, Launch, Partial, attempt, job_value, name_job, rung_value
-from ragsweep.sweep.running.recording import OutcomeWriter, mask_traces, masked
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext, mask_traces, masked
 
 DELIVERED = "delivered"
 """The return value of a worker's job whose outcome is in the object store."""

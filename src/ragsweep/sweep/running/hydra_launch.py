@@ -26,10 +26,10 @@ from ragsweep.sweep.composing.compose import CONFIG, VERSION_BASE, config_folder
 from ragsweep.sweep.composing.config_policy import add_secrets
 from ragsweep.sweep.composing.job import RUNG, Job, PlainConfig, to_plain
 from ragsweep.sweep.composing.search_settings import searches
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.delivery import Collector, deliver_job
 from ragsweep.sweep.running.jobs import Body, JobValue, command_folder, run_job
 from ragsweep.sweep.running.loop import JobLoop, create_folder, to_yaml
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session, open_session
 from ragsweep.sweep.running.slurm import through_queue, withdrawable
 

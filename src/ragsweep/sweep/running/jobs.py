@@ -26,8 +26,7 @@ from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.power import estimate_power
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.search_settings import is_own, money_key, trial_name, trial_names
-from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
 
 JobValue = float | tuple[float, ...] | dict[str, object] | None
 """The value that a job returns to its sweeper (see `job_value` and `rung_value`)."""

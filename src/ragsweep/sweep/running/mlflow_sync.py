@@ -16,8 +16,7 @@ from ragsweep.records.claims import COMMAND, CONFIG, FINALIST, KEY, UPLOAD, Clai
 from ragsweep.records.ledger import FAILED, FINISHED, KILLED, RUNNING, Ledger, Record, Sweep
 from ragsweep.report.terminal import Terminal
 from ragsweep.sweep.composing.sweep_names import sweep_title
-from ragsweep.sweep.running.context import RunContext, TrackedContent
-from ragsweep.sweep.running.recording import log_outcome, log_single
+from ragsweep.sweep.running.recording import RunContext, TrackedContent, log_outcome, log_single
 
 SWEEP_TAG = "ragsweep.sweep"
 NAMES_TAG = "ragsweep.names"

@@ -27,9 +27,8 @@ from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import root
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.context import RunContext
 from ragsweep.sweep.running.jobs import Launch, Launcher, launch_batches
-from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
 
 if TYPE_CHECKING:
     from ragsweep.sweep.composing.command import Command

@@ -1,21 +1,27 @@
-"""Write a job's outcome: first to the ledger, then to the tracker, which may be unreachable, and to the terminal."""
+"""Write outcomes of jobs: first to the ledger, then to the tracker, which may be unreachable, and to the terminal."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import FIELDS
-from ragsweep.core.results import NO_ARTIFACTS, Artifacts, Evaluation, Failure, Result
+from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Evaluation, Failure, HumanLabel, Result
 from ragsweep.core.secrets import Secrets, texts
 from ragsweep.parts.tracking import RunPlacement, Tracker
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
 from ragsweep.sweep.composing.trees import OPERATIONAL
-from ragsweep.sweep.running.context import RunContext, TrackedContent
+
+if TYPE_CHECKING:
+    from ragsweep.records.ledger import Ledger, Sweep
+    from ragsweep.report.terminal import Terminal
+    from ragsweep.sweep.running.session import Session
 
 _JUDGING = {"objective", *OPERATIONAL} - {"store", "tracking"}
 """Config keys whose values, such as names of metrics, are needed to interpret a result and so are never masked."""
@@ -24,6 +30,36 @@ _KEYED = ("config", "metrics", "first_stage")
 """Mappings in a result whose keys, the names of settings and metrics, are never masked."""
 
 Outcome = TypeVar("Outcome", Result, Failure)
+
+
+@dataclass
+class RunContext:
+    """The context shared by the jobs of one command."""
+
+    session: Session
+    tracker: Tracker
+    terminal: Terminal
+    secrets: Secrets
+    sweep: Sweep | None = None  # None for a single config, before the sweep runs, and in a worker that sends outcomes
+    search: Mapping[str, Any] | None = None  # the sweeper's settings, if results decide the next jobs
+    labels: Sequence[HumanLabel] = ()  # human labels, which correct the verdict
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the command's store."""
+        return self.session.ledger
+
+
+@dataclass(frozen=True)
+class TrackedContent:
+    """The content of a sweep's parent run, or of a single config's run, in the tracker."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    children: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # job -> tags derived from the whole sweep
+    tables: Mapping[int, bytes] = field(default_factory=dict)  # job -> table of its questions
+    dataset: DatasetFacts | None = None
 
 
 @dataclass(frozen=True)

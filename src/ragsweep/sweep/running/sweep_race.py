@@ -19,8 +19,7 @@ from ragsweep.stats.inference.matrix import fill_declined
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
 from ragsweep.sweep.racing.rungs import QuestionOrder, order_questions
-from ragsweep.sweep.running.context import RunContext
-from ragsweep.sweep.running.recording import OutcomeWriter
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
 
 if TYPE_CHECKING:
     from ragsweep.sweep.races import BettingRace
