@@ -131,8 +131,11 @@ def test_a_result_that_the_ledger_cannot_take_is_not_said_to_be_in_it(
 
 
 def test_a_single_config_and_a_plan_have_no_sweep(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweeping.run(read_command([*typed, "depth=4", "top_k=1", "baseline=top_k=2"], False)) == (0, None)
-    assert "baseline has no effect on one config; add -m, or use" in capsys.readouterr().out
+    line = [*typed, "depth=4", "top_k=1", "baseline=top_k=2", "finalists=2"]
+    assert sweeping.run(read_command(line, False)) == (0, None)
+    shown = capsys.readouterr().out
+    assert "baseline has no effect on one config; add -m, or use" in shown
+    assert "finalists has no effect without a search; add -m hydra/sweeper=optuna" in shown
     assert run(*typed, *SWEEP, "plan=true") == (0, None)
 
 

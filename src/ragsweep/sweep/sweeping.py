@@ -25,7 +25,7 @@ from ragsweep.sweep import preparing
 from ragsweep.sweep.composing.baseline import with_baseline
 from ragsweep.sweep.composing.command import Command, compose_jobs
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.sweep_names import is_search, reference
+from ragsweep.sweep.composing.sweep_names import is_search, reference, root
 from ragsweep.sweep.concluding.parent_run import RecordedContents, single_run, sweep_run
 from ragsweep.sweep.concluding.summarise import choose_finalists, summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import show_sweep
@@ -70,6 +70,8 @@ def _run(command: Command) -> CommandOutcome:
         return CommandOutcome(0)
     preparing.check_keys(prepared.nodes)
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
+    if not command.searching and any(root(line) == "finalists" for line in command.overrides):
+        notes.append("finalists has no effect without a search; add -m hydra/sweeper=optuna")
     context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # fails before any computation if it cannot be opened
     _show(terminal, [*prepared.facts, *(("note", note) for note in notes)])
