@@ -92,9 +92,9 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Question]) -> NDArray[np.float64]:
-    """Return the scores (repetitions, questions) after replacing missing ones by the worst score, as documented above.
+    """Return the scores (repetitions, questions), the worst score in place of those that the config lacks by declining.
 
-    Without the replacement, a config would gain by declining some repetitions.
+    Without the replacement (see ``score_repetitions``), a config would gain by declining some repetitions.
     """
     values = np.stack([one.values for one in each])
     known, own = ~np.isnan(values), np.isin(np.stack([one.reasons for one in each]), [*OWN_REASONS])

@@ -119,7 +119,8 @@ def without_number(name: str) -> str:
 def short(name: str) -> str:
     """Round the decimal numbers in a name, and shorten the name to at most `LONGEST` characters.
 
-    A numbered name is cut after a setting, and any other name, or one whose first setting is too long, in the middle.
+    A numbered name loses its last settings; other names, and numbered names with a very long first setting, lose their
+    middle.
     """
     name = rounded(name)
     if _NUMBER_SIGN.match(name) and len(name) > LONGEST and " " in (start := name[: LONGEST - 3].rpartition(" ")[0]):

@@ -107,11 +107,10 @@ def _others(record: Mapping[str, Any], *known: str, objects: Collection[str] = (
 
 
 def _of_langsmith(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an example of LangSmith.
+    """Flatten a LangSmith example.
 
-    An output becomes the reference if it is the only one, or the only one whose name denotes a right answer; several
-    such outputs keep their names, and so their precedence. Raises ValueError if the outputs are filled but are not an
-    object.
+    The only output, or the only output whose name denotes a right answer, becomes the reference; otherwise, outputs
+    keep their names. Raises ValueError if the outputs are neither empty nor an object.
     """
     outputs = as_mapping(record["outputs"])
     if is_filled(record["outputs"]) and not outputs:
