@@ -1,6 +1,7 @@
 """The questions of a search, and those that are kept for the end."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,18 @@ def test_key_chooses_the_side_and_changes_the_signature() -> None:
     every, tune, kept = (seen(session, f"partition={name}") for name in ("null", TUNE, HOLDOUT))
     assert ids(kept) == set(holdout(DEMO.golden.questions)) == ids(every) - ids(tune)
     assert len({every.signature, tune.signature, kept.signature}) == 3
+
+
+@pytest.mark.parametrize("more", [(), ("dataset.limit=60",)])
+@pytest.mark.parametrize("side", [TUNE, HOLDOUT])
+def test_unanswerable_questions_have_their_share_of_the_weight_of_each_side(side: str, more: Sequence[str]) -> None:
+    dataset = seen(Session(), f"partition={side}", "success.unanswerable=0.3", *more).dataset
+    weights = {one.id: one.weight or 0.0 for one in dataset.golden.questions}
+    declined = sum(weights[one.id] for one in dataset.golden.questions if not one.answerable)
+    assert declined / sum(weights.values()) == pytest.approx(0.3)
+    count = sum(not one.answerable for one in dataset.golden.questions)
+    notes = [note for note in dataset.notes if note.startswith("success.unanswerable=")]
+    assert notes == [f"success.unanswerable=0.3: {count} unanswerable questions with 30 % of the weight"]
 
 
 def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:

@@ -230,8 +230,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Return a dataset whose unanswerable questions have ``share`` of the total weight.
 
     A share of 0 removes the unanswerable questions; None changes nothing. The ratios of weights within the answerable
-    questions and within the unanswerable questions do not change. Raises ConfigError if the share is not a number of at
-    least 0 and below 1, if no question is answerable, or if the share is above 0 and no question is unanswerable.
+    questions and within the unanswerable questions do not change. The note replaces that of an earlier call. Raises
+    ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable, or if the share is
+    above 0 and no question is unanswerable.
     """
     if share is None:
         return dataset
@@ -252,7 +253,8 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     scale = {True: 1.0, False: share / (1 - share) * totals[True] / totals[False]}
     questions = tuple(replace(one, weight=_weight(one) * scale[one.answerable]) for one in golden.questions)
     note = f"{name}: {counted(count, 'unanswerable question')} with {100 * share:.3g} % of the weight"
-    return replace(dataset, golden=replace(golden, questions=questions), notes=(*dataset.notes, note))
+    others = [other for other in dataset.notes if not other.startswith(f"{name}: ")]
+    return replace(dataset, golden=replace(golden, questions=questions), notes=(*others, note))
 
 
 def _weight(question: Question) -> float:

@@ -155,7 +155,9 @@ class Session:
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # a stable id: ``drawn`` is cached
         if key not in self._datasets:
-            divided = drawn if chosen.name == ALL else partition.select_partition(whole, chosen.name, drawn)
+            divided = drawn
+            if chosen.name != ALL:  # another ratio of unanswerable questions, so other weights
+                divided = weigh_unanswerable(partition.select_partition(whole, chosen.name, drawn), share)
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
         return self._datasets[key]
 
