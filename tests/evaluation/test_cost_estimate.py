@@ -50,6 +50,8 @@ def test_what_was_never_measured_is_estimated_by_prompt_context_and_max_tokens(
     assert cold.tokens - short.tokens == pytest.approx(4 * (512 - 100))
     assert cold.money == pytest.approx(READ * (cold.tokens - 4 * 512) + WRITTEN * 4 * 512, rel=1e-3)
     assert server.log == []
+    newer = "llm.max_tokens=null", "+llm.extra.max_completion_tokens=100"  # the key of OpenAI's reasoning models
+    assert costs(session(tmp_path), overrides(server, tmp_path, *newer)).stages["generate"].charge == short
     wide = costs(session(tmp_path), overrides(server, tmp_path, "top_k=4")).stages["generate"].charge
     assert wide.tokens > cold.tokens
     paid = spent(tmp_path, *overrides(server, tmp_path))

@@ -68,11 +68,13 @@ class OpenAI(EndpointSettings):
     repeat = generate
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an estimate of the highest cost of one answer; its output tokens are NaN if ``max_tokens`` is None."""
+        """Return an estimate of the highest cost of one answer; its output tokens are NaN if no key limits them."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))
-        return CostEstimate(1, prompt + size.context + size.rest, self.max_tokens or math.nan, self.model)
+        limits = (self.max_tokens, (self.extra or {}).get("max_completion_tokens"))
+        most = next((one for one in limits if isinstance(one, int)), math.nan)
+        return CostEstimate(1, prompt + size.context + size.rest, most, self.model)
 
     async def _answer(self, replicate: int, request: Request) -> Answer:
         options: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
