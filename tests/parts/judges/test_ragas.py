@@ -357,7 +357,8 @@ def test_without_a_judge_or_its_embeddings_metrics_that_need_them_are_refused() 
     "given",
     [{"base_url": "localhost"}, {"samples": 0}, {"temperature": 3.0}, {"max_tokens": 0}, {"replicate": -1},
      {"key_env": "sk-123"}, {"embeddings_model": "m", "embeddings_base_url": "x"},
-     {"embeddings_base_url": "http://there/v1"}, {"embeddings_model": "m", "embeddings": object()}],
+     {"embeddings_base_url": "http://there/v1"}, {"embeddings_key_env": "THIRD_KEY"},
+     {"embeddings_model": "m", "embeddings": object()}],
 )  # fmt: skip
 def test_values_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="judge"):

@@ -75,11 +75,11 @@ class OpenAIJudge(EndpointSettings):
         super().check()
         if self.embeddings_model is not None:
             self.embedding_endpoint.check("judge", "embeddings_base_url", "embeddings_key_env")
-        elif self.embeddings_base_url:
-            raise ConfigError(
-                "judge.embeddings_base_url has no effect without a model; set judge.embeddings_model, or"
-                " judge.embeddings_base_url to null"
-            )
+        for key in ("embeddings_base_url", "embeddings_key_env"):
+            if getattr(self, key) and self.embeddings_model is None:
+                raise ConfigError(
+                    f"judge.{key} has no effect without a model; set judge.embeddings_model, or judge.{key} to null"
+                )
         check_at_least("judge", 1, samples=self.samples, max_tokens=self.max_tokens)
         check_at_least("judge", 0, replicate=self.replicate)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
