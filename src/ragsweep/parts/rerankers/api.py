@@ -24,7 +24,7 @@ class ApiReranker(ServiceSettings):
 
     TRAITS = replace(
         ServiceSettings.TRAITS,
-        version="1",
+        version="2",
         operational=ServiceSettings.TRAITS.operational | {"batch_size"},
         reordering=REORDERING,
     )
@@ -50,14 +50,14 @@ class ApiReranker(ServiceSettings):
     def score(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         """Return one score per pair (question, text); a call scores up to ``batch_size`` distinct texts of a question.
 
-        A pair with a blank question scores 0, without a call. Raises ConfigError if a limit on money is set and the
-        model has no price. Raises CallFailed if a call still fails after its retries, because a ranking cannot be
-        reranked in part. The pipeline then scores fewer questions at a time; a question that fails even alone gets no
-        ranking.
+        A pair with a blank question or text scores 0, without a call, because services reject blank texts. Raises
+        ConfigError if a limit on money is set and the model has no price. Raises CallFailed if a call still fails after
+        its retries, because a ranking cannot be reranked in part. The pipeline then scores fewer questions at a time; a
+        question that fails even alone gets no ranking.
         """
         rows_of: dict[str, dict[str, list[int]]] = {}  # question -> text -> indices of their pairs
         for row, (query, text) in enumerate(pairs):
-            if query.strip():
+            if query.strip() and text.strip():
                 rows_of.setdefault(query, {}).setdefault(text, []).append(row)
         calls = [
             (query, list(texts)[start : start + self.batch_size])
