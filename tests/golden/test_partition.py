@@ -136,6 +136,15 @@ def test_unanswerable_questions_have_their_share_of_the_weight_of_each_side(side
     assert notes == [f"success.unanswerable=0.3: {count} unanswerable questions with 30 % of the weight"]
 
 
+@pytest.mark.parametrize("more", [(), ("dataset.limit=60",)])
+def test_leaving_out_the_unanswerable_questions_moves_no_other(more: Sequence[str]) -> None:
+    session = Session()
+    some = [ids(seen(session, f"partition={side}", "success.unanswerable=0", *more)) for side in (TUNE, HOLDOUT)]
+    every = [ids(seen(session, f"partition={side}", *more)) for side in (TUNE, HOLDOUT)]
+    assert all(some)
+    assert [one - other for one, other in zip(some, every, strict=True)] == [set(), set()]
+
+
 def test_neither_seed_nor_limit_moves_a_question_to_the_other_side() -> None:
     """Else a quick search on a sample would see what is kept from a search on all."""
     held = set(holdout(DEMO.golden.questions))

@@ -67,14 +67,16 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     )
 
 
-def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) -> Dataset:
+def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None, every: Dataset | None = None) -> Dataset:
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
-    ``drawn`` is a sample of the dataset ``whole``; None means all of it. The side of a question depends on all
-    questions of ``whole``, not on the sample, so that a question that a search used in a small sample is not in the
-    holdout of a larger sample. Raises InputError if no questions remain.
+    ``drawn`` is a sample of the dataset ``whole``; None means all of it. ``whole`` is ``every``, perhaps without its
+    unanswerable questions; None means the same. The side of a question depends on all questions of ``every``, so that a
+    question that a search used in a small sample is not in the holdout of a larger sample. Raises InputError if no
+    questions remain.
     """
-    held = set(holdout(whole.golden.questions))
+    divided = (every or whole).golden.questions
+    held = set(holdout(divided))
     sample = (drawn or whole).golden
     kept = tuple(question for question in sample.questions if (question.id in held) == (name == HOLDOUT))
     if not kept:
@@ -86,14 +88,14 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None) ->
     left_out = {**sample.left_out, f"in partition={others}": len(sample.questions) - len(kept)}
     golden = replace(sample, questions=kept, left_out={why: count for why, count in left_out.items() if count})
     total = len(whole.golden.questions)
-    size = len(held) if name == HOLDOUT else total - len(held)
+    size = sum((question.id in held) == (name == HOLDOUT) for question in whole.golden.questions)
     # Only the texts are hashed: a question with a different id or label is still the same question.
     digests = [
         content_hash([question.text, [[turn.role, turn.text] for turn in question.history]])[:16]
         for question in whole.golden.questions
         if question.id in held
     ]
-    division = Division(name, digest(whole.golden.questions), whole.golden.digest, tuple(sorted(digests)))
+    division = Division(name, digest(divided), whole.golden.digest, tuple(sorted(digests)))
     note = f"partition={name}: {size:,} of {total:,} questions (division {division.digest[:12]})"
     if name == HOLDOUT and total < ENOUGH:
         note += f"; if the set has fewer than {ENOUGH} questions, its holdout detects only large differences"

@@ -143,21 +143,21 @@ class Session:
         return tracker
 
     def _dataset(self, plain: Mapping[str, Any], searching: bool) -> Dataset:
-        """Load a config's dataset, with only the questions of its partition."""
-        node, typed = plain["dataset"], plain["partition"]
+        """Load a config's dataset, with only the questions of its partition, which are weighted among themselves."""
+        node, typed, share = plain["dataset"], plain["partition"], (plain.get("success") or {}).get("unanswerable")
         partition.check(typed, searching)
-        share = (plain.get("success") or {}).get("unanswerable")
         drawn = self._load(node, share)
         if typed in (None, ALL) and not searching:
             return drawn
         # Partition before sampling: a sampled question of a search is never in the full holdout.
-        whole = self._load({**node, "limit": None}, share) if node.get("limit") else drawn
+        undrawn = {**node, "limit": None} if node.get("limit") else node
+        whole, every = self._load(undrawn, share), self._load(undrawn, None)  # a share of 0 leaves out questions
         chosen = partition.choose(typed, len(whole.golden.questions), searching)
         key = f"{id(drawn)} {chosen}"  # a stable id: ``drawn`` is cached
         if key not in self._datasets:
             divided = drawn
-            if chosen.name != ALL:  # another ratio of unanswerable questions, so other weights
-                divided = weigh_unanswerable(partition.select_partition(whole, chosen.name, drawn), share)
+            if chosen.name != ALL:
+                divided = weigh_unanswerable(partition.select_partition(whole, chosen.name, drawn, every), share)
             self._datasets[key] = replace(divided, notes=(*divided.notes, *filter(None, [chosen.note])))
         return self._datasets[key]
 
