@@ -25,6 +25,7 @@ class Server(ThreadingHTTPServer):
         self.efforts: list[int] = []  # of the searches; the engine needs none
         self.alone = threading.Lock()
         self.building = 0  # so many more times its index is being built
+        self.restarted = False  # while it was building: it builds on after an update only
         self.least = 0  # calls after which it dies
         self.refused: list[float] = []  # a query whose search fails
 
@@ -42,8 +43,13 @@ class Server(ThreadingHTTPServer):
                 return {"exists": self.engine.collection_exists(name)}
             case "GET", []:
                 info = json.loads(self.engine.get_collection(name).model_dump_json())
+                if self.restarted:
+                    return {**info, "status": "grey"}
                 self.building -= self.building > 0
                 return {**info, "status": "yellow" if self.building else "green"}
+            case "PATCH", []:
+                self.restarted = False
+                return True
             case "PUT", []:
                 vectors = models.VectorParams.model_validate(body["vectors"])
                 return self.engine.create_collection(name, vectors_config=vectors)
@@ -83,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._send(409, {"status": {"error": str(fault)}})
         return self._send(200, {"result": result, "status": "ok", "time": 0.0})
 
-    do_GET = do_PUT = do_POST = _do
+    do_GET = do_PUT = do_POST = do_PATCH = _do
 
     def _send(self, status: int, answer: Any) -> None:
         data = json.dumps(answer).encode()

@@ -143,6 +143,15 @@ def test_search_waits_until_the_index_is_built(server: Server, monkeypatch: Any)
     assert sum(line.startswith("GET /collections/") and "exists" not in line for line in server.calls) == 4
 
 
+def test_restarted_server_is_told_to_build_on(server: Server, monkeypatch: Any) -> None:
+    monkeypatch.setattr(qdrant, "PAUSE", 0.0)
+    index = Qdrant(server.url).build(VECTORS)
+    server.restarted, server.building = True, 2
+    Qdrant(server.url).search(index, VECTORS, QUERIES, 3)
+    assert (server.restarted, server.building) == (False, 0)
+    assert sum(line.startswith("PATCH") for line in server.calls) == 1
+
+
 def test_quicker_process_is_no_error(server: Server, monkeypatch: Any) -> None:
     Qdrant(server.url).build(VECTORS)
     part = Qdrant(server.url)

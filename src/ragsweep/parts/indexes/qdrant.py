@@ -115,7 +115,9 @@ class Qdrant(ExternalIndex):
         if count != len(vectors):
             fact = f"the collection {name} contains {count} points, instead of {len(vectors)}"
             raise CallFailed(f"{fact}; delete the collection")
-        while self._client.get_collection(name).status == "yellow":  # the index is being built
+        while (status := self._client.get_collection(name).status) in ("yellow", "grey"):  # the index is incomplete
+            if status == "grey":  # a server that was restarted during the build continues only after an update
+                self._client.update_collection(name, optimizers_config=models.OptimizersConfigDiff())
             time.sleep(PAUSE)
 
     def _near(self, name: str, queries: Floats, number: int) -> list[Sequence[int]]:
