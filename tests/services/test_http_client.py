@@ -123,6 +123,24 @@ def test_final_refusal_is_one_request(kind: str) -> None:
     assert len(server.log) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'{"type": "insufficient_quota"}',
+        b'{"message": "Your account is not active, please check your billing details", "code": "billing_not_active"}',
+        b'{"message": "suspended due to insufficient balance", "type": "exceeded_current_quota_error"}',
+        b'{"code":"1113","message":"Insufficient balance or no resource package. Please recharge."}',
+    ],
+)
+def test_account_without_money_stops_the_config_at_once(error: bytes) -> None:
+    content = b'{"error": ' + error + b"}"
+    with serving() as server:
+        server.respond = lambda logged: Response(429, content)  # type: ignore[method-assign]
+        with pytest.raises(EndpointFailed, match=r"check the account$"):
+            asyncio.run(ask(endpoint(server, retries=1), 1))
+    assert len(server.log) == 1
+
+
 def test_endpoint_that_refuses_everything_stops_the_config() -> None:
     refused = pytest.raises(EndpointFailed, match=r"as did 7 earlier calls\); check the model")
     with serving(faults={"bad_request": 1}) as server, refused:

@@ -38,7 +38,10 @@ MAY_PASS = frozenset({408, 409, 429})
 FOR_ALL = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 501})
 """Status codes that all other calls would get as well, such as those for a wrong key, a wrong path or a redirect."""
 
-QUOTA_SPENT = ("insufficient_quota", "billing_hard_limit_reached")
+QUOTA_SPENT = (
+    *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),  # OpenAI
+    *("exceeded_current_quota_error", '"1113"'),  # Moonshot, Z.ai
+)
 """Texts in a response of status 429 that mean that waiting does not help."""
 
 WINDOW_EXCEEDED = (
