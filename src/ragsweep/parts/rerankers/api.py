@@ -24,7 +24,7 @@ class ApiReranker(ServiceSettings):
 
     TRAITS = replace(
         ServiceSettings.TRAITS,
-        version="2",
+        version="1",
         operational=ServiceSettings.TRAITS.operational | {"batch_size"},
         reordering=REORDERING,
     )
