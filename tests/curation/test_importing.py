@@ -59,6 +59,14 @@ def test_a_column_without_a_name_is_noted_if_it_has_a_cell(answer: str, tmp_path
         assert [note.removesuffix(str(tmp_path / "given.csv")) for note in notes] == noted
 
 
+@pytest.mark.parametrize("identifier", ["[1]", "['a', 'b']", "[a"])
+def test_an_id_in_brackets_is_kept(identifier: str, tmp_path: Path) -> None:
+    for name in ("id", "qid"):
+        record = {name: identifier, "question": HOW_TALL, "answer": "10 metres"}
+        for found in (imported(tmp_path, [record]), table(tmp_path, [record])):
+            assert [entry["id"] for entry in found.entries] == [identifier]
+
+
 @pytest.mark.parametrize("count", [3, "3", 3.0])
 def test_an_expected_count_is_kept_as_the_whole_number_that_it_is(count: object, tmp_path: Path) -> None:
     record = {"query": HOW_TALL, "answer": "10 metres", "expected_count": count}

@@ -228,4 +228,5 @@ def _converted(place: str, value: Any) -> dict[str, Any]:
         number = plain_number(str(value))
         is_count = place == "expected_count" and number.is_integer()  # 3.0 in a table that pandas wrote
         return {place: value if math.isnan(number) else int(number) if is_count else number}
-    return {place: as_note(value) if place == "notes" else plain_text(value)}
+    is_id = place == "id" and isinstance(value, str)  # "[1]" is an id, not a list
+    return {place: as_note(value) if place == "notes" else plain_text([value] if is_id else value)}
