@@ -112,6 +112,12 @@ def test_another_threshold_of_near_copies_is_another_selection(place: Path) -> N
     assert (place / "set" / "golden.jsonl").read_bytes() == (place / "fresh.jsonl").read_bytes()
 
 
+def test_near_copies_stay_if_the_gate_on_them_is_removed(place: Path) -> None:
+    golden(["build", *WORDS, "gates.G5-2.threshold=2"])
+    golden(["build", *WORDS, "~gates.G5-2", "+profiles.mine=[G1-1]", "profile=mine", "out=fresh.jsonl"])
+    assert (place / "set" / "golden.jsonl").read_bytes() == (place / "fresh.jsonl").read_bytes()
+
+
 def test_a_build_does_not_replace_the_work_of_a_person(place: Path) -> None:
     golden(["build", *WORDS])
     golden(["build", *WORDS])
