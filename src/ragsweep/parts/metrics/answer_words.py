@@ -78,7 +78,7 @@ class ExactMatch(AnswerMetric):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "exact_match"
     needs = ("answer", "reference")
 
@@ -112,7 +112,7 @@ class TokenF1(ExactMatch):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "token_f1"
 
     def _compare(self, text: str, right: str) -> float:
@@ -127,7 +127,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="7")
+    TRAITS = PartTraits(version="8")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -147,7 +147,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="7")
+    TRAITS = PartTraits(version="8")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

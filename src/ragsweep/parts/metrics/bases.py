@@ -105,8 +105,16 @@ def name_at(name: str, cutoff: int | None) -> str:
     return name if cutoff is None else f"{name}_at_{cutoff}"
 
 
-CITATIONS = re.compile(r"(```.*?```|`[^`\n]*`)|\s*\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", re.DOTALL)
-"""Matches citations such as ``[1, 3]`` (group 2: the numbers), and code (group 1), whose brackets are no citations."""
+CITED = re.compile(r"(\d{1,3})(?:\s*[-\u2013]\s*(\d{1,3}))?")
+"""Matches the number of a cited passage (group 1), or a range of passages (group 2: the last number)."""
+
+_NUMBERS = r"(?:\d{1,3}|[1-9]\d{0,2}\s*[-\u2013]\s*\d{1,3})"
+_LIST = rf"{_NUMBERS}(?:\s*(?:[,;&\u3001\uff0c\uff1b]|(?:,\s*)?and)\s*{_NUMBERS})*"
+CITATION = rf"\s*[\[\u3010\uff3b]({_LIST})(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
+"""The pattern of a citation such as ``[1, 3]``, ``[1-3]`` or ``【1†L5】`` (group 1: the numbers), but not ``[0-9]``."""
+
+CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`)|{CITATION}", re.DOTALL)
+"""Matches citations (group 2: the numbers), and code (group 1), whose brackets are no citations."""
 
 
 class AnswerMetric(Proportion):

@@ -18,7 +18,9 @@ from ragsweep.core.types import Answer, Case, Embedder, Floats, Judgement, PartT
 from ragsweep.core.words import words
 from ragsweep.parts.languages import NAMES, content_words, detect_language, fold, script_language
 from ragsweep.parts.metrics.bases import (
+    CITATION,
     CITATIONS,
+    CITED,
     AnswerMetric,
     JudgedAnswerMetric,
     batches,
@@ -56,7 +58,7 @@ class GroundingLexical(SupportMetric):
     content words is not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
@@ -74,7 +76,7 @@ class GroundingRougeL(SupportMetric):
     answer without words is not scored.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "grounding_rouge_l"
 
     def __init__(self) -> None:
@@ -106,7 +108,7 @@ class GroundingSemantic(SentenceMetric):
     long sentences. An answer without passages scores 0; refusals and answers without sentences are not scored.
     """
 
-    TRAITS = PartTraits(version="2", skips_abstained=True)
+    TRAITS = PartTraits(version="3", skips_abstained=True)
     name = "grounding_semantic"
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
@@ -148,7 +150,7 @@ def sentences_of(text: str, language: str = "") -> list[str]:
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]
 
 
-CITED_AFTER_STOP = re.compile(r"([.!?…]+[\"'\u201d\u2019»)*_~]*)((?:\s*\[\d{1,3}(?:\s*,\s*\d{1,3})*\])+)")
+CITED_AFTER_STOP = re.compile(rf"([.!?…]+[\"'\u201d\u2019»)*_~]*)((?:{CITATION})+)")
 """Matches the punctuation that ends a sentence, with Markdown emphasis (group 1), and the citations after it (group 2).
 
 The citations belong to the sentence that the punctuation ends.
@@ -171,7 +173,7 @@ class CitationsCorrect(SentenceSplitter, SupportMetric):
     conversational question are not scored.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -196,7 +198,7 @@ class CitationRecall(CitationsCorrect):
     citations count as unsupported.
     """
 
-    TRAITS = PartTraits(version="5")
+    TRAITS = PartTraits(version="6")
     name = "citation_recall"
     _unscored = NOTHING_SAID
 
@@ -210,9 +212,9 @@ def claims(text: str) -> list[CitedClaim]:
     result = []
     for sentence in sentences_of(moved, language):
         for part in _split_after_citations(sentence):
-            numbers = [n for match in CITATIONS.finditer(part) if match[2] for n in match[2].split(",")]
-            cited = tuple(dict.fromkeys(map(int, numbers)))
-            result.append(CitedClaim(content_words(without_citations(part), language), cited))
+            found = [pair for match in CITATIONS.finditer(part) for pair in CITED.findall(match[2] or "")]
+            cited = dict.fromkeys(n for first, last in found for n in range(int(first), int(last or first) + 1))
+            result.append(CitedClaim(content_words(without_citations(part), language), tuple(cited)))
     return result
 
 

@@ -20,7 +20,7 @@ class AnswerLength(AnswerMetric):
     Refusals are not scored.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "answer_length"
     unit = "tokens"
     higher_is_better = None
