@@ -142,6 +142,14 @@ def test_recall_counts_repeated_words_once_each_and_takes_the_best_right_answer(
     assert score(TokenRecall(), "北京", "北京市区") == pytest.approx(1 / 2)
 
 
+@pytest.mark.parametrize(
+    ("said", "reference"), [("It is COVID 19.", "COVID-19"), ("COVID-19", "COVID 19"), ("am 12.05.2024", "12 05 2024")]
+)
+def test_recall_finds_the_words_that_a_hyphen_or_a_date_joins(said: str, reference: str) -> None:
+    assert score(ContainsAnswer(), said, reference) == score(TokenRecall(), said, reference) == 1
+    assert score(TokenRecall(), "in 1994", "1994-1998") == 1 / 2
+
+
 def test_refusal_contains_nothing_and_an_unanswerable_question_is_not_scored() -> None:
     for metric in (ContainsAnswer(), TokenRecall()):
         assert metric.bounds == (0, 1)

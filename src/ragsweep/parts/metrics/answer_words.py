@@ -192,13 +192,14 @@ def contains(text: str, right: str, language: str) -> bool:
 def recall(text: str, right: str, language: str) -> float:
     """Return the proportion of a right answer's words that a text contains.
 
-    A word that occurs several times counts several times. If nothing is left of the right answer after normalisation,
-    the words are those that ``literal`` returns.
+    A word that occurs several times counts several times. Joined words are compared as one word and as several, as in
+    ``contains``, and the higher proportion is returned. If nothing is left of the right answer after normalisation, the
+    words are those that ``literal`` returns.
     """
-    words, wanted = (_with_decimals(one, right, language).split() for one in (text, right))
-    if not wanted:
-        words, wanted = (literal(one, right).split() for one in (text, right))
-    return (Counter(words) & Counter(wanted)).total() / max(len(wanted), 1)
+    pairs = [[_with_decimals(one, right, language, links).split() for one in (text, right)] for links in ({}, LINKS)]
+    if not pairs[0][1]:
+        pairs = [[literal(one, right).split() for one in (text, right)]]
+    return max((Counter(words) & Counter(wanted)).total() / max(len(wanted), 1) for words, wanted in pairs)
 
 
 @lru_cache(maxsize=1 << 14)
