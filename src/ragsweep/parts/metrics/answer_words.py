@@ -22,9 +22,8 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from types import MappingProxyType
 from typing import Literal
 
 from ragsweep.core.types import Answer, PartTraits, Passage, Question
@@ -61,8 +60,11 @@ ELISIONS = re.compile(r"\b(?:[cdjlmnst]|qu)['\u2019]")
 LETTERS = str.maketrans({"\u0153": "oe", "\u00e6": "ae", "\u0131": "i", "\u0451": "\u0435", "\u02bc": "'"})
 """Translation table of letters with a common alternative spelling: oe, ae, Turkish i, Russian io, an apostrophe."""
 
-LINKS = str.maketrans(dict.fromkeys("-/='\u2019\u2010\u2011\u2012\u2013\u2014\u2044\u2212\u02bc", " "))
-"""Translation table that replaces punctuation that may join two words (``1994-1998``, ``x=3``) with spaces."""
+LINKS = re.compile(
+    "[-/='\u2019\u2010-\u2014\u2044\u2212\u02bc|<>(){}\"\u201c-\u201e;\uff1b\u2026\u3001\u3008-\u3011\uff08\uff09\\[\\]]"
+    "|(?<!\\d)[,:\uff0c\uff1a]|[,:\uff0c\uff1a](?!\\d)"
+)
+"""Matches punctuation that may join two words (``1994-1998``, ``x=3``, ``|a|b|``), but not in ``1,5`` or ``10:30``."""
 
 SHORT = 6
 """Maximum number of words of a short right answer.
@@ -182,7 +184,7 @@ def contains(text: str, right: str, language: str) -> bool:
     several. If nothing is left of the right answer after normalisation, the texts are compared as ``literal`` returns
     them.
     """
-    for links in ({}, LINKS):
+    for links in (None, LINKS):
         said, wanted = (_with_decimals(one, right, language, links) for one in (text, right))
         if wanted and f" {wanted} " in f" {said} ":
             return True
@@ -196,7 +198,7 @@ def recall(text: str, right: str, language: str) -> float:
     ``contains``, and the higher proportion is returned. If nothing is left of the right answer after normalisation, the
     words are those that ``literal`` returns.
     """
-    pairs = [[_with_decimals(one, right, language, links).split() for one in (text, right)] for links in ({}, LINKS)]
+    pairs = [[_with_decimals(one, right, language, links).split() for one in (text, right)] for links in (None, LINKS)]
     if not pairs[0][1]:
         pairs = [[literal(one, right).split() for one in (text, right)]]
     return max((Counter(words) & Counter(wanted)).total() / max(len(wanted), 1) for words, wanted in pairs)
@@ -214,14 +216,14 @@ def normalise(text: str, language: str) -> str:
     return " ".join(ARTICLES[language].sub(" ", _unpunctuated(lowered)).split())
 
 
-def _with_decimals(text: str, right: str, language: str, links: Mapping[int, str] = MappingProxyType({})) -> str:
+def _with_decimals(text: str, right: str, language: str, links: re.Pattern[str] | None = None) -> str:
     """Return a normalised text that keeps the decimal marks and minus signs of numbers: ``1.5`` equals ``1,5``.
 
-    Numbers are aligned before the translation table ``links`` is applied: ``12 500`` contains no ``500`` in French.
+    Numbers are aligned before spaces replace the matches of ``links``: ``12 500`` contains no ``500`` in French.
     If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
     """
     joined = aligned(text, right, language)
-    joined = split_dates(joined.translate(links)) if links else joined
+    joined = split_dates(links.sub(" ", joined)) if links else joined
     articles = LETTERED if language == "english" and _LAST_LETTER.search(right) else language
     return normalise(mark_decimals(_fold(joined)), articles)
 
