@@ -272,6 +272,17 @@ def test_citations(said: str, correct: float | str, recall: float | str) -> None
     assert score_one(metrics.CitationRecall(), ASKED, said, *passages) == recall
 
 
+@pytest.mark.parametrize(
+    "said", ["1. The cat sat [1]\n2. Stars shine [2]", "**3) Cats:** sat [1]\n\n  12. Stars shine [2]"]
+)
+def test_numbers_of_list_items_are_no_words_of_the_answer(said: str) -> None:
+    passages = ("The cat sat. Cats sat.", "Stars shine.")
+    for metric in (metrics.GroundingLexical(), metrics.CitationsCorrect(1), metrics.CitationRecall(1)):
+        assert score_one(metric, ASKED, said, *passages) == 1
+    assert score_one(metrics.GroundingRougeL(), ASKED, said.replace("Cats:", "the cat"), *passages) == 1
+    assert score_one(metrics.GroundingLexical(), ASKED, "Cats sat\n5.", *passages) == 2 / 3
+
+
 def test_threshold_is_the_share_of_a_claims_words() -> None:
     said = "The cat slept [1]."
     assert [score_one(metrics.CitationsCorrect(threshold), ASKED, said, "A cat") for threshold in (0.5, 0.6)] == [1, 0]

@@ -32,9 +32,15 @@ from ragsweep.parts.metrics.bases import (
 from ragsweep.parts.metrics.right_answers import CASES_EMBEDDED, RougeL, embed_texts
 from ragsweep.parts.sentences import LANGUAGES, SentenceSplitter, sentences
 
+_ITEM = re.compile(r"^([ \t>#*_]*)\d{1,2}[.)](?=\**[ \t]+\S)", re.MULTILINE)
+"""Matches the number of a list item, which is not a statement, at the start of a line."""
+
 
 class SupportMetric(AnswerMetric):
-    """A metric that compares an answer's text with passages; conversational questions and refusals are not scored."""
+    """A metric that compares an answer's text, without the numbers of list items, with passages.
+
+    Conversational questions and refusals are not scored.
+    """
 
     uses = ("answer", "contexts")
 
@@ -43,7 +49,7 @@ class SupportMetric(AnswerMetric):
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return the score of one answer, or the reason why it has none."""
-        return ABSTAINED if is_refusal(answer) else self._score_text(answer.text, passages)
+        return ABSTAINED if is_refusal(answer) else self._score_text(_ITEM.sub(r"\1-", answer.text), passages)
 
     @abstractmethod
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
