@@ -80,9 +80,13 @@ def aligned(text: str, right: str, language: str) -> str:
 
 
 def mark_decimals(folded: str) -> str:
-    """Return a text, with compatibility forms folded, in which the decimal mark of every number is POINT."""
+    """Return a text, with compatibility forms folded, in which the decimal mark of every number is POINT.
+
+    Two zeros after the mark, as in ``$5.00``, are removed with it.
+    """
     plain = folded if folded.isascii() else _ARABIC_POINT.sub(POINT, folded)
-    return _DECIMAL.sub(rf"\1{POINT}\2", _LEADING_POINT.sub("0.", plain))
+    marked = _DECIMAL.sub(rf"\1{POINT}\2", _LEADING_POINT.sub("0.", plain))
+    return re.sub(rf"{POINT}00(?!\d)", "", marked)
 
 
 def unbroken(text: str, right: str, language: str) -> str:
