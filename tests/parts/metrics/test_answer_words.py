@@ -66,6 +66,10 @@ def test_short_right_answer_in_a_sentence_is_a_success() -> None:
         ("the U.S. Army", "US army", True),
         ("3,000 people", "3000", True),
         ("3.000 Leute", "3000", True),
+        ("It grew by 15%.", "15 percent", True),
+        ("It grew by 15 per cent.", "15 percent", True),
+        ("Une hausse de 1,5\u202f%.", "1,5 pour cent", True),
+        ("It grew by 15.", "15 percent", False),
         ("It costs $1,200.00.", "$1,200", True),
         ("1 200,00 EUR", "1200 EUR", True),
         ("5 €", "5,00 €", True),
@@ -259,6 +263,12 @@ def test_ligature_and_its_letters_are_the_same_word(said: str, reference: str) -
     """As in ``keyword_coverage`` and the grounding metrics; most keyboards lack the ligature."""
     for metric in (ExactMatch(), TokenF1(), TokenRecall(), ContainsAnswer(), SuccessRate()):
         assert score(metric, said, reference, language="fr") == 1, metric.name
+
+
+@pytest.mark.parametrize(("keyword", "said"), [("15%", "15 percent"), ("15 Prozent", "15 %"), ("$1,200", "$1,200.00")])
+def test_keyword_is_found_in_the_other_notation_of_an_amount(keyword: str, said: str) -> None:
+    for one, other in ((keyword, said), (said, keyword)):
+        assert score_one(KeywordCoverage(), Question("", "", keywords=(one,)), f"It is {other}.") == 1
 
 
 def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:

@@ -50,6 +50,11 @@ _QUANTITY = re.compile(rf"{_DIGIT}\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])
 _UNIT = re.compile(rf"(?<={_DIGIT})(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
 """Matches the place between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
 
+_PERCENT = re.compile(
+    r"(?<=\d)[\s-]*(?:%|(per ?cent|pour ?cent|prozent|por ?ciento|por ?cento|per ?cento|procent)\b)", re.IGNORECASE
+)
+"""Matches the percent sign after a number, or the word for it (group 1)."""
+
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")
 """Matches a number whose thousands are separated by full stops or commas, up to its decimal mark."""
 
@@ -67,6 +72,7 @@ def aligned(text: str, right: str, language: str) -> str:
 
     - Minus signs become MINUS. Words such as "minus" count only if the right answer has a negative number.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
+    - If the right answer has a percent sign or the word "percent" after a number, the other form becomes this one.
     - Thousands are joined that are separated by apostrophes and special spaces. A plain space separates thousands only
       if ``language`` is "french" (the other value is "english"), or if the right answer has a number with thousands.
     """
@@ -74,6 +80,8 @@ def aligned(text: str, right: str, language: str) -> str:
         text = _SAID_NEGATIVE.sub(f" {MINUS}", text)
     elif not _DASHED.search(right):
         text = _NEGATIVE.sub(MINUS, text)
+    if percent := _PERCENT.search(right):
+        text = _PERCENT.sub(" percent" if percent[1] else " %", text)
     if _QUANTITY.search(right):
         text = _UNIT.sub(" ", text)
     return _SPACED["french" if _THOUSANDS.search(right) else language].sub(_digits, text)
