@@ -271,6 +271,23 @@ def test_keyword_is_found_in_the_other_notation_of_an_amount(keyword: str, said:
         assert score_one(KeywordCoverage(), Question("", "", keywords=(one,)), f"It is {other}.") == 1
 
 
+@pytest.mark.parametrize(
+    ("keyword", "said"),
+    [
+        ("15 minutes", "Within **15** minutes."),
+        ("15 minutes", "Within 15 *minutes*."),
+        ("15%", "By **15**%."),
+        ("Paris", "**City:**Paris"),
+        ("x", "x**2 + 3**x"),
+        ("**kwargs", "f(*args, **kwargs)"),
+        ("*.txt", "cp *.py,*.txt"),
+    ],
+)
+def test_keyword_is_found_beside_and_across_emphasis(keyword: str, said: str) -> None:
+    for match in ("word", "substring", "stem"):
+        assert score_one(KeywordCoverage(match), Question("", "", keywords=(keyword,)), said) == 1
+
+
 def test_brackets_of_a_keyword_are_not_a_citation_beside_a_reference_answer() -> None:
     asked = Question("", "", references=("the third item",), keywords=("x[2]",))
     assert score_one(KeywordCoverage(), asked, "It is x[2].") == 1

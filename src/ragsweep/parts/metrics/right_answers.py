@@ -137,6 +137,9 @@ class Bleu(_Overlap):
 
 Match = Literal["word", "substring", "stem"]
 
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])")
+"""Matches emphasis in Markdown (group 2: the text), but not the asterisks of ``x**2``."""
+
 
 class KeywordCoverage(AnswerMetric):
     """Proportion of the question's keywords that the answer contains.
@@ -173,6 +176,7 @@ class KeywordCoverage(AnswerMetric):
 
 def keyword_coverage(question: Question, text: str, match: Match, language: str) -> float:
     """Return the proportion of a question's keywords that a text contains; the question must have a keyword."""
+    text = text if any("*" in one for one in question.keywords) else _EMPHASIS.sub(r"\2", text)
     keywords = [keyword for keyword in question.keywords if fold(keyword).strip()]
     found = sum(mark.strip() in text for mark in question.keywords if mark not in keywords)  # keywords that fold to ""
     if match == "substring":
