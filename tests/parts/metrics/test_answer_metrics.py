@@ -252,6 +252,7 @@ def test_verdict_that_is_missing_is_no_score() -> None:
         ("The cat sat\u30101\u3011.", 1, 1),
         ("The cat sat. \u30101\u2020L1-L3\u3011 Stars shine. \uff3b2\uff3d", 1, 1),
         ("The pattern [0-9].", "no citations", 0),
+        ("The pages [1-200].", "no citations", 0),
         ("The cat saw stars [1][2].", 0, 1),  # each holds one word of three, together they hold two
         ("The cat sat [3].", 0, 0),  # there is no third passage
         ("The cat sat [0].", 0, 0),

@@ -108,10 +108,10 @@ def name_at(name: str, cutoff: int | None) -> str:
 CITED = re.compile(r"(\d{1,3})(?:\s*[-\u2013]\s*(\d{1,3}))?")
 """Matches the number of a cited passage (group 1), or a range of passages (group 2: the last number)."""
 
-_NUMBERS = r"(?:\d{1,3}|[1-9]\d{0,2}\s*[-\u2013]\s*\d{1,3})"
+_NUMBERS = r"(?:\d{1,3}|[1-9]\d?\s*[-\u2013]\s*\d{1,2})"
 _LIST = rf"{_NUMBERS}(?:\s*(?:[,;&\u3001\uff0c\uff1b]|(?:,\s*)?and)\s*{_NUMBERS})*"
 CITATION = rf"\s*[\[\u3010\uff3b]({_LIST})(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
-"""The pattern of a citation such as ``[1, 3]``, ``[1-3]`` or ``【1†L5】`` (group 1: the numbers), but not ``[0-9]``."""
+"""Pattern of a citation: ``[1, 3]``, ``[1-3]``, ``【1†L5】`` (group 1: the numbers); not ``[0-9]`` or ``[1-200]``."""
 
 CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`)|{CITATION}", re.DOTALL)
 """Matches citations (group 2: the numbers), and code (group 1), whose brackets are no citations."""
