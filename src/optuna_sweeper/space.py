@@ -14,6 +14,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from optuna_sweeper.parameters import (
+    MOST,
     PARAMS,
     Categorical,
     Numeric,
@@ -85,11 +86,14 @@ class Space:
     def check_sampler(self, name: str | None) -> None:
         """Raise HydraException for a parameter whose values the sampler must list but cannot."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
-        lists_whole = name == BRUTE_FORCE  # whole numbers, even on a logarithmic scale
+        lists_whole = name == BRUTE_FORCE  # whole numbers, even on a logarithmic scale, but all of them in memory
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
+        long = [key for key, each in ranges.items() if each.whole and each.high - each.low >= MOST * (each.step or 1)]
+        endless += long if lists_whole else []
+        kind = f"continuous or very long (over {MOST:,} values)" if lists_whole else "continuous or logarithmic"
         if endless and name in (GRID, BRUTE_FORCE):
             raise HydraException(
-                f"hydra/sweeper/sampler={name}: cannot list the values of continuous or logarithmic intervals"
+                f"hydra/sweeper/sampler={name}: cannot list the values of {kind} intervals"
                 f" ({', '.join(endless)}); write range(START,STOP,STEP) instead"
             )
 

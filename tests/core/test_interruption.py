@@ -39,3 +39,11 @@ def test_ignored_interrupt_stays_ignored() -> None:
     )
     ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
     assert subprocess.run([sys.executable, "-c", code], check=False, preexec_fn=ignore).returncode == 0
+
+
+def test_an_infinite_time_limit_is_no_limit() -> None:
+    code = (
+        "from ragsweep.core import interruption; import time\nwith interruption.deadline(float('inf')): time.sleep(0.2)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -113,6 +113,13 @@ def test_a_sampler_that_tries_every_config_needs_values_that_it_can_list() -> No
             space.check_sampler(name)
 
 
+@pytest.mark.parametrize("typed", ["int(interval(0,5e9))", "tag(log,int(interval(1,5e9)))"])
+def test_brute_force_refuses_an_interval_whose_values_do_not_fit_into_memory(typed: str) -> None:
+    space = read_space([], {"x": typed, "y": "int(interval(1,100_000))"})
+    with pytest.raises(HydraException, match=r"cannot list the values of .* \(over 100,000 values\) .* \(x\);"):
+        space.check_sampler("brute_force")
+
+
 def test_a_space_with_billions_of_values_does_not_list_them_all() -> None:
     space = read_space([], {"seed": "int(interval(0,4294967295))", "k": {"over": "1,2", "when": "seed=7"}})
     assert [count for _, _, count in space.ranges()] == [2**32]

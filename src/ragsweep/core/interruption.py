@@ -111,7 +111,7 @@ def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) 
 @contextmanager
 def _after(seconds: float, action: Callable[[], None]) -> Iterator[None]:
     """Call ``action`` once, in another thread, if the block takes longer than ``seconds``."""
-    timer = threading.Timer(seconds, action)
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), action)
     timer.daemon = True
     timer.start()
     try:
