@@ -51,6 +51,10 @@ def refusal(overrides: list[str], multirun: bool) -> str:
             ["hydra/sweeper=optuna", "hydra.sweeper.cases=[]"],
             "the chosen sweeper has no cases; choose hydra/sweeper=grid",
         ),
+        (
+            ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=null"],
+            "hydra.sweeper.n_trials=null: must have a value; omit it for the default",
+        ),
         (["hydra.sweeper.race.margin=.1"], "no race is chosen; add hydra/sweeper/race=betting"),
         (["hydra/sweeper=optuna", "hydra.sweeper.stop.budget.calls=1"], "hydra.sweeper.stop={budget: {calls: VALUE}}"),
         (["hydra/launchr=basic"], 'no key "hydra/launchr"; did you mean "hydra/launcher"? known: hydra/'),

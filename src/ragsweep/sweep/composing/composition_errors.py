@@ -68,7 +68,9 @@ def explain(
             return f"{line}: {group} has an option already; omit the +"
         return f'{group}: has two options; in the defaults of your config write "override /{group}: OPTION"'
     if text.startswith("Error merging override ") and fault.__cause__:
-        return f"{text.removeprefix('Error merging override ')}: {str(fault.__cause__).splitlines()[0]}"
+        fact = str(fault.__cause__).splitlines()[0]
+        fact = "must have a value; omit it for the default" if fact.endswith("is not Optional") else fact
+        return f"{text.removeprefix('Error merging override ')}: {fact}"
     if unknown := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
         return _explain_key(unknown[1], text, overrides, composer, jobs, searching)
     for line, override in zip(overrides, map(parse, overrides), strict=True):
