@@ -42,6 +42,14 @@ def test_a_single_quotation_mark_in_the_overrides_of_mlflow_run_is_refused(monke
         cli._command("run", ["top_k=3 name=don't"])
 
 
+def test_an_override_with_spaces_is_not_split_because_of_an_mlflow_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "feed")
+    with pytest.raises(ConfigError, match=r"^metrics=x: no such option"):
+        cli._command("run", ["metrics=[retrieval, x]"])
+    with pytest.raises(ConfigError, match=r"^topk=3: no key"):
+        cli._command("run", ["metrics=retrieval topk=3"])
+
+
 def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:
     first, second = record(tmp_path, ONE, changed(ONE, name="other"))
     assert find_run(str(tmp_path), second[:3]).run == second

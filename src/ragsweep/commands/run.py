@@ -9,7 +9,7 @@ from ragsweep.core.errors import RagsweepError
 from ragsweep.core.secrets import refuse_secrets
 from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
-from ragsweep.sweep.composing.trees import parse
+from ragsweep.sweep.composing.trees import is_override, parse
 from ragsweep.sweep.running.hydra_launch import call_hydra
 
 _REFUSED = {
@@ -48,8 +48,9 @@ def run(arguments: Sequence[str]) -> int:
     if (flags.resolve or flags.package) and not (flags.cfg or flags.help):
         raise RagsweepError("--resolve and --package change what --cfg shows: add --cfg job")
     # `mlflow run -P overrides="a=1 b=2"` passes all overrides as one argument.
+    joined = len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ and not is_override(rest[0])
     try:
-        overrides = shlex.split(rest[0]) if len(rest) == 1 and "MLFLOW_RUN_ID" in os.environ else rest
+        overrides = shlex.split(rest[0]) if joined else rest
     except ValueError as fault:
         way = r"""write \', \" or \\ for the character itself"""
         raise RagsweepError(f"overrides: {str(fault).lower()}; {way}") from None

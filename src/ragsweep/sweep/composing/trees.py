@@ -7,6 +7,7 @@ from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
 
 from ragsweep.core.secrets import mask
 
@@ -44,6 +45,15 @@ _BEFORE_QUOTE = re.compile(r"(\\*)'")
 def parse(line: str) -> Override:
     """Parse one override with Hydra's parser; raises a HydraException for invalid text."""
     return OverridesParser.create().parse_override(line)
+
+
+def is_override(line: str) -> bool:
+    """Return whether Hydra can parse a text as one override."""
+    try:
+        parse(line)
+    except HydraException:
+        return False
+    return True
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
