@@ -200,6 +200,16 @@ def test_a_model_without_a_price_is_refused_before_anything_is_computed(typed: l
     assert not [*Path("store").glob("stages/whole/*")]
 
 
+def test_an_enforced_target_of_a_misspelt_metric_is_refused_before_anything_is_computed(typed: list[str]) -> None:
+    target = "+targets.context_recal={_target_: ragsweep.parts.targets.Target, threshold: .9}"
+    enforced = "targets.enforce=true"
+    assert run(*typed, *SWEEP, "plan=true", target).status == 0
+    assert run(*typed, *SWEEP, "plan=true", "targets=rag", enforced).status == 0  # not all of its metrics are measured
+    wrong = r'^targets\.context_recal: no config measures this metric; did you mean "context_recall"\?'
+    with pytest.raises(ConfigError, match=wrong):
+        run(*typed, *SWEEP, target, enforced)
+
+
 def test_a_search_whose_budget_is_spent_is_continued_by_the_same_command(
     typed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

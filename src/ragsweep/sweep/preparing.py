@@ -25,6 +25,7 @@ from ragsweep.sweep.composing.composition_errors import one_sentence
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import (
     check_command,
+    check_enforced,
     check_form,
     check_labels_measured,
     check_shown,
@@ -89,6 +90,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         raise ConfigError("objective: a search or a race needs a metric, got null")
     check_shown(configs, _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
+    check_enforced(experiments, command.composer.folders(command.overrides))
     race = _prepare_race(session, command, experiments)
     facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
     facts += [] if command.searching else repeated_lines(experiments)
