@@ -42,6 +42,12 @@ def test_a_single_quotation_mark_in_the_overrides_of_mlflow_run_is_refused(monke
         cli._command("run", ["top_k=3 name=don't"])
 
 
+@pytest.mark.parametrize("command", ["report", "golden", "run"])
+def test_a_command_in_place_of_an_override_is_named(command: str) -> None:
+    with pytest.raises(RagsweepError, match=f"^{command}: is a command, .*; write ragsweep {command} --help$"):
+        cli._command("run", [command, "--help"])
+
+
 def test_an_override_with_spaces_is_not_split_because_of_an_mlflow_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_RUN_ID", "feed")
     with pytest.raises(ConfigError, match=r"^metrics=x: no such option"):

@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import pathlib
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -149,6 +150,9 @@ def _print_masked(kind: type[BaseException], fault: BaseException, trace: Traceb
 
 def _command(name: str, arguments: list[str]) -> int:
     """Run one command and return its exit status; its module is imported only here, because imports may be slow."""
+    first = arguments[0] if name == "run" and arguments else ""
+    if first.isalpha() and (first in ("run", *_COMMANDS) or first in entry_points(group=GROUP).names):
+        raise RagsweepError(f"{first}: is a command, not an override; write ragsweep {shlex.join(arguments)}")
     status: int = getattr(import_module(f"ragsweep.commands.{name}"), name)(arguments)
     return status
 
