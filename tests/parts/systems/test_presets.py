@@ -177,6 +177,15 @@ def test_texts_of_a_stream_are_joined_and_the_last_list_counts() -> None:
     assert value_in_events(EventStream(("a", " b")), "") == "a b"
 
 
+def test_an_answer_in_lists_of_parts_is_joined(server: Server) -> None:
+    made = system(server, "http", "system.answer=delta.content")
+    contents = [[{"type": "thinking", "thinking": "Well."}], [{"type": "text", "text": "Be"}], [], None, "cause", "."]
+    events = "".join(f"data: {json.dumps({'delta': {'content': one}})}\n\n" for one in contents)
+    server.reply = lambda body, n: (200, EVENTS, events.encode())
+    answer = ask(made).answer
+    assert (answer.text, answer.thoughts) == ("Because.", "Well.")
+
+
 def test_plain_text_events_are_an_answer(server: Server) -> None:
     made = system(server, "http", 'system.answer=""')
     server.reply = lambda body, n: (200, EVENTS, b"data: Be\n\ndata: cause.\n\n")

@@ -140,8 +140,9 @@ def value_at(value: Any, path: str) -> Any:
 def value_in_events(stream: EventStream, path: str) -> Any:
     """Return the texts at a path in the events of a stream, joined; events without the path are ignored.
 
-    If no value at the path is a text, return the last value that is not null, or None if all are null. Raises
-    PathNotFound if the path exists in no event, and ValueError for an invalid path.
+    Lists of the parts of a chat message are joined, too, as one list in which each text is a part. If no value at the
+    path is a text or such a list, return the last value that is not null, or None if all are null. Raises PathNotFound
+    if the path exists in no event, and ValueError for an invalid path.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:
@@ -153,7 +154,15 @@ def value_in_events(stream: EventStream, path: str) -> Any:
         raise fault
     values = [value for value in found if value is not None]
     texts = [value for value in values if isinstance(value, str)]
+    if any(map(_is_content, values)):
+        lists = [[{"type": "text", "text": value}] if isinstance(value, str) else value for value in values]
+        return [part for parts in lists if isinstance(parts, list) for part in parts]
     return "".join(texts) if texts else values[-1] if values else None
+
+
+def _is_content(value: Any) -> bool:
+    """Return whether a value is a list of the parts of a chat message."""
+    return isinstance(value, list) and bool(value) and all(isinstance(part, dict) and "type" in part for part in value)
 
 
 def _value(value: Any, rest: list[str | int], seen: str) -> Any:
