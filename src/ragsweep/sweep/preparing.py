@@ -16,16 +16,16 @@ from ragsweep.evaluation.cost_estimate import estimate_costs
 from ragsweep.evaluation.experiment import Experiment, dtype_lines, repeated_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
+from ragsweep.parts.targets import ENFORCE
 from ragsweep.services.usage import LIMITS
 from ragsweep.stages.graph import Charge, Plan, plan, walk
 from ragsweep.stages.shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep.composing.compose import main_config
-from ragsweep.sweep.composing.composition_errors import one_sentence
+from ragsweep.sweep.composing.composition_errors import one_sentence, options_with
 from ragsweep.sweep.composing.search_settings import is_own, trial_names
 from ragsweep.sweep.composing.settings import (
     check_command,
-    check_enforced,
     check_form,
     check_labels_measured,
     check_shown,
@@ -90,7 +90,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         raise ConfigError("objective: a search or a race needs a metric, got null")
     check_shown(configs, _common_labels(experiments))
     check_labels_measured(labels, {metric.name: metric for one in experiments for metric in one.metrics})
-    check_enforced(experiments, command.composer.folders(command.overrides))
+    _check_enforced(command, experiments)
     race = _prepare_race(session, command, experiments)
     facts = [*language_lines(experiments, session.builder.build), *dtype_lines(experiments)]
     facts += [] if command.searching else repeated_lines(experiments)
@@ -184,6 +184,16 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
         for questions in {id(q): q for q in (e.dataset.golden.questions for e in experiments)}.values()
     ]
     return [label for label in tables[0].groups if all(label in table.groups for table in tables)]
+
+
+def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None:
+    """Raise ConfigError for an enforced target whose metric no config measures, and no option of ``metrics`` has."""
+    folders = command.composer.folders(command.overrides)
+    measured = {metric.name for one in experiments for metric in one.metrics}
+    enforcing = (one for one in experiments if (one.config.get("targets") or {}).get(ENFORCE))
+    for name in (name for one in enforcing for name in one.targets if name not in measured):
+        if not options_with(f"metrics.{name}", folders):
+            raise ConfigError(f"targets.{name}: no config measures this metric{nearest(name, measured)}")
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:

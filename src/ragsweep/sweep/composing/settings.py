@@ -12,13 +12,10 @@ from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import METRIC_NAME, Dataset, Metric
-from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import check_labels, has_evidence
 from ragsweep.golden.human_labels import check_scale, read_labels
-from ragsweep.parts.targets import ENFORCE
 from ragsweep.records.names import check_name
 from ragsweep.stats.choice import COSTS
-from ragsweep.sweep.composing.composition_errors import options_with
 
 BASELINE = "baseline"
 """The config key of the declared baseline."""
@@ -139,18 +136,6 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
         for name, (low, high) in ((name, metrics[name].bounds) for name in named if name in metrics)
     }
     check_scale(labels, scales)
-
-
-def check_enforced(experiments: Sequence[Experiment], folders: Sequence[Path]) -> None:
-    """Raise ConfigError for an enforced target whose metric no config measures, unless an option in ``folders`` has it.
-
-    Such a target is probably misspelt. Presets of targets name metrics that many configs do not measure.
-    """
-    measured = {metric.name for one in experiments for metric in one.metrics}
-    enforcing = (one for one in experiments if (one.config.get("targets") or {}).get(ENFORCE))
-    for name in (name for one in enforcing for name in one.targets):
-        if name not in measured and not options_with(f"metrics.{name}", folders):
-            raise ConfigError(f"targets.{name}: no config measures this metric{nearest(name, measured)}")
 
 
 def check_config(plain: Mapping[str, Any]) -> None:
