@@ -52,8 +52,9 @@ def test_an_override_with_spaces_is_not_split_because_of_an_mlflow_variable(monk
     monkeypatch.setenv("MLFLOW_RUN_ID", "feed")
     with pytest.raises(ConfigError, match=r"^metrics=x: no such option"):
         cli._command("run", ["metrics=[retrieval, x]"])
-    with pytest.raises(ConfigError, match=r"^topk=3: no key"):
-        cli._command("run", ["metrics=retrieval topk=3"])
+    for line in ("metrics=retrieval topk=3", "topk=3 "):
+        with pytest.raises(ConfigError, match=r"^topk=3: no key"):
+            cli._command("run", [line])
 
 
 def test_a_run_is_named_by_its_id_or_the_beginning(tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def parse(line: str) -> Override:
 
 
 def is_override(line: str) -> bool:
-    """Return whether Hydra can parse a text as one override."""
+    """Return whether a text is one override that Hydra can parse, without white space around it."""
     try:
         parse(line)
     except HydraException:
         return False
-    return True
+    return line == line.strip()
 
 
 def leaves(tree: Any, where: str = "") -> Iterator[tuple[str, Any]]:
