@@ -3,6 +3,7 @@
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,21 @@ from llm_server import LlmServer
 from ragsweep.core.errors import ConfigError, TrackingError
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.results import Evaluation, Result
+from ragsweep.core.types import Answer, Passage, Question
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.parts.metrics import AnswerMetric
 from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.ledger import FINISHED, KILLED, RUNNING, Ledger
 from ragsweep.report.terminal import Terminal
 from ragsweep.stages.graph import Plan
-from ragsweep.sweep import sweeping
+from ragsweep.sweep import preparing, sweeping
 from ragsweep.sweep.composing.command import compose_jobs, read_command
 from ragsweep.sweep.composing.compose import Composer
 from ragsweep.sweep.composing.job import JobConfig
 from ragsweep.sweep.running.multirun import Multirun
 from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session, open_session
-from support.commands import write_dataset, write_option
+from support.commands import prepare, write_dataset, write_option
 
 SWEEP = ["top_k=1,2", "depth=4"]
 SEARCH = ["hydra/sweeper=optuna", "hydra/sweeper/sampler=random", "hydra.sweeper.plots=false", "top_k=range(1,40)",
@@ -198,6 +201,22 @@ def test_a_model_without_a_price_is_refused_before_anything_is_computed(typed: l
     with pytest.raises(ConfigError, match=r'^budget\.money cannot be enforced: the model "mine" has no price; .*$'):
         run(*typed, *model, "budget.money=1")
     assert not [*Path("store").glob("stages/whole/*")]
+
+
+class Broken(AnswerMetric):
+    name = "broken"
+
+    def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
+        raise KeyError(question.id)
+
+
+def test_a_metric_is_tried_on_an_answer_if_any_config_has_answers(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics, session = (Broken(),), Session()
+    experiments = [replace(prepare(session, *typed, f"llm={llm}"), metrics=metrics) for llm in ("extractive", "none")]
+    preparing.try_metrics(experiments, Terminal.current())
+    assert "warning   the metric broken fails on a trial question: KeyError" in capsys.readouterr().out
 
 
 def test_an_enforced_target_of_a_misspelt_metric_is_refused_before_anything_is_computed(typed: list[str]) -> None:

@@ -256,7 +256,7 @@ def baseline_notes(declared: object, session: Session, experiments: Sequence[Exp
 def try_metrics(experiments: Sequence[Experiment], terminal: Terminal) -> None:
     """Print a warning for each metric that fails on a trial question; its failed scores will be NaN."""
     faults: dict[str, str] = {}
-    for one in {tuple(map(id, experiment.metrics)): experiment for experiment in experiments}.values():
+    for one in {(*map(id, e.metrics), e.graph.answer is None, e.graph.route is None): e for e in experiments}.values():
         answered, routed = one.graph.answer is not None, one.graph.route is not None
         stages = [*one.graph.latency, *(["query"] if one.graph.query else []), *(["generate"] if answered else [])]
         faults |= find_faults(one.metrics, one.dataset, answered=answered, routed=routed, stages=stages)
