@@ -42,7 +42,7 @@ class Http(ServiceSettings):
     ``finish_reason`` states that it is truncated, withheld or aborted counts as failed.
     """
 
-    TRAITS = replace(ServiceSettings.TRAITS, version="4", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
+    TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
     KEY = "system"
 
     url: str
