@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from support.commands import environment, ragsweep
+from support.default_tracking import restored_uri
 from support.models import static_model, tiny_classifier, tiny_embedder, tiny_entailment, tiny_writer, two_layers
 
 gc.disable()  # until all is imported and collected: next to nothing of it is garbage
@@ -20,6 +21,7 @@ gc.disable()  # until all is imported and collected: next to nothing of it is ga
 __all__ = [
     "environment",
     "ragsweep",
+    "restored_uri",
     "static_model",
     "tiny_classifier",
     "tiny_embedder",

@@ -40,7 +40,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def swept(sweep: tuple[Path, str], cwd: Path) -> str:
+def swept(sweep: tuple[Path, str], cwd: Path, restored_uri: None) -> str:
     """Copy the swept folder into the test's own."""
     shutil.copytree(sweep[0], cwd, dirs_exist_ok=True)
     return sweep[1]

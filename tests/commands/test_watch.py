@@ -21,6 +21,7 @@ from ragsweep_serving.commands.ship import ship
 from ragsweep_serving.commands.watch import watch
 from support import read_rows, write_rows
 from support.commands import RUN, printed, user_environment, write_files
+from support.default_tracking import restoring_tracking_uri
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +40,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             for one, text in zip(TOPICS, QUESTIONS, strict=True)]  # fmt: skip
     data = write_files(folder, texts, rows)
     printed(folder, RUN, *data, "retriever=hybrid_rrf", "embedder=hashing", "llm=extractive", "depth=4", "top_k=2")
-    with pytest.MonkeyPatch.context() as patch:
+    with restoring_tracking_uri(), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{folder / 'mlflow.db'}")
-        mlflow.set_tracking_uri(uri)  # overrides the setting of an earlier test
+        mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
         patch.setenv("MLFLOW_EXPERIMENT_NAME", "assistant")
         assert ship(["record 1", "--name", "handbook", "--alias", "champion"]) == 0
         model = mlflow.pyfunc.load_model("models:/handbook@champion")

@@ -409,21 +409,18 @@ def test_every_record_format_is_recognised(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.usefixtures("restored_uri")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:The ``noload``")
 def test_mlflow_itself_takes_and_gives_what_is_exported(tmp_path: Path) -> None:
     import mlflow
     from mlflow.genai.datasets import create_dataset, get_dataset
 
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    try:
-        experiment = mlflow.create_experiment("golden", artifact_location=(tmp_path / "files").as_uri())
-        given = [HOW_TALL, {"id": "q2", "question": "Who?", "answerable": False}]
-        dataset = create_dataset(name="golden", experiment_id=experiment)
-        dataset.merge_records(json.loads(export_records("mlflow", given, CORPUS, lines=False).files[""]))
-        records = get_dataset(dataset_id=dataset.dataset_id).to_df()
-    finally:
-        mlflow.set_tracking_uri(before)
+    experiment = mlflow.create_experiment("golden", artifact_location=(tmp_path / "files").as_uri())
+    given = [HOW_TALL, {"id": "q2", "question": "Who?", "answerable": False}]
+    dataset = create_dataset(name="golden", experiment_id=experiment)
+    dataset.merge_records(json.loads(export_records("mlflow", given, CORPUS, lines=False).files[""]))
+    records = get_dataset(dataset_id=dataset.dataset_id).to_df()
     records.to_json(tmp_path / "back.json", orient="records")
     records.to_csv(tmp_path / "back.csv", index=False)
     for name in ("back.json", "back.csv"):

@@ -18,6 +18,7 @@ from ragsweep.parts.datasets import PythonReference
 from ragsweep.records.ledger import Ledger
 from ragsweep_serving.commands.ship import ship
 from support.commands import RUN, call, user_environment
+from support.default_tracking import restoring_tracking_uri
 from support.models import make_classifier
 from support.servers.served_model import served
 from test_served_pipeline import name_of
@@ -70,8 +71,9 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, R
 def python(shipped: tuple[Path, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory) -> str:
     """Install what the models require into an empty environment; return its Python."""
     folder, models = shipped
-    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-    files = [Path(mlflow.pyfunc.get_model_dependencies(model)) for model in models]
+    with restoring_tracking_uri():
+        mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+        files = [Path(mlflow.pyfunc.get_model_dependencies(model)) for model in models]
     required = {line for file in files for line in file.read_text().splitlines()}
     place = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)

@@ -3,7 +3,7 @@
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_notebook_names_its_sweep_as_its_command_does(path: Path) -> None:
 
 
 @pytest.fixture
-def chosen(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Any]]:
+def chosen(cwd: Path, monkeypatch: pytest.MonkeyPatch, restored_uri: None) -> Callable[[Path], Any]:
     """Run the cell that chooses a notebook's sweep, in a folder with an empty database."""
     add_tables(cwd)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{cwd / 'mlflow.db'}")
@@ -67,8 +67,7 @@ def chosen(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Pat
         exec(re.split(r"^(?:configs|path) =", cell, flags=re.MULTILINE)[0], names)  # what is read from it comes later
         return names["sweep"]
 
-    yield run
-    mlflow.set_tracking_uri(None)
+    return run
 
 
 def track(client: mlflow.MlflowClient, experiment: str, name: str, start: int, kind: str = "sweep") -> str:

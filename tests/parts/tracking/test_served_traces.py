@@ -44,6 +44,7 @@ TRACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("restored_uri")
 def test_what_is_read_is_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_tables(tmp_path)
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
