@@ -279,6 +279,14 @@ def test_a_question_without_a_passage_is_shown_with_the_words_around_its_evidenc
     assert question_tasks([entry])[0]["passage"] == ""
 
 
+def test_a_question_of_a_conversation_is_shown_with_the_turns_before_it() -> None:
+    turns = [{"role": "user", "text": "Where is the alder?"}, {"role": "assistant", "text": "By the pond."}]
+    entry = {"id": "q", "question": "And how tall?", "history": turns, "audit": {"status": "silver"}}
+    found = {"id": "q", "document": "tree", "anchor": "10 metres", "ranks": {"bm25": 1}, "passage": "", "sentence": ""}
+    (task,), (passage,) = question_tasks([entry]), passage_tasks([found], [entry])
+    assert task["history"] == passage["history"] == turns
+
+
 GIVEN = {"id": "a", "task": "t", "entry": "q0", "action": "accept", "who": "anna", "when": "2026-01-01"}
 GRADED = {**GIVEN, "evidence": {"document": "oak", "anchor": "a few"}, "grade": 1}
 DAMAGES = [

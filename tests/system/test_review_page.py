@@ -43,6 +43,7 @@ def judged(opened: Page) -> int:
 def test_two_hundred_judgements_by_keyboard_survive_a_kill_midway(tmp_path: Path) -> None:
     entries = [
         {"id": f"q{n}", "question": f"What is in passage {n}? {HOSTILE}", "reference": HOSTILE,
+         "history": [{"role": "user", "text": HOSTILE}],
          "evidence": [{"document": "d", "anchor": "some words"}], "content": {"passage": f"some words {HOSTILE}"},
          "audit": {"status": "silver"}}
         for n in range(COUNT)
@@ -52,6 +53,7 @@ def test_two_hundred_judgements_by_keyboard_survive_a_kill_midway(tmp_path: Path
         with review(tmp_path) as (server, address):
             opened.open(address, "document.querySelector('h1')")
             assert opened.value("document.querySelector('h1').textContent") == entries[0]["question"]
+            assert opened.value("document.querySelector('.turn').textContent") == f"user: {HOSTILE}"
             for n in range(COUNT // 2):
                 opened.press("r" if n % 10 == 3 else "a")
             opened.wait(f"document.title.startsWith('{COUNT // 2} ')")

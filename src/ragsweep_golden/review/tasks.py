@@ -25,8 +25,7 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
         {
             "task": json.dumps(["question", entry["id"]]),
             "entry": entry["id"],
-            "question": entry["question"],
-            "reference": entry.get("reference") or "",
+            **_asked(entry),
             "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
             "answerable": entry.get("answerable", True),
             "document": value(entry, "provenance", "document")
@@ -37,6 +36,11 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
         for entry in entries
         if value(entry, "audit", "status") == "silver" and not is_rejected(entry)
     ]
+
+
+def _asked(entry: Entry) -> dict[str, Any]:
+    texts = {"question": entry["question"], "reference": entry.get("reference") or ""}
+    return {**texts, "history": entry.get("history") or []}
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
@@ -67,8 +71,7 @@ def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -
         task = {
             "task": json.dumps(["passage", row["id"], *evidence.values()], ensure_ascii=False),
             "entry": row["id"],
-            "question": entry["question"],
-            "reference": entry.get("reference") or "",
+            **_asked(entry),
             "kind": f"found by {ranks}",
             "answerable": True,
             "document": row["document"],
