@@ -69,6 +69,13 @@ def test_a_record_that_cannot_be_read_is_named_and_counted_and_the_others_are_ha
         read_log(tmp_path / "log.jsonl")
 
 
+def test_questions_that_differ_in_a_symbol_are_different() -> None:
+    asked = ["What is C?", "what is c", "What is C++?", "What is C#?", "Is it < 5?", "Is it > 5?"]
+    found = choose(asked, [{"question": "What is C++"}], None)
+    assert [one.text for one in found.new] == ["What is C?", "What is C#?", "Is it < 5?", "Is it > 5?"]
+    assert len({entry["id"] for entry in as_entries(found.new, CHUNKS, has_weights=False)}) == len(found.new)
+
+
 TALL, PALE = ["How tall is it?", "how tall is it", "HOW  TALL is it?", "how tall is it"], ["Is it pale?", "is it PALE"]
 LOG = [*TALL, *PALE, "Why?", "!", ""]
 

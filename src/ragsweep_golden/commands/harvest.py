@@ -17,7 +17,7 @@ from ragsweep.core.errors import SHOWN, ConfigError, Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
-from ragsweep.core.words import words
+from ragsweep.core.words import pattern, words
 from ragsweep.golden.structured_cells import decoded
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.served_traces import read_root_inputs
@@ -108,8 +108,8 @@ def find_question(value: Any) -> str:
 def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | None) -> Harvest:
     """Return the questions of a log that are not in a golden set, with counts; questions without words are ignored.
 
-    Questions with the same words are merged. A question of an earlier harvest is recognised by its id, even if its text
-    has been edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged
+    Questions with the same words and symbols are merged. A question of an earlier harvest is recognised by its id, even
+    if its text has been edited since. With ``embed``, a function from texts to unit vectors, near-duplicates are merged
     too, and near-duplicates of questions of the set are dropped.
     """
     spellings: dict[str, Counter[str]] = {}
@@ -128,8 +128,16 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
 
 
 def normal_words(text: str) -> str:
-    """Return the words of a text in lower case, without punctuation, separated by single spaces."""
-    return " ".join(words(unicodedata.normalize("NFKC", text).casefold()))
+    """Return the words of a text in lower case and its symbols, such as the + of C++, separated by single spaces.
+
+    Other punctuation is left out, and a text without words is "".
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(filter(_distinguishes, pattern("token").findall(folded))) if words(folded) else ""
+
+
+def _distinguishes(token: str) -> bool:
+    return bool(words(token)) or token in "#%" or unicodedata.category(token) in ("Sm", "Sc")
 
 
 def _log_id(text: str) -> str:
