@@ -246,6 +246,28 @@ def test_an_ablation_is_a_tornado_and_a_search_has_parallel_coordinates() -> Non
     assert [one["label"] for one in curves["options"]] == ["k", "b"]
 
 
+def on_two_golden_sets() -> SweepReport:
+    """Make a sweep over two golden sets with equal ids: the better one has a label of its own."""
+    worse, better = config(0.0, 500, k="3"), config(0.2, 500, k="5")
+    scores = better.questions["ndcg"]
+    groups = {"topic": {"a": {"ndcg": summarised("ndcg", scores[:20])}, "b": {"ndcg": summarised("ndcg", scores[20:])}}}
+    columns = {name: better.questions[name] for name in better.questions if name != "category"}
+    columns |= {"question": ["other"] * COUNT, "topic": ["a"] * 20 + ["b"] * 20}
+    other = replace(better.run.dataset, golden_digest="e" * 64)
+    return source([worse, changed(better, groups=groups, questions=columns, dataset=other)])
+
+
+def test_configs_on_other_questions_have_no_column_beside_the_questions_of_the_first() -> None:
+    (found,) = section(pages.page(on_two_golden_sets()), "questions")
+    assert (found["questions"][1], [one["name"] for one in found["configs"]]) == ("other", ["#2 k=5"])
+    assert found["leftOut"].endswith("1 of 2 configs are shown. Configs with other questions are left out.")
+
+
+def test_the_labels_of_every_golden_set_are_slices() -> None:
+    charts = section(pages.page(on_two_golden_sets()), "slices")
+    assert [[one["label"] for one in each["options"]] for each in charts] == [["topic", "category"]] * 2
+
+
 def test_questions_have_the_baseline_first_and_few_configs_with_their_chunks() -> None:
     page = source(grid({str(n): n / 50 for n in range(1, 7)}), baseline=1)
     (found,) = section(pages.page(page), "questions")

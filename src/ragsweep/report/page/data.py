@@ -32,7 +32,7 @@ from ragsweep.report.page.view import PageView
 from ragsweep.report.sweep_document import TUNED, conclusion_statements, define
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import sweep_table
-from ragsweep.report.tables import counts_range, evidence_note, moment
+from ragsweep.report.tables import count_scored, counts_range, evidence_note, moment
 
 FORMAT = "ragsweep.report/1"
 MOST_SLICED = 20
@@ -159,10 +159,8 @@ def _differences(view: PageView) -> Iterator[Block]:
 def _slices(view: PageView) -> Iterator[Block]:
     others = [one for one in view.best_first if one not in view.chosen]
     shown = view.sorted([*view.chosen, *others][:MOST_SLICED])
-    labels = []
-    for label, groups in (shown[0].summaries.groups if shown else {}).items():
-        scored = [group for group in groups.values() if view.metric in group and group[view.metric].n_scored]
-        labels += [label] if len(scored) > 1 else []
+    every = dict.fromkeys(label for one in shown for label in one.summaries.groups)  # golden sets may differ
+    labels = [label for label in every if sum(map(bool, count_scored(shown, label, view.metric).values())) > 1]
     if not labels:
         return
     yield Charts(
@@ -170,18 +168,23 @@ def _slices(view: PageView) -> Iterator[Block]:
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
         f" Small slices can only show large differences.{part_shown(len(shown), len(view.best_first))}",
     )
-    few = [one for one in view.chosen[:MOST_BOXES] if all(label in one.questions for label in labels)]
-    if few and view.metric in few[0].questions:
+    few = [one for one in view.chosen[:MOST_BOXES] if view.metric in one.questions]
+    boxed = {label: having for label in labels if (having := [one for one in few if label in one.questions])}
+    if boxed:
         yield Charts(
-            [{"label": label, "figure": charts.boxes(few, label, view.metric)} for label in labels],
+            [{"label": label, "figure": charts.boxes(some, label, view.metric)} for label, some in boxed.items()],
             f"The spread of {view.metric} over the questions. Dashed: the {charts.mean_in_boxes(few)}.",
         )
 
 
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
-        found = browse(view.chosen, view.metrics, view.roles, view.funnels, view.report.texts)
-        yield Widget({**found, "leftOut": f"{found['leftOut']}{view.omission}".strip()})
+        asked = view.chosen[0].run.dataset.golden_digest
+        alike = [one for one in view.chosen if one.run.dataset.golden_digest == asked]  # ids may mean other questions
+        found = browse(alike, view.metrics, view.roles, view.funnels, view.report.texts)
+        omitted = part_shown(len(alike), len(view.best_first))
+        omitted += " Configs with other questions are left out." if len(alike) < len(view.chosen) else ""
+        yield Widget({**found, "leftOut": f"{found['leftOut']}{omitted}".strip()})
 
 
 def _history(view: PageView) -> Iterator[Block]:
