@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
@@ -101,6 +102,14 @@ def test_labels_of_lines_and_of_blocks_have_one_width(terminal: Terminal, stream
     terminal.block("RESULT", ["x"])
     terminal.next_steps([("x", "")])
     assert [line.index("x") for line in stream.getvalue().splitlines()] == [10, 10, 10]
+
+
+def test_columns_of_wide_characters_are_aligned(terminal: Terminal, stream: io.StringIO) -> None:
+    terminal.aligned([["category=動物", "+.05"], ["category=food 🍞", "-.01"], ["all", ".00"]])
+    terminal.next_steps([("ragsweep golden review 問題.jsonl", "x"), ("ragsweep list", "x")])
+    columns = {cell_len(line.rpartition(" ")[0]) for line in stream.getvalue().splitlines()[:3]}
+    steps = {cell_len(line.rpartition(" ")[0]) for line in stream.getvalue().splitlines()[3:]}
+    assert (len(columns), len(steps)) == (1, 1)
 
 
 def test_a_table_with_a_width_keeps_it_in_a_log(terminal: Terminal, stream: io.StringIO) -> None:

@@ -199,9 +199,8 @@ class Terminal:
 
     def aligned(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows without a header or a label, each column as wide as its widest text."""
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            self.line("", "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        for line in _padded(rows):
+            self.line("", line)
 
     def show(self, document: Document) -> None:
         """Print a document without its title, charts and widgets; sections are separated by an empty line."""
@@ -244,15 +243,22 @@ class Terminal:
 
     def next_steps(self, steps: Iterable[tuple[str, str]]) -> None:
         """Print commands with their descriptions; empty commands are skipped."""
-        shown = [(command, what) for command, what in steps if command]
-        widest = max((len(command) for command, _ in shown), default=0)
-        for n, (command, what) in enumerate(shown):
-            self.line("NEXT" if n == 0 else "", f"{command:<{widest}}   {what}".rstrip())
+        for n, line in enumerate(_padded([step for step in steps if step[0]])):
+            self.line("NEXT" if n == 0 else "", line)
 
 
 def discard_output(stream: TextIO) -> None:
     """Redirect a stream without a reader to the null device, so that neither later output nor Python's exit fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _padded(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each row, with aligned columns; wide characters, as in Chinese and emoji, take two places."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    cells = ([text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["   ".join(row).rstrip() for row in cells]
 
 
 def _columns() -> int:
