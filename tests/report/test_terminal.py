@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from ragsweep.commands.list import HEADER, NAME
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
 from ragsweep.report.terminal import Terminal
@@ -134,6 +135,18 @@ def test_no_cell_of_a_table_is_cropped_on_a_narrow_terminal(columns: int, monkey
     assert [text.strip() for text in lines[1] if text.strip()] == row
     whole = "427a8aba   #4 bm25 top_k=3 late_interaction: context_ndcg .96   18"
     assert "   ".join(lines[3]) == whole
+
+
+def test_the_list_of_sweeps_fits_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    row = ["427a8aba", "2026-11-30 05:46", "retriever=bm25,hybrid top_k=3,5,10", "12", "1,234",
+           "#4 bm25 top_k=3: context_ndcg .96", "finished"]  # fmt: skip
+    Terminal(stream, bars=True).table(HEADER[:NAME] + HEADER[NAME + 1 :], [row])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sorted("".join(lines[1:]).replace(" ", "")) == sorted("".join(row).replace(" ", ""))
 
 
 @pytest.mark.parametrize("columns", ["abc", "0", "-5", "²", ""])

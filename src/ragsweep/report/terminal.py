@@ -181,9 +181,10 @@ class Terminal:
         right, names = [name.startswith(">") for name in header], [name.removeprefix(">") for name in header]
         widths = [max(map(cell_len, column)) for column in zip(names, *rows, strict=True)]
         least = [most if fixed else min(_NARROWEST, most) for most, fixed in zip(widths, right, strict=True)]
+        room = (width or self.console.width) - sum(least)
+        gap = GAP if room < gap * (len(header) - 1) and room >= GAP * (len(header) - 1) else gap
         gaps = gap * (len(header) - 1)
-        # Rich crops the cells of a table that is too wide.
-        too_wide = sum(least) + gaps > (width or self.console.width)
+        too_wide = gaps > room  # Rich crops the cells of a table that is too wide.
         table = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), width=sum(widths) + gaps if too_wide else None)
         for name, fixed, narrowest in zip(names, right, least, strict=True):
             table.add_column(
