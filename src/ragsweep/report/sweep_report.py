@@ -20,8 +20,8 @@ class PageTexts:
 
     secrets: Secrets = field(default_factory=Secrets)
     chunks: Mapping[str, ChunkReader] = field(default_factory=dict)  # by digest of the corpus, if it is unchanged
-    prompts: Callable[[Result], PromptReader | None] = lambda _: None  # of configs whose corpus is unchanged
-    evidence: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by question id
+    prompts: Callable[[Result], PromptReader | None] = lambda _: None  # of configs whose data are unchanged
+    evidence: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # golden digest -> question id
 
     def chunk(self, result: Result) -> ChunkReader | None:
         """Return the reader of a config's chunks; None if its corpus is missing or has changed."""

@@ -102,6 +102,32 @@ def test_texts_are_read_from_the_corpus_of_each_config(tmp_path: Path) -> None:
     assert [bool(Session().page_texts(results, Secrets()).chunk(one)) for one in results] == [False, True]
 
 
+def test_evidence_and_prompts_are_of_the_golden_set_of_each_config(tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text('{"id": "cat", "text": "a cat"}\n{"id": "dog", "text": "a dog"}\n')
+    results = []
+    for name in ("cat", "dog"):
+        question = {"id": "q", "question": f"Where is the {name}?", "evidence": [{"document": name}]}
+        (tmp_path / name).write_text(json.dumps(question) + "\n")
+        node = {
+            "_target_": "ragsweep.parts.datasets.Jsonl", "corpus": str(tmp_path / "corpus"), "limit": None, "seed": 0,
+            "golden": str(tmp_path / name), "unknown": "error", "repeated_passages": False,
+        }  # fmt: skip
+        loaded = Session().builder.build(node, "dataset").value.load()
+        facts = replace(FACTS, corpus_digest=loaded.corpus.digest, golden_digest=loaded.golden.digest)
+        prompt = {
+            "_target_": "ragsweep.parts.prompts.Prompt", "system": "", "system_alone": "", "passage": "{text}",
+            "question": "{question}{passages}", "refusals": ["no"], "citations": False,
+        }  # fmt: skip
+        config_of = {"dataset": node, "llm": {"prompt": prompt}}
+        results.append(changed(config(0.0, 1, k=name), dataset=facts, config=config_of))
+    texts = Session().page_texts(results, Secrets())
+    asked = [read("q", [])[-1]["content"] for one in results if (read := texts.prompts(one))]
+    assert asked == ["Where is the cat?", "Where is the dog?"]
+    assert [texts.evidence[one.run.dataset.golden_digest] for one in results] == [{"q": ["cat"]}, {"q": ["dog"]}]
+    (tmp_path / "dog").unlink()
+    assert [bool(Session().page_texts(results, Secrets()).prompts(one)) for one in results] == [True, False]
+
+
 def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
     retrieval, answers = (one["texts"] for one in sorted(browser()["configs"], key=lambda one: one["name"]))
     assert list(retrieval) == ["answer"]
@@ -115,7 +141,8 @@ def test_answers_have_what_became_of_them_and_what_each_step_took() -> None:
 
 def test_a_question_has_its_evidence_as_the_golden_set_labels_it() -> None:
     first = browser()["ids"][0]
-    found = browser(evidence={first: ["handbook: up to 120 euros", "policy"], "of another set": ["x"]})
+    labels = {first: ["handbook: up to 120 euros", "policy"], "of another set": ["x"]}
+    found = browser(evidence={FACTS.golden_digest: labels, "f" * 64: {first: ["label of another set"]}})
     assert found["expected"][:2] == [["handbook: up to 120 euros", "policy"], []]
     assert len(found["expected"]) == len(found["ids"])
 

@@ -39,6 +39,7 @@ def browse(
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]
+    labelled = given.evidence.get(results[0].run.dataset.golden_digest, {})
     chunks: dict[Chunk, int] = {}
     labels = {label: _texts(first[label], len(ids)) for label in results[0].summaries.groups if label in first}
     summary = results[0].summaries.metrics[metrics[0]]
@@ -65,7 +66,7 @@ def browse(
         "questions": _texts(first["question"], len(ids)),
         "references": _texts(first["reference"], len(ids)) if "reference" in first else None,
         "evidence": list(first["evidence"])[: len(ids)] if "evidence" in first else None,
-        "expected": [_texts(given.evidence.get(one, ()), LONGEST) for one in ids],
+        "expected": [_texts(labelled.get(one, ()), LONGEST) for one in ids],
         "labels": labels,
         "configs": configs,
         "chunks": [name for _, name in chunks],

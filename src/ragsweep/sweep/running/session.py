@@ -182,23 +182,22 @@ class Session:
 
     def page_texts(self, results: Sequence[Result], secrets: Secrets) -> PageTexts:
         """Return a report page's chunks, prompts and evidence, without those of datasets that have changed."""
-        first = {one.run.dataset.corpus_digest: one for one in reversed(results)}
-        datasets = {digest: dataset for digest, one in first.items() if (dataset := self.recorded_dataset(one))}
+        first = {_digests(one): one for one in reversed(results)}
+        datasets = {digests: dataset for digests, one in first.items() if (dataset := self.recorded_dataset(one))}
         evidence = {
-            question.id: [
-                ": ".join(filter(None, (one.document, one.anchor))) for one in question.evidence if one.grade > 0
-            ]
-            for dataset in datasets.values()
-            for question in dataset.golden.questions
+            golden: {
+                question.id: [": ".join(filter(None, (x.document, x.anchor))) for x in question.evidence if x.grade > 0]
+                for question in dataset.golden.questions
+            }
+            for (_, golden), dataset in datasets.items()
         }
-        chunks = {digest: partial(chunk_text, dataset.corpus) for digest, dataset in datasets.items()}
+        chunks = {corpus: partial(chunk_text, dataset.corpus) for (corpus, _), dataset in datasets.items()}
         return PageTexts(secrets, chunks, partial(self._prompts, datasets), evidence)
 
-    def _prompts(self, datasets: Mapping[str, Dataset], result: Result) -> PromptReader | None:
-        """Return a function that reconstructs the prompts of a config; None if the config has no usable prompt."""
-        dataset = datasets[result.run.dataset.corpus_digest]
-        node = (result.run.config.get("llm") or {}).get("prompt")
-        if not node:
+    def _prompts(self, datasets: Mapping[tuple[str, str], Dataset], result: Result) -> PromptReader | None:
+        """Return a function that reconstructs the prompts of a config; None without a usable prompt or the dataset."""
+        dataset, node = datasets.get(_digests(result)), (result.run.config.get("llm") or {}).get("prompt")
+        if not node or not dataset:
             return None
         try:
             prompt = self.builder.build(node, "prompt").value
@@ -210,9 +209,8 @@ class Session:
             if name not in questions:
                 return []
             passages = tuple(Passage(chunk, chunk_text(dataset.corpus, chunk)) for chunk in context)
-            messages: list[dict[str, str]] = prompt.messages(
-                Request(questions[name].text, passages, questions[name].history)
-            )
+            request = Request(questions[name].text, passages, questions[name].history)
+            messages: list[dict[str, str]] = prompt.messages(request)
             return messages
 
         return read
@@ -266,6 +264,10 @@ class Session:
             if unknown := sorted(set(part.value.needs) - set(NEEDS)):
                 raise ConfigError(f"metrics.{name}: unknown needs {', '.join(unknown)}{nearest(unknown[0], NEEDS)}")
         return list(built.values())
+
+
+def _digests(result: Result) -> tuple[str, str]:
+    return result.run.dataset.corpus_digest, result.run.dataset.golden_digest
 
 
 def open_session(values: Mapping[str, Any], terminal: Terminal) -> Session:
