@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +18,7 @@ def restoring_tracking_uri() -> Iterator[None]:
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(None)
+        mlflow.set_tracking_uri(cast(Any, None))
         os.environ.update({name: before} if before is not None else {})
 
 
