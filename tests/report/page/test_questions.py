@@ -119,11 +119,19 @@ def test_evidence_and_prompts_are_of_the_golden_set_of_each_config(tmp_path: Pat
             "question": "{question}{passages}", "refusals": ["no"], "citations": False,
         }  # fmt: skip
         config_of = {"dataset": node, "llm": {"prompt": prompt}}
-        results.append(changed(config(0.0, 1, k=name), dataset=facts, config=config_of))
+        one = config(0.0, 1, k=name)
+        table = changed_table(one, {"question_id": ["q", *one.questions["question_id"][1:]],
+                                    "question": [question["question"], *one.questions["question"][1:]]})  # fmt: skip
+        results.append(changed(one, dataset=facts, config=config_of, questions=table))
     texts = Session().page_texts(results, Secrets())
     asked = [read("q", [])[-1]["content"] for one in results if (read := texts.prompts(one))]
     assert asked == ["Where is the cat?", "Where is the dog?"]
     assert [texts.evidence[one.run.dataset.golden_digest] for one in results] == [{"q": ["cat"]}, {"q": ["dog"]}]
+    edited = {"id": "q", "question": "Where is my cat?", "evidence": [{"document": "cat"}]}
+    (tmp_path / "cat").write_text(json.dumps(edited) + "\n")
+    read = Session().page_texts(results, Secrets()).prompts(results[0])
+    assert read is not None
+    assert read("q", []) == []  # the edited question was not sent
     (tmp_path / "dog").unlink()
     assert [bool(Session().page_texts(results, Secrets()).prompts(one)) for one in results] == [True, False]
 

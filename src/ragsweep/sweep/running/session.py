@@ -196,21 +196,21 @@ class Session:
 
     def _prompts(self, datasets: Mapping[tuple[str, str], Dataset], result: Result) -> PromptReader | None:
         """Return a function that reconstructs the prompts of a config; None without a usable prompt or the dataset."""
-        dataset, node = datasets.get(_digests(result)), (result.run.config.get("llm") or {}).get("prompt")
-        if not node or not dataset:
+        node = (result.run.config.get("llm") or {}).get("prompt")
+        if not node or not (dataset := datasets.get(_digests(result))):
             return None
         try:
             prompt = self.builder.build(node, "prompt").value
         except RagsweepError:
             return None
-        questions = {question.id: question for question in dataset.golden.questions}
+        asked = set(zip(result.questions["question_id"], result.questions["question"], strict=True))
+        questions = {one.id: one for one in dataset.golden.questions if (one.id, one.text) in asked}  # not edited since
 
         def read(name: str, context: Sequence[str]) -> Sequence[Mapping[str, str]]:
-            if name not in questions:
+            if not (one := questions.get(name)):
                 return []
             passages = tuple(Passage(chunk, chunk_text(dataset.corpus, chunk)) for chunk in context)
-            request = Request(questions[name].text, passages, questions[name].history)
-            messages: list[dict[str, str]] = prompt.messages(request)
+            messages: list[dict[str, str]] = prompt.messages(Request(one.text, passages, one.history))
             return messages
 
         return read
