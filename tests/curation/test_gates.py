@@ -195,6 +195,12 @@ def test_a_question_of_a_conversation_repeats_another_only_after_the_same_turns(
         assert (measured(subject, "G6-2"), measured(subject, "G6-5")) == (repeated, independent)
 
 
+def test_questions_that_differ_in_a_symbol_are_no_repetitions() -> None:
+    asked = ["What is C?", "What is C++?", "What is C\uff0b\uff0b", "what is C#", 'what is "c"']
+    subject = whole([answerable(n) | {"question": text} for n, text in enumerate(asked)])
+    assert measured(subject, "G6-2") == 2
+
+
 def test_independent_questions_are_those_that_an_evaluation_resamples(tmp_path: Path) -> None:
     def row(n: int, *grades: int) -> dict[str, Any]:
         labels = [{"document": name, "grade": grade} for name, grade in zip((f"d{n}", "hub"), grades, strict=True)]

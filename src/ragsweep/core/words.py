@@ -94,6 +94,11 @@ def words(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else pattern("word")).findall(text)
 
 
+def is_symbol(letter: str) -> bool:
+    """Return whether a character outside words can distinguish two questions, as the + and # of C++ and C#."""
+    return letter in "#%" or unicodedata.category(letter) in ("Sm", "Sc")
+
+
 def word_count(text: str) -> float:
     """Return the number of whitespace-separated words in ``text``; an unspaced character counts as half a word."""
     if text.isascii() or not (characters := pattern("unspaced").findall(text)):

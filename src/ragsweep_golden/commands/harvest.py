@@ -17,7 +17,7 @@ from ragsweep.core.errors import SHOWN, ConfigError, Faults, InputError
 from ragsweep.core.identity import content_hash
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Chunks, Evidence
-from ragsweep.core.words import pattern, words
+from ragsweep.core.words import is_symbol, pattern, words
 from ragsweep.golden.structured_cells import decoded
 from ragsweep.parts.tracking import Mlflow
 from ragsweep.parts.tracking.served_traces import read_root_inputs
@@ -133,11 +133,8 @@ def normal_words(text: str) -> str:
     Other punctuation is left out, and a text without words is "".
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(filter(_distinguishes, pattern("token").findall(folded))) if words(folded) else ""
-
-
-def _distinguishes(token: str) -> bool:
-    return bool(words(token)) or token in "#%" or unicodedata.category(token) in ("Sm", "Sc")
+    tokens = pattern("token").findall(folded)
+    return " ".join(one for one in tokens if words(one) or is_symbol(one)) if words(folded) else ""
 
 
 def _log_id(text: str) -> str:

@@ -1,12 +1,13 @@
 """Measure any golden set: wording, coherence, repetitions, ambiguous evidence, size and balance."""
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Question
-from ragsweep.core.words import spaced, word_count
+from ragsweep.core.words import is_symbol, spaced, word_count
 from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.reading import Row
@@ -75,10 +76,11 @@ def _copied(subject: Subject) -> Measured:
 
 
 def _repeated(subject: Subject) -> Measured:
-    first: dict[str, Entry] = {}
+    first: dict[tuple[str, str], Entry] = {}
     judged = []
     for one, question in zip(subject.kept, _questions(subject.kept), strict=True):
-        earlier = first.setdefault(normalised(question), one)
+        symbols = "".join(filter(is_symbol, unicodedata.normalize("NFKC", question.text)))
+        earlier = first.setdefault((normalised(question), symbols), one)
         judged.append((one, "" if earlier is one else f"has the words of {earlier['id']}"))
     return count_faults(judged, "questions with the words of an earlier one")
 
