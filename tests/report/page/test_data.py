@@ -497,6 +497,13 @@ def test_a_recorded_baseline_counts_neither_towards_the_start_nor_the_duration_o
     assert dict(facts["rows"])["Sweep took"] == "12 s"
 
 
+def test_the_night_before_a_sweep_was_continued_is_no_part_of_its_duration() -> None:
+    times = [(0.0, 12.0), (5.0, 20.0), (6.0, 9.0), (86_400.0, 86_410.0), (86_405.0, 86_415.0), (86_415.0, 86_425.0)]
+    own = [changed(one, started=a, ended=b) for one, (a, b) in zip(grid(GAINS), times, strict=True)]
+    (facts,) = (one for one in section(pages.page(source(own)), "details") if one.get("title") == "Environment")
+    assert dict(facts["rows"])["Sweep took"] == "45 s"
+
+
 def test_a_recorded_baseline_is_on_the_page_but_was_not_swept() -> None:
     """Differences are against it, and its questions are shown beside the others'."""
     own, before = grid(GAINS), changed(config(-0.1, 400, k="1", b="1"), name="ffea9bd0#3 k=1 b=1")

@@ -5,7 +5,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from itertools import starmap
+from itertools import accumulate, starmap
 from typing import Any
 
 import numpy as np
@@ -69,11 +69,16 @@ def latency(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results."""
+    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results.
+
+    The duration is the time during which any config was evaluated: a sweep may be interrupted and continued later.
+    """
     if not results:
         return
     dataset = results[0].run.dataset
-    seconds = max(one.run.ended for one in results) - min(one.run.started for one in results)
+    spans = sorted((one.run.started, one.run.ended) for one in results)
+    ends = accumulate((end for _, end in spans), max, initial=-math.inf)  # of all earlier configs
+    seconds = sum(max(end - max(start, before), 0.0) for (start, end), before in zip(spans, ends, strict=False))
     corpora = dict.fromkeys(one.run.dataset.corpus_digest for one in results)
     golden_sets = dict.fromkeys(one.run.dataset.golden_digest for one in results)
     facts = [("Corpus", ", ".join(corpora)), ("Golden set", ", ".join(golden_sets))]
