@@ -15,7 +15,7 @@ from ragsweep.stages.graph import Wanted
 
 @dataclass(frozen=True)
 class Experiment:
-    """One config whose parts are built and checked, but whose stages are not computed yet."""
+    """One config whose parts are built and checked, but whose stages have not been computed."""
 
     name: str
     overrides: tuple[str, ...]

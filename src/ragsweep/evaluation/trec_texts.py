@@ -115,7 +115,7 @@ def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str
 
 
 def _number_evidences(question: Numbers) -> Numbers:
-    """Return the number, from 1, of each piece of evidence within its question; ``question`` (pieces,) is sorted."""
+    """Return the place, from 1, of each piece of evidence in its question; ``question`` (pieces,) must be sorted."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
 

@@ -52,7 +52,7 @@ class UnusableLabel(NamedTuple):
 
 
 class RawGoldenSet(NamedTuple):
-    """A golden set as a reader returns it, before its labels are checked; errors name the file ``source``."""
+    """A golden set as a reader returns it, before its labels are checked; ``source`` is the file that errors name."""
 
     source: str
     questions: Sequence[Question]

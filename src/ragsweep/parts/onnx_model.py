@@ -48,7 +48,7 @@ def compute_in_int8(model: Any, fingerprint: Mapping[str, str], folder: Path | N
 
     modules = [module for module in model.modules() if isinstance(module, Transformer)]
     if not modules:
-        raise ValueError("has no transformer to compute in int8; use float32")
+        raise ValueError("has no transformer that can run in int8; use float32")
     for number, module in enumerate(modules):
         output = output_of(module.model)
         make = partial(_quantised, module.model, output, "token_type_ids" in module.tokenizer.model_input_names)

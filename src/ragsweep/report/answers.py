@@ -65,8 +65,8 @@ def _effect(pair: ContextPair) -> str:
 def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
     """Yield statements on the number of answers with thoughts (a model's reasoning), and on the effect of context.
 
-    For a single config, statements on the outcomes of answers, on abstention and on searches come first. A topic
-    without data has no statement.
+    For a single config, statements on the outcomes of answers, on abstention and on searches come first.
+    Topics without data are omitted.
     """
     if len(results) == 1:
         for n, row in enumerate(confusion(results[0].questions)):

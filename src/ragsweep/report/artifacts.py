@@ -38,7 +38,7 @@ def artifacts(
 ) -> dict[str, bytes]:
     """Return the files of a sweep as file name -> content: results as JSON and CSV, charts, the verdict, answers.
 
-    ``sweep`` has facts about the sweep as a whole. ``conclusion`` is None for a single config; a conclusion whose
+    ``sweep`` describes the sweep as a whole. ``conclusion`` is None for a single config; a conclusion whose
     ``comparison`` is None is ignored.
     """
     found = conclusion if conclusion and conclusion.comparison else None

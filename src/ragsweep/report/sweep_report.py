@@ -16,7 +16,7 @@ ChunkReader = Callable[[str], str]
 
 @dataclass(frozen=True)
 class PageTexts:
-    """Content of a page that the records lack: texts of chunks, prompts and evidence, and the secrets to mask."""
+    """Page content that is not in the records (chunks, prompts and evidence), and the secrets to mask in it."""
 
     secrets: Secrets = field(default_factory=Secrets)
     chunks: Mapping[str, ChunkReader] = field(default_factory=dict)  # by digest of the corpus, if it is unchanged

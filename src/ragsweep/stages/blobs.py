@@ -100,7 +100,7 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
     if facts["format"] != FORMAT:
         raise OtherFormat(f"format {facts['format']}, this version reads {FORMAT}")
     if facts["address"] != address:
-        raise Damaged("it belongs to another address")
+        raise Damaged("its address is that of another value")
     arrays = {}
     for name, kind, shape, digest in facts["arrays"]:
         size = _size(kind, shape)

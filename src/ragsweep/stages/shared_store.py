@@ -55,7 +55,7 @@ class SharedStore(Store):
         """Prevent all other processes, on every machine, from computing a node while the block runs.
 
         The lease on the node is released when the queued uploads are finished. While the object store is unreachable,
-        only processes of this machine are excluded.
+        only processes on this machine are excluded.
         """
         with super().alone(node, waiting), self._leases.alone(node.address, waiting):
             try:

@@ -161,10 +161,10 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config that has this name, or a run id that begins with it; None if there is none.
+    """Return the row of the config whose name is ``name`` or whose run id begins with it; None if no config matches.
 
     Raises:
-        InputError: The run matches more than one config.
+        InputError: ``name`` matches more than one config.
     """
     if not name:
         return None

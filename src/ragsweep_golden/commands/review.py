@@ -52,8 +52,8 @@ def open_review(golden: Path, pool: str | None, who: str, corpus: Corpus | None 
     """Return a review of a golden file's silver questions or, with ``pool``, of a pool's passages.
 
     First, judgements that an interrupted review left in its journal are merged into the file. ``corpus`` is the source
-    of passages that entries lack. Raises InputError for faults in the files, for a golden file in Parquet, and if
-    another process reviews the file.
+    of passages that entries lack. Raises InputError if a file has faults, if the golden file is in Parquet, or if
+    another process is reviewing it.
     """
     check_form(golden)
     read_set(golden)

@@ -77,7 +77,7 @@ class WeightedSum:
         terms: Name of each term -> a mapping with its ``metric`` (``${metrics.KEY}``) and its ``weight``.
         constant: A number that is added to the sum.
         unit: The unit of the score.
-        bounds: The lowest and highest possible score, each a number or None for no limit; a score outside is an error.
+        bounds: The lowest and highest possible score, each a number or None for no limit; any other score is an error.
         higher_is_better: Whether a higher score is better; if false, a lower score is better.
 
     Raises ConfigError if the bounds or a term are invalid, or if there is no term.

@@ -21,7 +21,7 @@ class LateInteraction:
 
     Scores range from -1 to 1. Khattab and Zaharia ("ColBERT", SIGIR 2020, eq. 3) use the sum of the cosines, which
     orders the chunks of a question in the same way but is not comparable between questions. The token vectors come from
-    the embedder's method ``embed_tokens``, and exclude special tokens. The tokens of chunks are embedded once per
+    the embedder's method ``embed_tokens``, without special tokens. The tokens of chunks are embedded once per
     chunking and embedder. Their vectors are stored in half precision, which changes a score by less than 0.001.
     """
 

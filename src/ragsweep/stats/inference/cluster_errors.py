@@ -103,7 +103,7 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
-    """Average neighbours among the smaller kinds, sorted by size, until ``KINDS`` are left; sums are preserved."""
+    """Average adjacent smaller kinds, which are sorted by size, so that ``KINDS`` remain; keep their sums."""
     kept = KINDS // 2
     if (rest := len(kinds) - kept) <= kept:
         return kinds, counts

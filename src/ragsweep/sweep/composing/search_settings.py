@@ -20,7 +20,7 @@ def is_own(settings: Mapping[str, Any]) -> bool:
 
 
 def is_on_server(settings: Mapping[str, Any]) -> bool:
-    """Return whether other machines can work on a search, because its study is on a database server."""
+    """Return whether a search's study is on a database server, so that other machines can join the search."""
     return is_own(settings) and is_postgresql(settings.get("storage"))
 
 
