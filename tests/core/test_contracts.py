@@ -10,6 +10,7 @@ from ragsweep.core.missing import NO_REFERENCE, TIMED_OUT, repeatable
 from ragsweep.core.types import Answer, Passage, Request, Response, Scores
 from ragsweep.parts.generators import NoGenerator
 from ragsweep.parts.metrics import ContextRecall
+from ragsweep.testing.contract import assert_lawful
 from ragsweep.testing.generators import GeneratorContract
 from ragsweep.testing.metrics import MetricContract
 from ragsweep.testing.systems import SystemContract
@@ -38,6 +39,27 @@ def test_a_reason_of_ones_own_breaks_the_contract() -> None:
     contract = type("Odd", (MetricContract,), {"metric": metric})()
     with pytest.raises(AssertionError, match=r"too odd.*failed measurements"):
         contract.test_empty_rankings_are_scored()
+
+
+@pytest.mark.parametrize(
+    ("scores", "fault"),
+    [
+        (np.full(10, 0.5), "return ragsweep.core.types.Scores"),
+        (Scores(np.full(9, 0.5), np.full(9, "")), r"shape \(9,\) .* for 10 questions"),
+        (Scores(np.full(10, 1.5), np.full(10, "")), "the score 1.5 is outside the metric's bounds"),
+        (Scores(np.full(10, np.nan), np.full(10, "")), "a missing score has no reason"),
+    ],
+)
+def test_error_of_a_metric_that_breaks_the_contract_names_the_remedy(scores: object, fault: str) -> None:
+    metric = SimpleNamespace(needs=(), bounds=(0.0, 1.0), score=lambda _: scores)
+    contract = type("Mine", (MetricContract,), {"metric": metric})()
+    with pytest.raises((TypeError, ValueError, AssertionError), match=fault):
+        contract.test_empty_rankings_are_scored()
+
+
+def test_error_of_a_retriever_that_returns_no_rankings_names_their_type() -> None:
+    with pytest.raises(AssertionError, match="must be Rankings"):
+        assert_lawful(([0], [1.0]), 1, 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scores", [(float("nan"),), (1.0, 0.5)])

@@ -189,14 +189,22 @@ def test_kill_loses_no_answer_that_was_paid_for(calls: int, lost: int, tmp_path:
     assert [left.known(node(ask), [key]) for key in keys] == [True] * 150 + [False] * 50
 
 
-@pytest.mark.parametrize("numbers", [[0], [0, 0, 1], [0, 1, 2]])
-def test_part_that_breaks_its_contract_is_told(numbers: list[int]) -> None:
-    def ask(requests: list[str], done: Callable[[int, Answer], None]) -> None:
-        for number in numbers:
-            done(number, Answer("x"))
+@pytest.mark.parametrize(
+    ("numbers", "fault"),
+    [
+        ([0], r"1 of 2 requests have no result; call done\(number, result\) for each"),
+        ([0, 0, 1], "done was called twice for request 0"),
+        ([0, 1, 2], "done was called for request 2, but the requests are 0 to 1"),
+    ],
+)
+def test_error_of_a_part_that_breaks_its_contract_names_its_class(numbers: list[int], fault: str) -> None:
+    class Counting:
+        def generate(self, requests: list[str], done: Callable[[int, Answer], None]) -> None:
+            for number in numbers:
+                done(number, Answer("x"))
 
-    with pytest.raises(AssertionError, match="request"):
-        Executor().get(node(ask), ["a", "b"])
+    with pytest.raises(ConfigError, match=f"^Counting: {fault}$"):
+        Executor().get(node(Counting().generate), ["a", "b"])
 
 
 class Wrong:

@@ -51,6 +51,17 @@ def test_sweep_of_alpha_and_top_k_executes_the_union_of_stages_and_with_the_stor
     assert found[0] == found[1]
 
 
+def test_error_of_a_retriever_that_returns_no_rankings_names_its_class_and_the_type() -> None:
+    class Pairs(Words):
+        def retrieve(self, *given: object) -> tuple[list[int], list[float]]:  # type: ignore[override]
+            return [0], [1.0]
+
+    with pytest.raises(
+        ConfigError, match=r"^Pairs: .* ragsweep\.core\.types\.Rankings, got tuple; .*arrange makes one$"
+    ):
+        Executor().get(lay(built(Pairs())).ranking, ["cats"])
+
+
 def test_counts_stored_by_the_first_definition_of_a_token_are_not_used(tmp_path: Path) -> None:
     counts, store = lay(vector()).counts, Store(tmp_path, pytest.fail)
     numbers = Executor().get(counts)["tokens"]

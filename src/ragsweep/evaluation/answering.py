@@ -200,8 +200,8 @@ def ask_all(
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
     are the requests, and a function to which it passes each result with the index of the request. If it raises
     CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
-    on its own gets a failed result of ``kind``. Raises AssertionError unless each request has exactly one result, and
-    ConfigError for a result of another type.
+    on its own gets a failed result of ``kind``. Raises ConfigError, which names the part, unless each request has
+    exactly one result, of the type ``kind``.
     """
     requests, results, waiting, kept = [contents[key] for key in rows], dict[int, Any](), list[int](), time.monotonic()
 
@@ -213,9 +213,8 @@ def ask_all(
         kept = time.monotonic()
 
     def done(number: int, item: Any) -> None:
-        assert 0 <= number < len(rows), f"there is no request {number}"
-        assert number not in results, f"request {number} was answered twice"
-        _check_type(item, kind, ask)
+        if wrong := _describe_fault(number, item, len(rows), results, kind):
+            raise _fault(ask, wrong)
         results[number] = item
         waiting.append(number)
         late = len(waiting) >= KEPT_TOGETHER or time.monotonic() - kept >= KEPT_WITHIN
@@ -242,8 +241,8 @@ def ask_all(
         ask_parts([n for n in range(len(rows)) if n not in results])
     finally:
         keep()
-    missing = len(rows) - len(results)
-    assert not missing, f"{missing} of {len(rows)} requests were left without a result"
+    if missing := len(rows) - len(results):
+        raise _fault(ask, f"{missing} of {len(rows)} requests have no result; call done(number, result) for each")
     return packed([results[n] for n in range(len(rows))])
 
 
@@ -252,10 +251,19 @@ def _within(part: Sequence[int], done: Callable[[int, Any], None]) -> Callable[[
     return lambda place, item: done(part[place], item)
 
 
-def _check_type(item: Any, kind: type[Any], ask: Callable[..., None]) -> None:
-    if fault := describe_wrong_type(item, kind):
-        owner = getattr(ask, "__self__", None)
-        raise ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
+def _describe_fault(number: int, item: Any, requests: int, results: Mapping[int, Any], kind: type[Any]) -> str:
+    """Return how a call of ``done`` breaks the contract; "" if it does not."""
+    if not 0 <= number < requests:
+        return f"done was called for request {number}, but the requests are 0 to {requests - 1}"
+    if number in results:
+        return f"done was called twice for request {number}"
+    return describe_wrong_type(item, kind)
+
+
+def _fault(ask: Callable[..., None], fault: str) -> ConfigError:
+    """Return the error for a part whose method ``ask`` breaks the contract; it names the part's class."""
+    owner = getattr(ask, "__self__", None)
+    return ConfigError(f"{type(owner).__name__}: {fault}" if owner is not None else fault)
 
 
 def _failed(kind: type[Any], reason: str) -> Any:

@@ -163,7 +163,7 @@ class _Stages:
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
-            found: Rankings = part.retrieve(work.get(index), rows, depth)
+            found = _checked(part, part.retrieve(work.get(index), rows, depth))
             return found._replace(chunks=self.chunks.address)
 
         node = self._retrieve(built.spec, (index,), compute, label)
@@ -205,7 +205,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             vectors, query_vectors = work.get(embeddings).vectors, work.get(queries, rows)
-            found: Rankings = search.search(work.get(index), vectors, query_vectors, self.parts.depth)
+            found = _checked(search, search.search(work.get(index), vectors, query_vectors, self.parts.depth))
             # A query without words has a zero vector, which is similar to no chunk, so its ranking is empty.
             return pad_where_not(query_vectors.any(axis=1)[:, None], found)._replace(chunks=self.chunks.address)
 
@@ -247,7 +247,7 @@ class _Stages:
 
         def compute(work: StageContext, rows: Rows) -> Rankings:
             found = {name: work.get(leg, rows) for name, leg in legs.items()}
-            fused: Rankings = built.value.fuse(found, depth)
+            fused = _checked(built.value, built.value.fuse(found, depth))
             failed = np.any([leg.failed for leg in found.values()], axis=0)
             return mark_failed(fused._replace(chunks=self.chunks.address), failed)
 
@@ -289,3 +289,11 @@ class _Stages:
 
         tokens = self._whole("embed_tokens", spec, inputs, read, TokenVectors)
         return pair_node(part, spec, (*inputs, tokens), lambda work, pairs: part.score_read(work.get(tokens), pairs))
+
+
+def _checked(part: object, found: object) -> Rankings:
+    """Return what a part found. Raises ConfigError, which names the part, unless this is of the type Rankings."""
+    if not isinstance(found, Rankings):
+        wrong = f"a result must be of the type ragsweep.core.types.Rankings, got {type(found).__name__}"
+        raise ConfigError(f"{type(part).__name__}: {wrong}; ragsweep.parts.ranking.arrange makes one")
+    return found

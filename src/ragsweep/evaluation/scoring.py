@@ -88,7 +88,7 @@ def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
     """
     try:
         scores = metric.score(view)
-        return scores if is_ours(metric) else _checked(scores, len(view.questions), metric.bounds)
+        return scores if is_ours(metric) else checked_scores(scores, len(view.questions), metric.bounds)
     except Exception as fault:
         return _reason(fault, metric, "score")
 
@@ -181,7 +181,12 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
     return ask
 
 
-def _checked(scores: Any, questions: int, bounds: tuple[float | None, float | None]) -> Scores:
+def checked_scores(scores: Any, questions: int, bounds: tuple[float | None, float | None]) -> Scores:
+    """Return a metric's result for ``questions`` questions, with a reason for every missing score.
+
+    Raises TypeError if it is not of the type Scores, and ValueError for wrong shapes, infinite values, values outside
+    ``bounds``, and values with a reason.
+    """
     if not isinstance(scores, Scores):
         returned = type(scores).__name__
         raise TypeError(
