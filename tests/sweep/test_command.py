@@ -38,6 +38,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
         nightly(["dataset.limt=3"], 'no key "dataset.limt"; did you mean "dataset.limit"?'),
         (["+top_k=3"], "top_k exists already; omit the +"),
         (["+retriever=vector"], "+retriever=vector: retriever has an option already; omit the +"),
+        (["metrics.mine={_target_: mine.Metric}"], "; to add a part under a new key, write + before the key"),
         (["~retriver"], '~retriver: no key "retriver"; did you mean "retriever"?'),
         (["~baseline"], "~baseline: baseline has no value; omit ~baseline"),
         (["=3"], 'cannot read "=3": the key is missing; write KEY=VALUE'),

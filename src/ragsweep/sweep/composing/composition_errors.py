@@ -116,7 +116,9 @@ def _explain_key(
     if name.startswith("hydra/"):
         siblings = [key for key in composer.template([]).hydra["runtime"]["choices"] if key.startswith("hydra/")]
     holders = options_with(outermost, composer.folders(overrides))
-    added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}" if name == "experiment" else ""
+    added = "; to add a part under a new key, write + before the key" if "_target_" in line else ""
+    if name == "experiment":
+        added = f"; to add conf/{line.replace('=', '/')}.yaml, write +{line}"
     lacked = re.match(r"hydra[./]sweeper[./](\w+)", name)
     if lacked and f"hydra.sweeper.{lacked[1]}" not in keys and not text.startswith("Could not delete"):
         sweepers = {"grid": GRID_SWEEPER, "optuna": OPTUNA_SWEEPERS[0]}
