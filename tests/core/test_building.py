@@ -217,7 +217,7 @@ class TestPartsOfOthers:
             ({"_target_": "owned_alone.Open"}, r"x: Open accepts \*\*options; name its parameters instead$"),
             ({"_target_": "owned_alone.Open", "a": 1}, r"x: Open accepts \*\*options; name its parameters instead$"),
             ({"_target_": "owned_odd.Made"}, r"x\.words: <factory> cannot be part .*; add words to the config, "),
-            ({"_target_": "owned_odd.Facts"}, r"x: Facts\.fingerprint must return names with texts, got \{'x': <cla"),
+            ({"_target_": "owned_odd.Facts"}, r"x: Facts\.fingerprint must return a mapping of strings, got \{'x'"),
             ({"_target_": "owned_odd.File"}, r"x: .*No such file or directory: '/nowhere/words'$"),
             (
                 {

@@ -19,7 +19,7 @@ class Turn:
 class Passage(NamedTuple):
     """One passage of a context: a chunk as a generator reads it, or a passage that an external system returned."""
 
-    name: str  # the chunk's name, as in tables, or the external system's id
+    name: str  # the chunk's name, as in tables, or the id that the external system gave
     text: str
 
 
@@ -27,7 +27,7 @@ class Request(NamedTuple):
     """The input of a generator, router, query writer or system: a question, its context and its history."""
 
     question: str
-    passages: tuple[Passage, ...] = ()  # the context, best passage first; only generators get one
+    passages: tuple[Passage, ...] = ()  # the context, best passage first; empty except for a generator
     history: tuple[Turn, ...] = ()
 
 
@@ -46,7 +46,7 @@ class Usage(NamedTuple):
 class Answer(NamedTuple):
     """The output of a generator, query writer or external system for one request, or the reason why the request failed.
 
-    ``failed`` is the reason for the failure, usually from missing.py, and "" on success; a failed answer is never
+    ``failed`` is the reason for the failure, usually from missing.py, and "" on success. A failed answer is never
     stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
     declines if the context has no text or if its confidence is below a threshold; a language model declines if its
     reply begins with a refusal phrase of the prompt.
@@ -56,11 +56,11 @@ class Answer(NamedTuple):
     abstained: bool = False
     failed: str = ""
     support: float = float("nan")  # the generator's confidence, for the risk-coverage curve; NaN if unknown
-    seconds: float = float("nan")  # how long the answer took; required if the answer succeeded
+    seconds: float = float("nan")  # how long the request took; required unless it failed
     usage: Usage = Usage()
     model: str = ""  # the model's name as the service returned it
     thoughts: str = ""  # a reasoning model's output before its answer; never scored
-    money: float = float("nan")  # price of the usage, set when a row is read, never stored; NaN if unknown
+    money: float = float("nan")  # price of the usage, set whenever the answer is read, never stored; NaN if unknown
 
 
 class Route(NamedTuple):
@@ -71,7 +71,7 @@ class Route(NamedTuple):
     """
 
     search: bool = True
-    score: float = float("nan")  # higher means more conversational; NaN if the router has no score
+    score: float = float("nan")  # higher means more conversational; NaN if the router computes no score
     failed: str = ""
     usage: Usage = Usage()
 
@@ -80,7 +80,7 @@ class Response(NamedTuple):
     """The output of an external system for one request: its answer, and the passages of its context, best first.
 
     The name of a passage is the system's id of a document or of a part of a document. A passage may have an empty name
-    or an empty text, but not both. ``scores`` has one score per passage, or is empty.
+    or an empty text, but not both. ``scores`` has one score per passage or is empty.
     """
 
     answer: Answer = Answer()
@@ -140,7 +140,7 @@ class Answers(NamedTuple):
 
 
 def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
-    """Return how a part's result differs from ``kind`` in its type or in that of a field; "" if it does not."""
+    """Return how the type of a part's result, or of one of its fields, differs from ``kind``; "" if all types match."""
     if not isinstance(item, kind):
         return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
     if isinstance(item, Response):

@@ -1,4 +1,4 @@
-"""Build parts and their Specs from configs: ``_target_`` names the class, the other keys are its arguments."""
+"""Build parts and their Specs from configs: ``_target_`` names the class, and the other keys are its arguments."""
 
 import hashlib
 import inspect
@@ -85,7 +85,7 @@ class Builder:
 def check_members(value: Any, protocols: Sequence[type], where: str) -> None:
     """Raise ConfigError unless a part has all members of at least one of the protocols.
 
-    The message names the protocol with the fewest missing members, and lists these members.
+    The message names the protocol with the fewest missing members and lists these members.
     """
     lacking = {one: [name for name in _members(one) if not hasattr(value, name)] for one in protocols}
     nearest_one = min(protocols, key=lambda one: len(lacking[one]))
@@ -115,7 +115,7 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
             value.check()
         facts = value.fingerprint() if hasattr(value, "fingerprint") else {}
         if not isinstance(facts, Mapping) or not _is_plain(facts):
-            raise ConfigError(f"{made.__name__}.fingerprint must return names with texts, got {facts!r}")
+            raise ConfigError(f"{made.__name__}.fingerprint must return a mapping of strings, got {facts!r}")
     except RagsweepError as fault:
         raise type(fault)(_with_key(str(fault), made, where)) from None
     except (ImportError, OSError, TypeError, ValueError) as fault:
@@ -126,11 +126,12 @@ def _construct(made: type, values: Mapping[str, Any], spec: Spec, where: str) ->
 def _with_key(message: str, made: type, where: str) -> str:
     """Return a part's error message, changed so that it names the part by its config key, ``where``.
 
-    The message may begin with a parameter named by the usual key of the part's class. That key is replaced with
-    ``where``: for a leg of a hybrid retriever, ``retriever.k1`` becomes ``retriever.legs.bm25.k1``. If ``where`` ends
-    with the usual key, that key is kept, because it is the key that the user sets: ``retriever.embedder`` is
-    interpolated from ``embedder``. The key ``index`` is always replaced, because configs have no such key at the top
-    level. If no key is replaced, ``where`` is prefixed to the message, unless the message already begins with it.
+    The message may begin with the name of a parameter after the usual key of the part's class, such as
+    ``retriever.k1``. This usual key is replaced with ``where``: for a leg of a hybrid retriever, ``retriever.k1``
+    becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because the user
+    sets that key: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced,
+    because configs have no such key at the top level. If no key is replaced, ``where`` is prefixed to the message,
+    unless the message already begins with it.
     """
     parameters = "|".join(inspect.signature(made).parameters) or "(?!)"
     usual = re.match(rf"([\w.]+?)\.({parameters})\b", message)  # in llm.extra.seed: llm, not llm.extra
@@ -171,8 +172,8 @@ def _version(made: type) -> str:
     """Return the version in the class's own TRAITS or, if there is none, a hash of its source.
 
     Every edit of the source changes the hash. For a class outside ragsweep, the hash covers the whole module and its
-    imports from the same package, because the results may depend on constants and functions there, and the versions of
-    the built-in parts from which the class inherits, except first versions.
+    imports from the same package, because the results may depend on constants and functions there. It also covers the
+    versions of the built-in parts from which the class inherits, except first versions.
     """
     stated = traits_of(made).version
     if stated is not None:
@@ -205,7 +206,7 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError for an argument that does not match its type hint, or a built part without its protocol."""
+    """Raise ConfigError if an argument does not match its type hint, or if a user's own part breaks its protocol."""
     initialize = inspect.getattr_static(made, "__init__")
     try:
         hints = typing.get_type_hints(made if initialize is object.__init__ else initialize)
@@ -223,12 +224,12 @@ def _check_values(made: type, arguments: Mapping[str, Any], values: Mapping[str,
         options = typing.get_args(hints.get(key)) or (hints.get(key),)
         protocols = [one for one in options if _is_part(one) and getattr(one, "_is_protocol", False)]
         own = isinstance(values[key], BuiltPart) and not values[key].spec.target.startswith("ragsweep.")
-        if protocols and own:  # other checks refuse a built-in part in the wrong place, with a remedy
+        if protocols and own:  # other checks reject a built-in part under a wrong key, with a remedy
             check_members(values[key].value, protocols, f"{where}.{key}")
 
 
 def as_number(value: object) -> str:
-    """Return a remedy for a list, or for a text that is a number, where a number is required; "" for other values."""
+    """Return a remedy for a list or a numeric string where a number is required; "" for any other value."""
     if isinstance(value, list) and value:
         return f"; to sweep over several values, write {','.join(map(str, value))}"
     if not (isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", value)):

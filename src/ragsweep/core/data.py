@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[Any]]
 """The result of a stage: a mapping of names to arrays, which can be stored without pickle."""
 
 NO_CHUNK = -1
-"""The position that pads a ranking of fewer chunks than the depth."""
+"""The position that pads a short ranking to the full depth."""
 
 
 # --- corpus and questions ----------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Evidence:
 
     document: str
     anchor: str | None = None
-    start: int | None = None  # offset of the anchor in the text, if it occurs more than once
+    start: int | None = None  # offset of the anchor, set if the text contains it more than once
     grade: float = 1.0  # 0 or below: judged not relevant
     where: str = field(default="", compare=False)  # "file:line" of the label, for messages
 
@@ -92,7 +92,7 @@ class Question:
     history: tuple[Turn, ...] = ()  # the conversation so far; query= in the config decides how it is used
     query: str = ""  # the search query, if it differs from the text
     fields: Mapping[str, Any] = field(default_factory=dict)  # other fields, JSON values, for the metrics of a task
-    weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all or for none
+    weight: float | None = None  # frequency in any unit (share of the traffic, count); set for all questions or none
     where: str = field(default="", compare=False)
 
     @property
@@ -113,9 +113,9 @@ class GoldenSet:
     def digest(self) -> str:
         """The hash of ``repeated_passages`` and of the questions, in order.
 
-        The hash excludes the notes of a question, and its distractors, expected section and expected count, which
-        `expectations` hashes. Weights are hashed as shares of their sum, to nine significant digits, unless all are
-        equal.
+        The hash excludes the notes of the questions. It also excludes their distractors, expected sections and expected
+        counts, which `expectations` hashes. Weights are hashed as shares of their sum, to nine significant digits,
+        unless all weights are equal.
         """
         weights = weights_of(self.questions)
         total = math.fsum(weights or ())
@@ -162,7 +162,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # identifies the division, that is, the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each holdout question, also on the tune side
+    held: tuple[str, ...] = ()  # a short digest of each holdout question, set on either side
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Dataset:
 
 
 class Spans(NamedTuple):
-    """The spans of all chunks: chunk n is ``texts[document[n]][start[n]:end[n]]``. Sorted by document and start."""
+    """The spans of all chunks, sorted by document and start: chunk n is ``texts[document[n]][start[n]:end[n]]``."""
 
     document: Integers
     start: NDArray[np.int64]
@@ -199,7 +199,7 @@ class Chunks:
         return len(self.spans.document)
 
     def text(self, position: int) -> str:
-        """Return the text of the chunk at a position as it is indexed: the document's title, if any, and the span."""
+        """Return the indexed text of the chunk at a position: the document's title, if any, and the span's text."""
         document = int(self.spans.document[position])
         body = self.corpus.texts[document][int(self.spans.start[position]) : int(self.spans.end[position])]
         title = self.corpus.titles[document]
@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vectors of chunks (chunks, dimension), each chunk's number of tokens, and how many of these are embedded."""
+    """The vectors of chunks (chunks, dimension), the number of tokens per chunk, and how many of these are embedded."""
 
     vectors: Floats
     tokens: Integers
@@ -232,8 +232,8 @@ class Rankings(NamedTuple):
     """The rankings of all questions under one config: distinct chunks, best first; retrievers order ties by position.
 
     ``positions`` and ``scores`` have the shape (questions, depth); ``chunks`` is the address of the chunking to which
-    the positions refer. A short ranking is padded with the position -1 and the score -inf, or NaN if the search for
-    the question failed.
+    the positions refer. A short ranking is padded with the position -1 and the score -inf; if the search for the
+    question failed, the score is NaN.
     """
 
     positions: Integers
@@ -259,7 +259,7 @@ class Rankings(NamedTuple):
 
 
 class IndexComparison(NamedTuple):
-    """One leg's rankings by its approximate index (``found``) and by exact search, and the evidence ranks in each."""
+    """One leg's rankings by its approximate index (``found``) and by exact search, and the evidence ranks in both."""
 
     found: Rankings
     exact: Rankings
@@ -283,9 +283,9 @@ class EvaluationView:
 
     The evidence arrays have one element per relevant piece of evidence (grade > 0) of all questions. ``first_rank`` is
     the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
-    ``first_rank`` unless one chunk covers several pieces of a question. In that case, the pieces are credited at
-    successive ranks from the chunk's rank on, which may push later pieces down, so that no ranking scores higher than
-    the ideal ranking (see ``evidence.credit``).
+    ``first_rank`` unless one chunk covers several pieces of a question. In that case, so that no ranking scores higher
+    than the ideal ranking, the pieces are credited at successive ranks from the chunk's rank on (see
+    ``evidence.credit``). This may push later pieces down.
     """
 
     questions: Sequence[Question]

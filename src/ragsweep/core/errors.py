@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each message states the fact, the value and the remedy; the exit status is 2."""
+"""Errors that a user can fix. Each message states the problem, the value and the remedy; the exit status is 2."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def describe_fault(fault: BaseException) -> str:
     """Return the class name and the message of an exception.
 
     For an exception other than a RagsweepError, return one line: the class name, the first line of the message, and the
-    place in the code, as in ``KeyError: 'x' (my_parts.py:12)``. The place is the innermost frame of the traceback in
-    ragsweep or in code that belongs neither to the standard library nor to an installed package; if there is no such
-    frame, it is the innermost frame of all. An exception without a traceback has no place.
+    file and line of a traceback frame, as in ``KeyError: 'x' (my_parts.py:12)``. The frame is the innermost one whose
+    code belongs to ragsweep, or neither to the standard library nor to an installed package; if there is no such frame,
+    it is the innermost frame of all. Without a traceback, the file and line are omitted.
     """
     name = type(fault).__name__
     if isinstance(fault, RagsweepError):
@@ -61,8 +61,9 @@ def first_line(fault: BaseException) -> str:
 class Faults:
     """The faults of an input, to be raised as a single error, and notes on how the input's files were read.
 
-    ``encoding`` is the encoding of text files without a byte order mark, which the config key ``key`` sets, if any. If
-    ``encoding`` is None, such files are read as UTF-8 or, in an HTML page, in the encoding that the page declares.
+    ``encoding`` is the encoding of text files without a byte order mark; ``key`` is the config key that sets this
+    encoding, "" if there is none. If ``encoding`` is None, such files are read as UTF-8, except HTML pages that declare
+    another encoding (see ``read_text``).
     """
 
     def __init__(self, encoding: str | None = None, key: str = "") -> None:
@@ -82,19 +83,19 @@ class Faults:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One text per noted fact: the fact, and the first ``SHOWN`` files that it concerns."""
+        """One string per noted fact: the fact, and the first ``SHOWN`` files that it concerns."""
         shown = {fact: [*files][:SHOWN] + ["..."] * (len(files) > SHOWN) for fact, files in self._noted.items()}
         return tuple(f"{fact}: {', '.join(files)}" for fact, files in shown.items())
 
     def add(self, where: str, fact: str) -> None:
-        """Add a fault: ``where`` is its place (``file:line``, a key or ""), ``fact`` its description and remedy.
+        """Add a fault at ``where`` (``file:line``, a key or ""); ``fact`` is its description, including the remedy.
 
         Control characters, which could overwrite text on the terminal, are escaped.
         """
         self.found.append((f"{where}: {fact}" if where else fact).translate(_CONTROL))
 
     def raise_any(self) -> None:
-        """Raise one InputError that lists the first ``SHOWN`` distinct faults and counts the rest, if there are any."""
+        """Raise one InputError if there are faults: it lists the first ``SHOWN`` distinct ones and counts the rest."""
         distinct = [*dict.fromkeys(self.found)]
         shown = distinct[:SHOWN]
         if more := len(distinct) - len(shown):

@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return program output that is safe for a terminal: ANSI styles are removed, other control characters escaped.
+    """Return program output made safe for a terminal: without ANSI styles, and with other control characters escaped.
 
     Tabs, line feeds and carriage returns are kept.
     """
@@ -65,8 +65,8 @@ def _is_formula(text: str) -> bool:
 
 
 def well_formed(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of each lone surrogate; local models and files reject lone surrogates.
+    """Return ``text`` with U+FFFD in place of each lone surrogate, which local models and files would reject.
 
-    A service that cuts text within a surrogate pair returns a lone half; two adjacent halves become one character.
+    A lone surrogate is half of a pair that a service has cut. Two adjacent halves of a pair become one character.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 
 def content_hash(value: Any) -> str:
-    """Return a hash of a JSON value, independent of the order of keys and of the process."""
+    """Return a hash of a JSON value, which depends neither on the order of keys nor on the process."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def texts_hash(rows: Iterable[Sequence[str]]) -> str:
-    """Return a hash of rows of texts that depends on the boundaries between texts, but not on those between rows.
+    """Return a hash of rows of strings; it depends on the boundaries between strings, but not on those between rows.
 
-    The rows are hashed one by one, without joining them in memory; lone surrogates are allowed.
+    The rows are hashed one by one and are not joined in memory. Lone surrogates are allowed.
     """
     state = hashlib.sha256()
     for row in rows:
@@ -58,12 +58,12 @@ class Spec:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether the part, or a part among its parameters, runs a model or calls a model by its name."""
+        """Whether the part, or a part among its parameters, runs a model or calls a model by name."""
         nested = (value for value in self.parameters.values() if isinstance(value, Spec))
         return "weights" in self.files or "model" in self.parameters or any(one.has_model for one in nested)
 
     def without(self, *names: str) -> Spec:
-        """Return the spec without the named parameters, for a node whose inputs' addresses already depend on them."""
+        """Return the spec without the named parameters, for a node with inputs that already depend on them."""
         kept = {name: value for name, value in self.parameters.items() if name not in names}
         return Spec(self.target, self.version, kept, self.files)
 
@@ -86,9 +86,9 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a function that calls ``check_key`` of a part and of the parts that it holds; None if none has it.
+    """Return a function that calls ``check_key`` of a part and of the parts that it holds; None if no part has it.
 
-    The function raises ConfigError if the API key of a service that one of the parts calls is not set.
+    The function raises ConfigError if one of the parts calls a service whose API key is not set.
     """
     checks = [one.check_key for one in with_held(part) if hasattr(one, "check_key")]
 
@@ -157,15 +157,15 @@ class Node:
     """One step of the computation: a pure function with its spec and inputs. Equal addresses imply equal results.
 
     A node of the kind "whole" has a single value, which consists of named arrays if it is stored. A node of the kind
-    "rows" has one row per query or request, and computes only the requested rows that are not stored yet; its value is
-    an array whose first axis is the rows, or a NamedTuple of such arrays.
+    "rows" has one row per query or request and computes only the requested rows that are not stored yet. Its value is
+    an array with one element per row along its first axis, or a NamedTuple of such arrays.
 
     ``cacheable`` returns flags (rows,) that mark storable rows: a failed row is returned but not stored, so that
     the next process computes it again. ``failed`` returns the value of rows whose call to a service failed; a failed
     call in a node without ``failed`` makes the whole node fail. ``input_rows`` is set if the rows of an input differ
     from those of this node: it maps rows of this node to rows of the input, or returns None if the rows of the input
-    are known only when this node is computed. Its last argument (see `ReadKnown`) returns rows of other nodes
-    that are already available.
+    are known only when this node is computed. Its last argument, a `ReadKnown`, returns the rows of other nodes that
+    are already available.
     """
 
     stage: str
@@ -179,7 +179,7 @@ class Node:
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)
     input_rows: Callable[[Node, Rows, ReadKnown], Rows | None] | None = field(default=None, repr=False)
-    amount: float = 1.0  # the work of a whole value (characters of text), to estimate the duration of other values
+    amount: float = 1.0  # the work for a whole value (characters of text), to estimate how long other values take
     check: Callable[[], None] | None = field(default=None, repr=False)  # raises ConfigError if a key is missing
 
     @property

@@ -23,7 +23,7 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP, unless the process ignores the signal.
+    """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP, but not for ignored signals.
 
     After a signal, Interrupted is raised again every ``AGAIN`` seconds until `stop_raising` is called.
     """
@@ -67,7 +67,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``; do nothing if it is None, or outside the main thread."""
+    """Raise TimeoutError inside the block after ``seconds``; outside the main thread, or for None, do nothing."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -90,7 +90,8 @@ def is_overdue() -> bool:
 def raise_overdue(fault: BaseException) -> None:
     """Raise ``fault`` again if the enclosing `deadline` block is overdue; do nothing outside the main thread.
 
-    Code that survives an OSError, such as a failed write to a cache, would otherwise survive the deadline as well.
+    Code that handles an OSError, such as a failed write to a cache, would otherwise also handle the deadline's
+    TimeoutError.
     """
     if threading.current_thread() is threading.main_thread() and is_overdue():
         raise fault
@@ -103,7 +104,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def waiting_for(what: str, notice: float, report: Callable[[str], None] = warn) -> Iterator[None]:
-    """Report once, from another thread, that the block is waiting for ``what``, if it lasts over ``notice`` seconds."""
+    """Report once, from another thread, that the block waits for ``what``, if the wait exceeds ``notice`` seconds."""
     with _after(notice, lambda: report(f"waiting for {what} ({notice:g} s so far)")):
         yield
 

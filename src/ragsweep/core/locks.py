@@ -1,4 +1,4 @@
-"""Locks between processes on one machine, which the kernel releases when a process ends, and safe writing of files."""
+"""Locks between processes on one machine, released by the kernel when a process ends, and safe writing of files."""
 
 import fcntl
 import hashlib
@@ -22,7 +22,7 @@ class Locks:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the lock file, and create it if it does not exist; raise OSError if that fails."""
+        """Open the lock file, or create it if it does not exist; raise OSError if this fails."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._held: dict[int, int] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 class MaskedStream:
     """A text stream that passes everything written to it through the function ``mask_text``.
 
-    The property ``styled`` is a stream for text with terminal styles, masked with the function ``styled`` instead.
+    The property ``styled`` is a stream for text with terminal styles, which the function ``styled`` masks instead.
     """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:
@@ -22,7 +22,7 @@ class MaskedStream:
         return MaskedStream(getattr(self._stream, "styled", self._stream), self._styled, self._styled)
 
     def write(self, text: str) -> int:
-        """Write ``text`` masked; return the length of the unmasked text."""
+        """Mask and write ``text``; return the length of the unmasked text."""
         self._stream.write(self._mask_text(text))
         return len(text)
 

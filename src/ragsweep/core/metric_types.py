@@ -50,7 +50,7 @@ class CachingMetric(Protocol):
     """A judged metric that makes several calls per case and caches each reply, so that a killed run loses no reply."""
 
     def judge_cached(self, cases: Sequence[Case], done: Callable[[int, Judgement], None], cache: ReplyCache) -> None:
-        """Judge as ``judge`` does, but take replies from ``cache`` where it has them, and add new replies to it."""
+        """Judge as ``judge`` does, but reuse the replies in ``cache``, and add new replies to it."""
 
 
 NEEDS = frozenset({"evidence", "retrieval", "passages", "distractors", "section", "count", "reference", "keywords",
@@ -96,7 +96,7 @@ class Metric(HasTraits, Protocol):
 
     @property
     def quantile(self) -> float | None:
-        """The quantile (0 to 1) of the questions' values that summarises them; None for their mean."""
+        """The quantile (0 to 1) that summarises the values of the questions; None if the mean summarises them."""
 
     def score(self, view: EvaluationView) -> Scores:
         """Return a score for every question of the view: a value, or NaN with a reason."""

@@ -84,7 +84,7 @@ UNDEFINED = frozenset({NOTHING_RETRIEVED, NO_TEXT, SECTION_UNKNOWN, UNREADABLE})
 """Reasons why there is nothing to measure. A reason in neither SKIPPED nor UNDEFINED marks a failed measurement."""
 
 OWN_REASONS = UNDEFINED | {ABSTAINED, NOTHING_SAID}
-"""Reasons for missing scores that the config caused: it declined, or there was nothing to measure."""
+"""Reasons that attribute a missing score to the config: it declined, or there was nothing to measure."""
 
 
 def failed(reason: str) -> bool:
@@ -95,8 +95,8 @@ def failed(reason: str) -> bool:
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
     """Return whether any of the reasons means that a call or an answer failed, so that the next run repeats it.
 
-    ``failed_answers`` has the values of ``Answer.failed``: a generator or system may use reasons that are not defined
-    here.
+    ``failed_answers`` has the values of ``Answer.failed``, because a generator or system may use reasons that are not
+    defined here.
     """
     repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
     return any(failed(reason) and reason in repeated for reason in reasons)

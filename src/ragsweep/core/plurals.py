@@ -7,7 +7,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def part_shown(shown: int, total: int, what: str = "configs", which: str = "") -> str:
-    """Return a space and a sentence about a shortened list, `` 10 of 18 configs are shown.``; "" if it is complete.
+    """Return a space and a sentence about a shortened list, `` 10 of 18 configs are shown.``; "" for a complete list.
 
     ``which`` precedes the numbers, as in ``The best 10 of 18 configs are shown.``
     """

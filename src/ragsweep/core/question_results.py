@@ -76,10 +76,10 @@ class EvidenceRanks:
     exact: Mapping[str, Numbers]  # by exact search, for each leg with an approximate index
     first: Numbers | None  # before reranking, after fusion; None if there is no reranker
     ranked: Numbers  # in the final ranking
-    context: Numbers | None  # 1: in the context; None if there is no token budget
-    top: Doubles | None  # (questions,): score of the first reranked chunk, NaN if no evidence; None if no reranker
+    context: Numbers | None  # 1 if in the context, else 0; None if there is no token budget
+    top: Doubles | None  # (questions,): score of the first reranked chunk, NaN without evidence; None if not reranked
     scores: Mapping[str, Mapping[str, Doubles]]
-    """leg -> metric -> score of this leg alone (questions,), NaN where unknown; leg "": fused, before reranking."""
+    """leg -> metric -> score of this leg alone (questions,), NaN if unknown; leg "" is the ranking before reranking."""
 
     @property
     def stages(self) -> dict[str, Numbers]:
@@ -88,7 +88,7 @@ class EvidenceRanks:
         return {**self.legs, **first, "final": self.ranked}
 
     def of_question(self, question: int) -> slice:
-        """Return the slice of the pieces that belong to the question in row ``question``; empty if it has none."""
+        """Return the slice of the pieces of the question in row ``question``; it is empty if there are none."""
         low, high = np.searchsorted(self.question, [question, question + 1]).tolist()
         return slice(low, high)
 
@@ -121,7 +121,7 @@ class Repetitions:
     """The repeated answers to every question, and their scores: arrays (questions, repetitions)."""
 
     answers: Numbers  # the index of the first repetition with the same text
-    scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has none
+    scores: Mapping[str, Doubles]  # by metric; NaN where a repetition has no score
     judged: Mapping[str, JudgedCases] = field(default_factory=dict)  # by metric with repeated judgements
 
 

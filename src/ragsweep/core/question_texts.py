@@ -1,4 +1,4 @@
-"""Convert results by question to the flat table of exported files, in which nested values are JSON texts, and back."""
+"""Convert results by question to the flat table of exported files, with nested values as JSON strings, and back."""
 
 import json
 import math
@@ -23,10 +23,10 @@ from ragsweep.core.question_results import (
 )
 
 UNSCORED, TRACE, STEPS, REPEATED = "unscored", "evidence_trace", "steps", "answer_repetitions"
-"""The names of the columns of JSON texts, which follow the columns of single values."""
+"""The names of the columns of JSON strings, which follow the columns of single values."""
 
 FIELDS = "case_fields"
-"""Name of the column for the questions' other fields: one mapping per question or, in a flat table, its JSON text."""
+"""Name of the column for the questions' other fields: one mapping per question or, in a flat table, its JSON string."""
 
 
 def to_texts(results: QuestionResults) -> dict[str, list[Any]]:
@@ -55,7 +55,7 @@ def from_texts(table: Mapping[str, Sequence[Any]]) -> QuestionResults:
     columns = {name: column for name, column in table.items() if name not in nested}
     if FIELDS in columns:
         columns[FIELDS] = list(map(json.loads, columns[FIELDS]))
-    read = cache(json.loads)  # many questions lack the same scores, so their texts are equal
+    read = cache(json.loads)  # many questions lack the same scores, so their JSON strings are equal
     rows = {name: [read(text or "{}") for text in column or ()] for name, column in nested.items()}
     return QuestionResults(
         columns,

@@ -60,7 +60,7 @@ class TargetResult:
 
     ``verdict`` is "pass", "fail", "warn" (the value is beyond a threshold that causes only a warning) or "not judged".
     ``band`` is the name of the range that contains the value. ``action`` is a suggestion or, for "not judged", the
-    reason. ``sure`` is false if the value's 95 % interval contains the threshold, so that more questions could
+    reason. ``sure`` is false if the value's 95 % interval contains the threshold: more questions could then
     change the verdict.
     """
 
@@ -169,7 +169,7 @@ class Result:
 class Artifacts:
     """The data of one evaluation that only the tracker uses, not the ledger or a comparison.
 
-    The keys of the four mappings are addresses of TREC runs. The values are texts in TREC formats, which may be
+    The keys of the four mappings are addresses of TREC runs. The values are strings in TREC formats, which may be
     generated lazily. ``rankings`` has the run files of chunks, and ``qrels`` the relevance labels of these chunks;
     ``evidence_runs`` and ``evidence_qrels`` have the same for pieces of evidence (see ``trec_texts``). ``traces`` has
     one trace per selected question (see ``question_traces``).
@@ -267,11 +267,11 @@ def incomplete(
 
 
 def below_coverage(result: Result) -> list[Summary]:
-    """Return the summaries that make the result PARTIAL, because their coverage is too low.
+    """Return the summaries whose coverage is so low that the result is PARTIAL.
 
-    The required coverage is the config's key ``coverage`` (1 if it is not set). If no important metric is below it (see
-    ``incomplete``), return all summaries below it: in results of older releases, low coverage of any metric makes a
-    result PARTIAL.
+    The config's key ``coverage`` sets the required coverage (1 if it is not set). If all important metrics have this
+    coverage (see ``incomplete``), return the summaries of all metrics that do not: in results of older releases, low
+    coverage of any metric makes a result PARTIAL.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]
@@ -283,7 +283,8 @@ def pareto_front(results: Sequence[Result], metrics: Sequence[str], lower: Colle
     """Return the Pareto front: the results that no other result dominates, in the order given.
 
     A result without a value for every metric is not on the front and dominates no other result. Results with equal
-    values do not dominate each other. A metric without a direction is better if higher, unless it is in ``lower``.
+    values do not dominate each other. For a metric without a direction, higher values are better, unless it is
+    in ``lower``.
     """
     points: list[tuple[Result, tuple[float, ...]]] = []  # values, negated where lower is better
     for result in results:

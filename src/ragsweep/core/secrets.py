@@ -5,10 +5,11 @@ or its environment variable has such a name, or if a config reads it from any en
 A secret is masked wherever it is written, including in the encodings that `spellings` yields. These exceptions keep
 output readable:
 
-- If a config sets a value under the name of a secret, or reads it from a variable with such a name, the value is not
-  masked in other texts if it has fewer than 4 characters or is true, false or null. A value of 4 to 7 characters is
-  masked only as a whole word.
-- If no config reads a variable that has the name of a secret, a value of fewer than 8 characters is not masked.
+- A value that a config sets under the name of a secret, or reads from a variable with such a name, is not masked in
+  other strings if it has fewer than 4 characters or is true, false or null. If it has 4 to 7 characters, it is masked
+  only as a whole word.
+- If no config reads a variable that has the name of a secret, the variable's value is not masked if it has fewer than 8
+  characters.
 - If a config reads a value from any other variable, the value is not masked if it has fewer than 8 characters, is a
   number, or is a path whose first folder exists. Under a key that begins with ``hydra.``, ``store.`` or ``tracking.``,
   only the passwords in URLs are masked.
@@ -36,7 +37,7 @@ from ragsweep.core.ordering import is_number
 MASK = "***"
 
 SHORTEST = 8
-"""Length of the shortest value that is masked anywhere in text; a shorter value could occur inside a word."""
+"""Length of the shortest value that is masked anywhere in text, because a shorter value could occur inside a word."""
 
 SHORTEST_WORD = 4
 """Length of the shortest value that is masked as a whole word, if its key is the name of a secret."""
@@ -181,7 +182,7 @@ def _mask_all(text: str, anywhere: frozenset[str], others: frozenset[str]) -> st
 
 @lru_cache(maxsize=16)
 def _forms(anywhere: frozenset[str], others: frozenset[str]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Return the spellings to mask wherever they occur, longest first, and a pattern for those masked as whole words.
+    """Return the spellings to mask anywhere, longest first, and a pattern for the secrets to mask as whole words.
 
     The pattern is None if there are no such secrets.
     """
@@ -218,7 +219,7 @@ class Secrets:
             self.add(value, named=False)
 
     def add_passwords(self, text: str) -> None:
-        """Add the secrets in URLs in ``text``, except those of fewer than ``SHORTEST_WORD`` characters."""
+        """Add the secrets in the URLs of ``text``, except those of fewer than ``SHORTEST_WORD`` characters."""
         passwords = {form for password in _in_urls(text) for form in (password, unquote(password))}
         self._values.update(password for password in passwords if len(password) >= SHORTEST_WORD)
 
@@ -249,7 +250,7 @@ class Secrets:
         return self.mask_text(value) if isinstance(value, str) else value
 
     def mask_tree(self, tree: Any) -> Any:
-        """Return a tree of plain values with values under names of secrets, and secrets in other strings, masked."""
+        """Return a tree of plain values in which the values under names of secrets, and other secrets, are masked."""
         tree = mask(tree)
         return self.mask_values(tree) if self.has_secret("\n".join(texts(tree))) else tree
 
@@ -258,7 +259,7 @@ class Secrets:
         """Mask secrets in what the block prints and logs, and in the message of a RagsweepError that it raises.
 
         Control characters in the output are escaped. A writer that emits control sequences must write to the ``styled``
-        stream of ``sys.stdout`` or ``sys.stderr``, and must escape its own texts.
+        stream of ``sys.stdout`` or ``sys.stderr`` and must escape its own strings.
         """
         streams, factory = (sys.stdout, sys.stderr), logging.getLogRecordFactory()
         masked: Any = tuple(
@@ -278,7 +279,7 @@ class Secrets:
 def spellings(secret: str) -> Iterator[str]:
     """Yield a secret verbatim, and in the encodings of URLs, JSON, Python, YAML, SQL and base64.
 
-    If a secret has several lines, the same is yielded for each line of ``SHORTEST`` or more characters.
+    If a secret has several lines, also yield these forms of each line of ``SHORTEST`` or more characters.
     """
     lines = [line.strip() for line in secret.splitlines()]
     for part in {secret, *(line for line in lines if len(line) >= SHORTEST)}:

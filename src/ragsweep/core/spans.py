@@ -21,8 +21,8 @@ PAUSES = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 def cut(corpus: Corpus, pieces: Callable[[str], Iterable[Piece]]) -> Spans:
     """Cut every document into the pieces that ``pieces`` returns for its text, and return their spans.
 
-    Blank pieces are omitted. A document whose pieces are all blank becomes a single chunk, so that it can be found by
-    its title, and labels that name it remain valid.
+    Blank pieces are omitted. A document whose pieces are all blank becomes a single chunk, so that the title can be
+    found, and labels that name the document remain valid.
     """
     rows = []
     for document, text in enumerate(corpus.texts):
@@ -42,7 +42,7 @@ def _spans(rows: Iterable[tuple[int, int, int]]) -> Spans:
 def cut_within(corpus: Corpus, parents: Spans, chunker: Chunker) -> Spans:
     """Cut every parent chunk with ``chunker``, as if it were a document, and return the spans of the pieces.
 
-    The spans are positions in the documents of ``corpus``, sorted; a piece that several parents share occurs once.
+    The spans are sorted and refer to the documents of ``corpus``. A piece that several parents share occurs once.
     """
     rows = list(zip(*(column.tolist() for column in parents), strict=True))
     blank = [""] * len(rows)

@@ -1,4 +1,4 @@
-"""The traits of a part class: facts about its parameters and results."""
+"""The traits of a part class: properties of its parameters and results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -12,12 +12,12 @@ from ragsweep.core.errors import ConfigError
 class PartTraits:
     """The traits of a part class, declared in the class as ``TRAITS: ClassVar[PartTraits] = PartTraits(version="1")``.
 
-    All are optional. A subclass inherits all traits except ``version``; to change some of them, it declares
+    All traits are optional. A subclass inherits all traits except ``version``; to change some of them, it declares
     ``TRAITS = replace(Parent.TRAITS, version="1", ...)``.
     """
 
     version: str | None = None
-    """Version of the class, which is part of its results' addresses; None stands for a hash of the source."""
+    """Version of the class, on which the addresses of its results depend; None stands for a hash of the source."""
 
     operational: frozenset[str] = frozenset()
     """Parameters that cannot change a result; the addresses of results do not depend on them."""
@@ -41,7 +41,7 @@ class PartTraits:
     """Of a generator: true if it abstains when the context is empty."""
 
     silent: bool = False
-    """Of an llm, router, query writer or system: true for the class that represents none, and is never called."""
+    """Of an llm, router, query writer or system: true if the class represents its absence and is never called."""
 
     unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Of a query writer: name of a nested part -> its parameters that cannot change the query; addresses omit them."""

@@ -1,4 +1,4 @@
-"""The classes that a config may name, which are the built-in parts and those of trusted packages, and their sources."""
+"""The classes that a config may name (built-in parts and classes of trusted packages), and hashes of their sources."""
 
 import ast
 import hashlib
@@ -133,7 +133,7 @@ def source_digest(module: str) -> str:
 
 
 def _find_file(home: Path, name: str) -> Path | None:
-    """Return the file of a module, or None, without importing it; ``home`` contains its top-level package."""
+    """Return the file of a module, found without an import, or None; ``home`` contains the top-level package."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None

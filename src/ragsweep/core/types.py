@@ -63,7 +63,7 @@ from ragsweep.core.traits import HasTraits, PartTraits
 # Constructors take exactly the keys of the part's YAML and load nothing: models are loaded at first use. A class may
 # declare TRAITS (see PartTraits) and a method `fingerprint() -> Mapping[str, str]` (facts that can change a result but
 # are not parameters: hash of the weights, resolved dtype, version of a library). The version, the parameters that are
-# not operational and the fingerprint are part of its results' addresses.
+# not operational and the fingerprint are part of the addresses of results.
 
 
 class DatasetReader(HasTraits, Protocol):
@@ -140,7 +140,7 @@ class TextRetriever(HasTraits, Protocol):
 
 @runtime_checkable
 class CountingRetriever(TextRetriever, Protocol):
-    """A retriever whose index is built from word counts of shards of chunks, computed in any process and order."""
+    """A retriever whose index is built from the word counts of shards, which any process may compute in any order."""
 
     def shards(self, lengths: Sequence[int]) -> list[slice]:
         """Return the shards: slices of the chunks, whose words are counted separately.
@@ -193,7 +193,7 @@ class HybridRetriever(HasTraits, Protocol):
 class Reranker(HasTraits, Protocol):
     """Score pairs of a query and a chunk's text; the first ``candidates`` chunks of a ranking are sorted by score.
 
-    Scores are stored per pair. A change of the parameters in the trait ``reordering`` does not recompute scores (see
+    Scores are stored per pair. They are not recomputed when a parameter in the trait ``reordering`` changes (see
     :class:`ragsweep.parts.reordering.Reordering`).
     """
 

@@ -58,7 +58,7 @@ def pattern(kind: Kind) -> re.Pattern[str]:
     """Return the compiled pattern of one kind of text unit.
 
     - word: a word as the module defines it
-    - token: a word, or one punctuation mark
+    - token: a word, or one punctuation mark or symbol
     - term: a word of a text's ``search_form``, in which syllabic characters are paired
     - search: a term of at least two characters, or one syllabic character
     - letter: one word character that is not syllabic, or a mark
@@ -90,12 +90,12 @@ def pattern(kind: Kind) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, in order and unchanged."""
+    """Return the words of ``text``, in order and unchanged."""
     return (_ASCII_WORD if text.isascii() else pattern("word")).findall(text)
 
 
 def is_symbol(letter: str) -> bool:
-    """Return whether a character outside words can distinguish two questions, as the + and # of C++ and C#."""
+    """Return whether a character outside words can distinguish two questions, as + and # do in C++ and C#."""
     return letter in "#%" or unicodedata.category(letter) in ("Sm", "Sc")
 
 
@@ -122,7 +122,7 @@ def without_soft_hyphens(text: str) -> str:
 
 
 def without_optional_marks(text: str) -> str:
-    """Return a text without marks that most writers omit.
+    """Return ``text`` without the marks that most writers omit.
 
     These are Cyrillic stress marks, vowel signs of Hebrew and Arabic, the Arabic tatweel, and the dot above an ``i``
     that remains if a Turkish capital is converted to lower case.
@@ -131,7 +131,7 @@ def without_optional_marks(text: str) -> str:
 
 
 def with_ascii_digits(text: str) -> str:
-    """Return a text in which the decimal digits of all scripts are ASCII digits."""
+    """Return ``text`` with ASCII digits in place of the decimal digits of other scripts."""
     return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
@@ -160,7 +160,7 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 def is_unsegmented(text: str) -> bool:
-    """Return whether more than a quarter of a text's characters are letters of Thai, Lao, Burmese or Khmer.
+    """Return whether more than a quarter of the characters in ``text`` are letters of Thai, Lao, Burmese or Khmer.
 
     Only a dictionary can find the words in these scripts.
     """
@@ -168,12 +168,12 @@ def is_unsegmented(text: str) -> bool:
 
 
 def has_question_mark(text: str) -> bool:
-    """Return whether a text contains a question mark of any script, or Greek letters and a semicolon."""
+    """Return whether ``text`` contains a question mark of any script, or a semicolon and Greek letters."""
     return any(map(_asks, text)) or (";" in text and _is_greek(text))
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends with a question mark of any script.
+    """Return whether ``text`` ends with a question mark of any script.
 
     White space, closing quotes and brackets, Markdown emphasis and "!" may follow the mark. The Armenian question mark
     may be anywhere in the text, because it is written inside a word.
