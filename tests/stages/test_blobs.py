@@ -210,5 +210,5 @@ def test_forged_header_takes_no_memory() -> None:
 
 
 def test_another_format_is_not_damage() -> None:
-    with pytest.raises(OtherFormat, match="format 2, this version reads 1"):
+    with pytest.raises(OtherFormat, match="format 2; this version reads format 1"):
         unpack(forged(format=2, arrays="anything"), ADDRESS, dict)

@@ -181,7 +181,7 @@ def test_entry_of_another_format_is_said_once_and_made_again(folder: Path, monke
     warnings = repeat(folder)
     segments = len(QUERIES) * 3 - 3  # four of the ranking, one of the scores, four of the answers
     assert len(warnings) == 3 + segments
-    assert all("was written by another version of ragsweep (format 2, this version reads 1)" in one for one in warnings)
+    assert all("by another version of ragsweep (format 2; this version reads format 1)" in one for one in warnings)
     check_healed(folder)
 
 
@@ -234,7 +234,7 @@ def set_version(path: Path) -> None:
         (fill_with_garbage, "store.db is damaged (file is not a database)"),
         (lambda path: path.write_bytes(b""), ""),
         (lambda path: os.truncate(path, 5000), "store.db is damaged (database disk image is malformed)"),
-        (set_version, "store.db was written by another version of ragsweep (format 99, this version reads 1)"),
+        (set_version, "store.db was written by another version of ragsweep (format 99; this version reads format 1)"),
     ],
 )
 def test_database_that_is_none_is_put_aside_once(change: Callable[[Path], object], said: str, folder: Path) -> None:

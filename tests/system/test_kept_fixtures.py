@@ -114,7 +114,7 @@ LATER = {
     ),
     "store": (
         ["PRAGMA user_version = 99"],
-        "was written by another version of ragsweep (format 99, this version reads",
+        "was written by another version of ragsweep (format 99; this version reads",
     ),
 }
 

@@ -1,1 +1,1 @@
-"""Code that all other packages share: data types, protocols and building of parts, results, errors, and helpers."""
+"""Code that all other packages share: data types, protocols and builder of parts, results, errors, and helpers."""

@@ -103,7 +103,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def public_name(made: type) -> str:
-    """Return the name of a class in Specs: its qualified name or, for a built-in part, its ``_target_`` in configs."""
+    """Return the name that Specs use for a class: its qualified name or, for a built-in part, its ``_target_``."""
     group = re.match(r"ragsweep\.parts\.\w+|ragsweep\.sweep\.races", made.__module__)
     return f"{group.group() if group else made.__module__}.{made.__qualname__}"
 

@@ -175,7 +175,7 @@ class Dataset:
     notes: tuple[str, ...] = ()  # for the user: how the files were read
     division: Division | None = None  # None: all questions, or the sample that the config draws
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Text of a search -> ids of the documents to remove from its ranking."""
+    """Search text -> ids of the documents to remove from the ranking for this text."""
 
 
 class Spans(NamedTuple):

@@ -174,7 +174,7 @@ class Node:
     compute: Callable[[StageContext, Rows], Any] = field(repr=False)
     kind: Literal["whole", "rows"] = "whole"
     label: str = ""  # the leg's name, for display
-    result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and texts
+    result: type = dict  # what compute returns: dict (of arrays), np.ndarray, or a NamedTuple of arrays and strings
     stored: bool = True  # False: computing it is faster than reading it
     cacheable: Callable[[Any], NDArray[np.bool_]] | None = field(default=None, repr=False)
     failed: Callable[[Rows], Any] | None = field(default=None, repr=False)

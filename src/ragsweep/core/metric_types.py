@@ -91,7 +91,7 @@ class Metric(HasTraits, Protocol):
     def bounds(self) -> tuple[float | None, float | None]:
         """The lowest and the highest possible score of a question; None on a side that is unbounded.
 
-        These also bound the unknown score of a question whose measurement failed.
+        The bounds also apply to the unknown score of a question whose measurement failed.
         """
 
     @property

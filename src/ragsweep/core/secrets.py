@@ -142,7 +142,7 @@ def refuse_secrets(overrides: Sequence[str]) -> None:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    """Yield the secrets in the URLs in ``text``: passwords, user names that may be tokens, secret query parameters."""
+    """Yield the secrets in the URLs of ``text``: passwords, user names that may be tokens, secret query parameters."""
     yield from (password for _, password in _IN_URL.findall(text))
     for url in _QUERY.findall(text):
         yield from (value for _, name, value in _PARAMETER.findall(url) if _is_secret_parameter(name))

@@ -95,7 +95,7 @@ class NestedChunker(Chunker, Protocol):
 
 @runtime_checkable
 class Embedder(HasTraits, Protocol):
-    """Turn texts into vectors, all of the same length."""
+    """Turn texts into vectors of a fixed length."""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of the texts of chunks, and the two token counts of each text (see ``Embeddings``)."""

@@ -15,7 +15,7 @@ CONFIG, FINALIST = "config", "finalist"
 """Kinds of jobs: a config of a sweep, or a finalist of a search, which is evaluated on the holdout."""
 
 COMMAND, UPLOAD, KEY = "command", "upload", "key"
-"""Other kinds of work: a command on a sweep, the upload of a record, and opening or ending a sweep by its key."""
+"""Other kinds of work: a command on a sweep, the upload of a record, or the opening or end of a sweep by its key."""
 
 
 def job_tag(kind: str, number: int) -> str:

@@ -161,7 +161,7 @@ class Ledger:
             return record
 
     def drop_unused(self) -> None:
-        """Delete the columns of golden sets that no record uses any more, as after the earlier rungs of a race."""
+        """Delete the columns of golden sets that no record uses any more, such as those of earlier rungs of a race."""
         with self._file.transaction() as connection:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
@@ -285,7 +285,7 @@ class Ledger:
         return sorted(found, key=lambda record: record.id)
 
     def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
-        """Return the records of a sweep (None: of single configs) for which ``wanted`` is true, in job order."""
+        """Return the records for which ``wanted`` is true, of a sweep or, for None, of single configs, in job order."""
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}

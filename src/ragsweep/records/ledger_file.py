@@ -14,7 +14,7 @@ from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
 VERSION, WITH_SEALS = 5, 4
-"""The format that is written, and an earlier format, with a hash per row, whose files are upgraded when opened."""
+"""The format that is written, and an earlier format, with a hash per row, from which files are upgraded when opened."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sweeps (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, round INTEGER NOT NULL, tracker TEXT NOT NULL, name TEXT NOT NULL,
@@ -53,7 +53,7 @@ UNREADABLE = "Could not decode"
 
 
 def damaged(path: Path, fact: str) -> InputError:
-    """Return the error for a damaged file; the message consists of path, fact and remedy."""
+    """Return the error for a damaged file; the message consists of the path, the fact and a remedy."""
     return InputError(
         f"{path}: {fact}; restore the file from a copy, or move it away and repeat the runs (stored stages are reused)"
     )

@@ -71,7 +71,7 @@ class Names:
 def check_name(name: object) -> None:
     """Raise ConfigError for an invalid name, or for a name that commands could mistake for a run id.
 
-    A valid name begins with a letter, and contains only letters, digits, ``.``, ``_`` and ``-``.
+    A valid name begins with a letter and contains only letters, digits, ``.``, ``_`` and ``-``.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[^\W\d_][\w.-]*", name):
         raise ConfigError(f"name: {name!r} must begin with a letter and contain only letters, digits, . _ and -")

@@ -47,10 +47,10 @@ FAILED = "failed"
 STATUS = {COMPLETE: "finished", PARTIAL: "partial", RACING: "racing", DROPPED: "dropped"}
 
 OWN = frozenset({"searched", "context", "answer", "abstained", "answer_failed", "answer_thoughts"})
-"""Columns that depend on the config; all other columns of texts or booleans belong to the golden set."""
+"""Columns that depend on the config; all other columns of strings or booleans belong to the golden set."""
 
 SHARED = frozenset({"evidence", "weight", FIELDS})
-"""Columns that belong to the golden set although they contain neither texts nor booleans."""
+"""Columns that belong to the golden set although they contain neither strings nor booleans."""
 
 DOUBLES = frozenset({"held", "top", "scores"})
 """The fields of EvidenceRanks whose values are floats; the values of the other fields are integers."""
@@ -112,7 +112,7 @@ def encode(outcome: Result | Failure) -> Encoded:
 
 
 def decode_shared(data: bytes, digest: str) -> dict[str, list[Any]]:
-    """Return name -> column of a golden set. Raises InputError if ``data`` does not have the hash ``digest``."""
+    """Return the columns of a golden set, by name. Raises InputError if ``data`` does not have the hash ``digest``."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise InputError(f"a record cannot be decoded: the golden set's columns do not match the digest {digest[:12]}")
     columns: dict[str, list[Any]] = json.loads(data)
@@ -221,7 +221,7 @@ def _repetitions(answers: Any, scores: Any, judged: Mapping[str, tuple[Any, Any]
 def _columns(
     layout: Sequence[tuple[str, str, int]], encoded: Encoded, own: Mapping[str, Any], shared: Mapping[str, list[Any]]
 ) -> dict[str, list[Any]]:
-    """Return name -> column for all columns of a record, in the order of ``layout``.
+    """Return all columns of a record, by name, in the order of ``layout``.
 
     Raises ValueError if the blocks of numbers are shorter or longer than the columns.
     """
@@ -239,7 +239,7 @@ def _columns(
 
 
 def _interned(value: Any) -> Any:
-    """Return a value with all strings interned, to save memory: the configs of a sweep have most of them in common."""
+    """Return a value with all strings interned, to save memory: the configs of a sweep have most strings in common."""
     if isinstance(value, list):
         return [_interned(item) for item in value]
     return sys.intern(value) if isinstance(value, str) else value

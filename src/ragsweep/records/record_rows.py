@@ -24,13 +24,13 @@ LARGE = ("text", "scores", "counts", "own")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep (a Hydra multirun); ``jobs`` has each job's overrides (none in a search), ``names`` each job's name."""
+    """A sweep, which is a Hydra multirun."""
 
     id: str
     name: str
     parent: str  # the id of the MLflow run that is the parent of the jobs' runs; "" if they have none
-    jobs: tuple[tuple[str, ...], ...]
-    names: tuple[str, ...]
+    jobs: tuple[tuple[str, ...], ...]  # the overrides of each job; empty for every job of a search
+    names: tuple[str, ...]  # the name of each job
     tracker: str = ""  # identity of the tracker
     status: str = RUNNING
     created: float = 0.0  # seconds since the epoch
@@ -123,7 +123,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
 
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
-    """Record the holdout of a result's golden set and, if the result was measured on it, one use of it.
+    """Record the holdout of a result's golden set and, if the result was measured on this holdout, one use.
 
     A sweep counts as one use, and each evaluation of a single config as another. The evaluation of a search's finalists
     counts as one use, and as another each time that it is repeated after more trials.

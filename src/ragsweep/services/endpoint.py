@@ -44,7 +44,7 @@ class Endpoint(Service):
         check_tags(self.thoughts, where)
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
-        """Raise ConfigError as :meth:`Service.check_key`, and if a budget limits money and the model has no price."""
+        """Raise ConfigError as :meth:`Service.check_key` does, or if a budget limits money and no price is known."""
         super().check_key(where, key_env)
         self.session.meter.check_price(self.model)
 
@@ -92,8 +92,8 @@ class Endpoint(Service):
     ) -> tuple[list[list[float]], Usage]:
         """Return one vector per text, in order, and the usage; no text may be blank. Raises the errors of ``chat``.
 
-        ``length`` is the number of values that every vector must have (None: any number), and ``dimensions`` the
-        number to request from the service (None: the service chooses).
+        ``length`` is the number of values that every vector must have; None allows any number. ``dimensions`` is the
+        number to request from the service; if it is None, the service chooses the number.
         """
         characters = sum(map(len, texts))
         body = {"model": self.model, **({"dimensions": dimensions} if dimensions else {}), "input": list(texts)}

@@ -29,6 +29,6 @@ class EndpointFailed(CallError):
 
 
 def quote(fact: str, key: str = "") -> str:
-    """Return a text on one line, cut after QUOTED characters; ``key`` and the environment's secrets are masked."""
+    """Return ``fact`` on one line, cut after QUOTED characters; ``key`` and the environment's secrets are masked."""
     line = " ".join(mask_text(fact, key).split())
     return line if len(line) <= QUOTED else line[:QUOTED] + "..."

@@ -42,7 +42,7 @@ QUOTA_SPENT = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),  # OpenAI
     *("exceeded_current_quota_error", '"1113"'),  # Moonshot, Z.ai
 )
-"""Texts in a response of status 429 that mean that waiting does not help."""
+"""Strings that, in a response of status 429, mean that waiting does not help."""
 
 WINDOW_EXCEEDED = (
     *("context_length_exceeded", "exceed_context_size", "maximum context length"),  # OpenAI, llama.cpp, vLLM
@@ -55,13 +55,13 @@ WINDOW_EXCEEDED = (
     *("exceeds the available context size", "Range of input length"),  # llama.cpp before September 2025, Alibaba
     *("exceeded model token limit", "Input is too long", "tokens_limit_reached"),  # Moonshot, Bedrock, GitHub
 )
-"""Texts in the responses of services to a prompt that is longer than the model's context window."""
+"""Strings in the responses of services to a prompt that is longer than the model's context window."""
 
 BATCH_EXCEEDED = ("batch", "tokens per request", "number of texts")
-"""Texts in responses that reject a batch as too large: those of TEI, Mistral and Voyage; of OpenAI; and of Cohere."""
+"""Strings in responses that reject a batch as too large: of TEI, Mistral and Voyage, of OpenAI, and of Cohere."""
 
 WITHHELD = ("content_filter", "flagged_input", "Content Exists Risk", "data_inspection_failed")
-"""Texts in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
+"""Strings in the responses of Azure, OpenRouter, DeepSeek and Alibaba to a prompt that their filters reject."""
 
 
 class HttpRequest(NamedTuple):
@@ -87,14 +87,14 @@ _WAYS_OUT = {
     ),
     **dict.fromkeys((CONNECTION_LOST, MALFORMED, SERVER_ERROR), _AGAIN),
 }
-"""Reason of a failed attempt -> its remedy. For a timeout, the description of the failure includes the remedy."""
+"""Reason for a failed attempt -> remedy. For a timeout, the description of the failure includes the remedy."""
 
 
 _SMALLER = "; lower batch_size of the part that makes the call, such as embedder.batch_size, or shorten its texts"
 
 
 class _Failure(NamedTuple):
-    """A failed attempt that may be repeated: reason, description, and the wait that the service requested (seconds).
+    """A failed attempt that may be repeated: reason, description, and the wait in seconds that the service requested.
 
     If ``is_reply`` is true, the model replied, but without an answer.
     """
@@ -161,7 +161,7 @@ class Call(Generic[Read]):
             await asyncio.sleep(wait)
 
     async def _attempt(self, host: HostState, repeated: bool) -> _Failure | Timed[Read]:
-        """Make one request and record its outcome in the circuit breaker; ``repeated``: an earlier attempt failed."""
+        """Make a request and record its outcome in the circuit breaker; ``repeated`` is true after a failed attempt."""
         began = time.monotonic()
         try:
             response = await self._send()
@@ -187,7 +187,7 @@ class Call(Generic[Read]):
         """Send the request, and return the response, or a failure if no complete response arrives.
 
         The key is masked in the response, because a service may repeat it in an answer, which would be stored. A key of
-        fewer than SHORTEST characters is not masked: it may be a placeholder such as "token", a common word.
+        fewer than SHORTEST characters is not masked: it may be a placeholder, such as the word "token".
         """
         import httpx
 
@@ -196,7 +196,9 @@ class Call(Generic[Read]):
         if self.key:
             bearer = self.service.key_header.lower() == "authorization"
             headers[self.service.key_header] = f"Bearer {self.key}" if bearer else self.key
-        too_large = _Failure(MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB (embedder: lower batch_size)")
+        too_large = _Failure(
+            MALFORMED, f"a response of more than {MAX_BYTES >> 20} MiB (for an embedder, lower batch_size)"
+        )
         body = json.dumps(self.request.body).encode()  # ASCII: a lone surrogate cannot be encoded as UTF-8
         client = (await self.service.session.connections()).client
         try:
@@ -244,7 +246,7 @@ class Call(Generic[Read]):
     def _unread(self, fact: str, error: str, retry: bool) -> _Failure:
         """Return a failure for a response that could not be read; raise CallFailed if ``retry`` is false.
 
-        LM Studio and OpenRouter may send an ``error`` with status 200; if it is about the prompt, raise CallFailed.
+        Also raise CallFailed if ``error`` is about the prompt; LM Studio and OpenRouter may send it with status 200.
         """
         if reason := _prompt_fault(error):
             raise CallFailed(self._describe(fact), reason) from None
@@ -278,7 +280,7 @@ class Call(Generic[Read]):
 
 
 def _prompt_fault(text: str) -> str:
-    """Return the reason, FILTERED or TOO_LONG, for which an error message refuses the prompt; "" for other errors."""
+    """Return the reason, FILTERED or TOO_LONG, for which an error message rejects the prompt; "" for other errors."""
     if any(mark in text for mark in WITHHELD):
         return FILTERED
     return TOO_LONG if any(mark in text for mark in WINDOW_EXCEEDED) else ""

@@ -74,12 +74,12 @@ class Service:
                 raise ConfigError(f"{where}.{name} must be more than 0{unit}{null}, got {value}")
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
-        """Raise ConfigError, with a remedy, if the environment has no usable key; for the arguments see ``check``."""
+        """Raise ConfigError, with a remedy, if the environment has no usable key; ``check`` explains the arguments."""
         try:
             self.key()
         except ConfigError as fault:
             raise ConfigError(
-                f"{where}: {fault}; export the key, or set {where}.{key_env} to another variable (null: no key needed)"
+                f"{where}: {fault}; export the key, or set {where}.{key_env} to another variable, or to null for no key"
             ) from None
 
     def key(self) -> str:
@@ -99,8 +99,8 @@ class Service:
     def each(self, items: Sequence[Item], work: Callable[[Item], Any], done: Callable[[int, Result], None]) -> None:
         """Process items with the session's event loop; see :func:`ragsweep.services.session.each`.
 
-        Up to twice as many items are in progress as calls are allowed at a time, because an item that waits for a retry
-        makes no call.
+        The number of items in progress is up to twice the number of calls allowed at a time, because an item that waits
+        for a retry makes no call.
         """
         each(items, work, done, 2 * self.concurrency, self.session.run)
 

@@ -37,7 +37,7 @@ REST = 30.0
 """Seconds for which calls to a service that is down are refused; then, a single call is made to probe it."""
 
 POLL = 0.01
-"""Interval in seconds at which to check whether the only call allowed in flight has ended."""
+"""Interval in seconds at which to check whether the only call allowed in flight is finished."""
 
 BURST = 1.0
 """Seconds for which unused capacity is saved: calls or tokens saved over this time may be used in one burst."""
@@ -96,7 +96,7 @@ class CircuitBreaker:
         self.answered_before = False  # whether the service answered an earlier process; then refuse() never raises
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # consecutive; from SLOW_AFTER on, not those of calls that began before the last failure
+        self._failures = 0  # consecutive; from SLOW_AFTER on, without calls that began before the last failure
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf
@@ -127,14 +127,15 @@ class CircuitBreaker:
         self._answered, self._failures, self._failing_since = True, 0, None
 
     def note_reply(self) -> None:
-        """Record a reply without an answer: the service is not down."""
+        """Record a reply without an answer, which shows that the service is not down."""
         self._failures, self._failing_since = 0, None
 
     def refuse(self, failure: CallFailed, unanswered: bool = False) -> None:
-        """Record the permanent failure of a call; ``unanswered``: the last reply had no answer.
+        """Record the permanent failure of a call; ``unanswered`` is true if the last reply had no answer.
 
         Raises EndpointFailed if at least DOWN_AFTER calls, including this call, were refused or left unanswered, and
-        if the service has never answered, not even in an earlier process; truncated and withheld answers count.
+        if the service has never answered, not even in an earlier process. Truncated and withheld answers also count as
+        answers.
         """
         self.note_reply()
         self._answered |= failure.reason in (TRUNCATED, THINKING, FILTERED)

@@ -76,13 +76,13 @@ class HttpResponse:
 
 @dataclass(frozen=True)
 class EventStream:
-    """The data of the events in a streamed response: JSON objects and strings are parsed, other data is text."""
+    """The data of the events in a streamed response: JSON objects and strings are parsed; other data remains text."""
 
     events: tuple[Any, ...]
 
 
 def read_events(text: str) -> EventStream:
-    """Return the server-sent events in a text, except the ``[DONE]`` of OpenAI's protocol.
+    """Return the server-sent events in ``text``, except the ``[DONE]`` of OpenAI's protocol.
 
     The blank line after the last event may be missing. Raises ValueError for an event of type ``error``, and for an
     object with a non-empty ``error``. Source of the format: WHATWG, HTML Living Standard, section 9.2.6.
@@ -173,9 +173,9 @@ def check_finish(reason: Any, said: Separated, usage: Usage, refused: bool = Fal
 
 
 def read_usage(response: Any, sent: int, received: int) -> Usage:
-    """Return the usage of one call; without reported token counts, estimate them from the numbers of characters.
+    """Return the usage of one call; token counts that are not reported are estimated from the numbers of characters.
 
-    No tokens of input for a text count as not reported, as from LM Studio for embeddings.
+    If text was sent, a count of 0 input tokens, as from LM Studio for embeddings, is treated as not reported.
     """
     counts = read_token_counts(response, received)
     if counts and (counts.tokens_in or not sent):

@@ -130,7 +130,7 @@ class ServiceSession:
 
     @cached_property
     def _tls(self) -> SSLContext:
-        """The certificates, which take longer to read than a short call."""
+        """The certificates, read only once, because reading them takes longer than a short call."""
         import httpx
 
         return httpx.create_ssl_context()
@@ -167,7 +167,7 @@ def each(
     """Process items, at most ``at_once`` at a time, and call ``done(index, result)`` as soon as a result is available.
 
     Items are started in order; when one is finished, the next is started. ``work`` and ``done`` run in the thread of
-    ``run``, normally the caller's. The first exception that ``work`` or ``done`` raises cancels all other items, and
+    ``run``, normally the caller's. The first exception that ``work`` or ``done`` raises cancels all other items and
     is re-raised.
     """
 

@@ -50,7 +50,7 @@ def no_prices(model: str, usage: Usage) -> float:
 
 
 def sum_usage(*used: Usage) -> Usage:
-    """Return the total usage of several calls, which is marked as estimated if any of them is."""
+    """Return the total usage of several calls, marked as estimated if the usage of any call is."""
     calls, tokens_in, tokens_out, estimated = zip(Usage(), *used, strict=True)
     return Usage(sum(calls), sum(tokens_in), sum(tokens_out), any(estimated))
 
@@ -64,12 +64,12 @@ class UsageMeter:
     price: Pricing = no_prices
     currency: str = ""
     money_key: str = ""  # another key that limits money, if any
-    failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> failed calls, last message
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> number of failed calls, last message
     _before: UsageTotals = UsageTotals()  # the totals when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
     def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
-        """Set budget and prices; return whether the budget changed, in which case earlier usage does not count."""
+        """Set the budget and prices; return whether the budget changed, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
@@ -77,7 +77,7 @@ class UsageMeter:
         return is_new
 
     def check_price(self, model: str, counted: bool = True) -> None:
-        """Raise ConfigError if a key limits money and a model has no price: the limit could not be enforced.
+        """Raise ConfigError if a key limits money and a model has no price, because the limit could not be enforced.
 
         If a call does not report its tokens (``counted`` is false), only the price 0 can apply.
         """
@@ -104,7 +104,7 @@ class UsageMeter:
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:
-        """Add the tokens of a call that has ended, and their price if it is known, to the totals."""
+        """Add the tokens of a finished call to the totals, and their price if it is known."""
         money = self.price(model, usage)
         with self._lock:
             calls, tokens, spent, estimated = astuple(self.totals)
@@ -122,7 +122,7 @@ class UsageMeter:
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Return the usage since ``before`` as text: calls, tokens and, if known, money; "" if there are no calls."""
+        """Return the usage since ``before`` as text: calls, tokens and any known cost; "" if there are no calls."""
         now = self.totals
         if now.calls == before.calls:
             return ""

@@ -98,7 +98,7 @@ def size(data: mmap | bytes) -> int:
 def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
     facts, position = _header(view)
     if facts["format"] != FORMAT:
-        raise OtherFormat(f"format {facts['format']}, this version reads {FORMAT}")
+        raise OtherFormat(f"format {facts['format']}; this version reads format {FORMAT}")
     if facts["address"] != address:
         raise Damaged("its address is that of another value")
     arrays = {}

@@ -123,7 +123,7 @@ class Database:
     def _lose(self, fault: Exception) -> None:
         """Close the connection after a failure.
 
-        A damaged file is moved away, unless another process has already done so; any other failure is a warning.
+        A damaged file is moved away, unless another process has already done so; any other failure causes a warning.
         """
         self.close()
         if not damaged(fault):
@@ -191,7 +191,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         return
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables or version:
-        raise OtherFormat(f"format {version}, this version reads {VERSION}")
+        raise OtherFormat(f"format {version}; this version reads format {VERSION}")
     connection.execute("BEGIN IMMEDIATE")
     for statement in filter(str.strip, SCHEMA.split(";")):
         connection.execute(statement)

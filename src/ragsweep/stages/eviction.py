@@ -21,7 +21,7 @@ UNRECORDED = ("reply", "speed")
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of an eviction: an item is removed only if it meets all that are set (not None or False).
+    """The conditions of an eviction: an item is removed only if it meets all those that are set (not None or False).
 
     Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
     is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
@@ -39,8 +39,8 @@ class Conditions:
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
     """Return the items to evict, least recently used first; ``now`` is a Unix time.
 
-    Raises InputError if ``unreachable`` is set, but there is no ledger (``results`` is None), or no entry is recorded
-    as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
+    Raises InputError if ``unreachable`` is set, but there is no ledger (``results`` is None), or if no entry is
+    recorded as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
     """
     if conditions.unreachable:
         if results is None:

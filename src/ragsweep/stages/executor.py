@@ -249,7 +249,7 @@ class Executor:
             work.keep(rows, value)
 
     def _compute(self, work: Computation, rows: Rows) -> tuple[Any, float]:
-        """Compute a node; return its value, and the seconds taken, without the computation of its inputs."""
+        """Compute a node; return its value, and the seconds taken, excluding the computation of its inputs."""
         node = work.node
         self.listener.started(node, len(rows))
         try:

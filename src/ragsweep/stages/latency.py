@@ -42,7 +42,8 @@ def latency_node(
             work.get(target, [key for row in wanted for key in row])  # computes the inputs, which must not be timed
         return _one_by_one(target, work, wanted)
 
-    gpus = [one.accelerator for one in with_held(part) if getattr(one, "accelerator", "")]  # not in target's address
+    # The target's address does not depend on the GPUs.
+    gpus = [one.accelerator for one in with_held(part) if getattr(one, "accelerator", "")]
     spec = Spec("ragsweep.latency", "2", files={"machine": " ".join([machine(), *gpus])})
     inputs = (target, *target.inputs) if ranking is None else (target, ranking, *target.inputs)
     return _node(target, spec, inputs, compute)
@@ -76,7 +77,7 @@ def _one_by_one(target: Node, work: StageContext, wanted: Sequence[Rows]) -> Pro
     NaN.
     """
     inputs, found, fixed = cast(StageContext, _Inputs(work)), [], 0.0
-    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question runs twice: to warm up, then timed
+    for number, rows in enumerate([*wanted[:1], *wanted]):  # the first question runs twice: to warm up, and to be timed
         if number % EACH == 0:
             fixed = time_fixed_work()
         begin = time.perf_counter()

@@ -2,7 +2,7 @@
 
 The object store needs put-if-absent, but no locks. A lease has numbered objects below its name; only the object with
 the highest number counts. This object belongs to the process that created it, the owner of the lease, which rewrites it
-every few seconds. A lease ends when its owner releases it, when the owner is a dead process of this machine, or when
+every few seconds. A lease ends when its owner releases it, when the owner is a dead process on this machine, or when
 the object has not changed for ``lapse`` seconds by the clock of a waiting process. Another process may then create the
 object with the next number. So clocks of different machines are never compared, nothing is deleted, and a process that
 is wrongly considered dead overwrites only its own object.
@@ -45,7 +45,7 @@ class Leases(Liveness[str]):
         self._remote = remote
         self._lock = threading.Lock()  # prevents a heartbeat after the release
         self._objects: dict[str, str] = {}  # lease held by this process -> its object
-        self._unreleased: set[str] = set()  # objects of ended leases that the object store did not accept as FREE
+        self._unreleased: set[str] = set()  # objects of ended leases that could not be overwritten with FREE
         self._watched: dict[str, tuple[bytes, float]] = {}  # object -> its content, and when it last changed
         self._id = uuid.uuid4().hex  # marks this instance's objects, even if the answer to their creation was lost
         self._beats = 0

@@ -60,7 +60,7 @@ def load() -> float:
 def store_speed(notes: MutableMapping[str, str], work: Doubles) -> None:
     """Store the time of the fixed work on an idle machine, unless ``notes`` already contains an equal or shorter time.
 
-    The time is the quantile `QUIET_SHARE` of ``work``, the measured seconds; if these are empty, nothing is stored.
+    The time is the quantile `QUIET_SHARE` of ``work``, the measured seconds; if ``work`` is empty, nothing is stored.
     """
     if len(work):
         quiet = float(np.quantile(work, QUIET_SHARE))

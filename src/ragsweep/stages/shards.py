@@ -77,7 +77,7 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
 
 
 def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
-    """Return a retriever's index of all chunks, built in shards if the retriever divides them into several."""
+    """Return a retriever's index of all chunks, built in shards if the retriever divides the chunks into several."""
     if not isinstance(part, CountingRetriever):
         return part.build(texts)
     shards = part.shards((spans.end - spans.start).tolist())

@@ -1,4 +1,4 @@
-"""Store the values of nodes on disk, by address, for all processes of a machine.
+"""Store the values of nodes on disk, by address, for all processes on a machine.
 
 A whole value is one file (see `blobs`), which is written under a temporary name, synced and renamed. Rows are stored in
 segments, each of which contains the keys and values of some rows, in one SQLite table (see `database`). Everything that
@@ -31,7 +31,7 @@ EXTRAPOLATED = 50
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
-"""The maximum number of rows in a segment, and its maximum size by the rows' mean size (SQLite's limit is 1 GB)."""
+"""Maximum rows and bytes in a segment; the bytes are estimated from the rows' mean size (SQLite allows 1 GB)."""
 
 
 class Segment(NamedTuple):
@@ -128,7 +128,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored; for a rows node, all of ``rows`` (any row if this is empty)."""
+        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (for empty ``rows``, any row)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)

@@ -121,9 +121,9 @@ Sort = Literal["whole", "rows", "pieces", "quarantine", "temporary"]
 class Item:
     """An item of the store: a whole value, all rows of a node, or files that are not entries.
 
-    ``seconds`` is the computing time, 0 if unknown. ``made`` and ``used`` are the Unix times of creation and last use
-    in the database; for an item without a row there, the times of its files, or 0 for rows. ``used`` of a file in
-    quarantine is the time at which it was moved there.
+    ``seconds`` is the computing time, 0 if unknown. ``made`` and ``used`` are the Unix times of creation and last
+    use. They are read from the database or, if the item has no entry there, from its files; they are 0 for rows without
+    an entry. ``used`` of a file in quarantine is the time at which it was moved there.
     """
 
     sort: Sort
