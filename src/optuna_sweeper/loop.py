@@ -213,7 +213,7 @@ class SearchLoop:
         def prune(job: int) -> None:
             if not self.study.finish(trials[job], TrialOutcome(pruned=True, cost=spent[job])):
                 _log.warning(
-                    "trial %d was taken over by another process, which records its outcome", trials[job].trial.number
+                    "trial %d was taken over by another process, which records the outcome", trials[job].trial.number
                 )
 
         raced = run_race(race, trials, launch, after_rung)

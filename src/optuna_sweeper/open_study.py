@@ -67,7 +67,8 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     """Return the index of a trial among the drawn trials, and whether to use the random sampler.
 
-    The random sampler is used for a retry, whose values are fixed, and if the configured sampler only repeats configs.
+    The random sampler is used for a retry, whose values are fixed, and for each trial while the configured sampler only
+    repeats configs.
     """
     trials = study.get_trials(deepcopy=False)
     is_retry = EVALUATION in trial.user_attrs
@@ -75,7 +76,7 @@ def _draw(study: Any, trial: Any) -> tuple[int, bool]:
 
 
 def _is_point(plan: StudyPlan, trial: Any) -> bool:
-    """Return whether a trial has a value for every parameter: whether it was drawn, or is trial 0."""
+    """Return whether a trial has a value for every parameter, which holds if it was drawn or is trial 0."""
     attributes = trial.user_attrs
     if OVERRIDES not in attributes:
         return EVALUATION in attributes or TWIN in attributes

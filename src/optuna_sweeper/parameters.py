@@ -67,11 +67,11 @@ class Numeric:
         return math.inf if self.step is None else round((self.high - self.low) / self.step) + 1
 
     def listed(self) -> Iterator[str]:
-        """Yield all values, of which there may be billions; none for a continuous or logarithmic range."""
+        """Yield all values, of which there may be billions; yield nothing for a continuous or logarithmic range."""
         return map(self._step_text, range(0 if self.step is None else int(self.count)))
 
     def extremes(self) -> tuple[str, ...]:
-        """List both ends of the range, as typed (one value if they are equal), to check that their configs compose."""
+        """List both ends of the range, as typed (one value if they are equal); their configs must be composable."""
         ends = [str(int(end)) if self.whole else repr(float(end)) for end in (self.low, self.high)]
         return tuple(dict.fromkeys(ends))
 
@@ -95,7 +95,7 @@ class Numeric:
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> str:
-        """Return the number in the range nearest to ``value``, as text; the low end if ``value`` is not a number."""
+        """Return the nearest number to ``value`` in the range, as text; the low end if ``value`` is not a number."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
         inside = min(max(value, self.low), self.high) if is_number else self.low
         if self.step is not None:
@@ -103,7 +103,7 @@ class Numeric:
         return str(round(inside)) if self.whole else repr(float(inside))
 
     def _step_text(self, number: int) -> str:
-        """Format the value ``number`` steps above ``low``, without rounding errors: 0.15, not 0.15000000000000002."""
+        """Format the value that is ``number`` steps above ``low``, exactly: 0.15 instead of 0.15000000000000002."""
         value = Decimal(str(self.low)) + number * Decimal(str(self.step))
         return str(int(value)) if self.whole else repr(float(value))
 
@@ -210,7 +210,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def find_text(text: str, domain: Categorical | Numeric) -> str | None:
-    """Return how a domain without continuous values spells a value (``1`` for ``1.0``); None if it is outside."""
+    """Return a value as spelled in a domain without continuous values (``1`` for ``1.0``); None for a value outside."""
     if isinstance(domain, Categorical) and text in domain.values:
         return text
     value = parse_value(text)

@@ -66,11 +66,11 @@ def _started(process: int) -> str | None:
 
 
 class Liveness(ABC, Generic[Work]):
-    """Claims of processes on pieces of work, stored in a place that all these processes can reach.
+    """Claims of processes on pieces of work, in a store, such as a database, that all these processes can reach.
 
-    A claim ends when it is released, or when its process dies. Each place, for example a database, has its own
-    instance. The instance's thread sends this process's heartbeats to that place only, so a locked database does not
-    delay heartbeats to other places.
+    A claim ends when it is released, or when its process dies. Each store has its own instance of this class. The
+    instance's thread sends this process's heartbeats to that store only, so a locked database does not delay the
+    heartbeats to other stores.
     """
 
     _stop: Callable[[], None] | None = None

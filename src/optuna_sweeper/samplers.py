@@ -1,4 +1,4 @@
-"""Samplers by name; each trial has a new sampler.
+"""Create Optuna's samplers by name, a new one for each trial.
 
 The sampler's seed is derived from the study's seed and the trial's position; for qmc, from the study's seed alone.
 """
@@ -22,7 +22,7 @@ CLASSES: Mapping[str, str] = {
     BRUTE_FORCE: "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""Samplers that draw certain parameters, such as conditional ones, independently; Optuna's warning is disabled."""
+"""Samplers that draw certain parameters, such as conditional ones, independently, without Optuna's warning about it."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:
@@ -51,11 +51,11 @@ def seeded_sampler(
 ) -> Any:
     """Return a study's sampler, which creates a seeded sampler of the configured kind for each trial.
 
-    A sampler that lasted for the whole study would lose its state when its process ends, whereas a new sampler reads
+    A single sampler for the whole study would lose its state at the end of its process, whereas a new sampler reads
     all earlier trials from the storage. ``settings`` contains the sampler's name, the study's seed, and arguments of
     Optuna's class. ``draw`` returns, for a study and a trial, the index of the draw, and whether to draw at random. The
     sampler ``grid`` always draws at random: the values of its points are enqueued, not drawn. ``is_point`` returns
-    whether a trial's values are all values of a point of the space.
+    whether a trial has all the values of a point of the space.
     """
     from optuna.samplers import BaseSampler, RandomSampler
 
@@ -95,7 +95,7 @@ def seeded_sampler(
 
 
 def _among_points(sampler: Any, is_point: Callable[[Any], bool]) -> Any:
-    """Return a sampler for one trial that draws as ``sampler`` would in a study of only the points tried so far.
+    """Return a sampler for one trial that draws as ``sampler`` would in a study with only the points tried so far.
 
     ``sampler`` must sample values independently. Optuna's brute-force sampler fails on a trial that lacks a value, such
     as an enqueued config outside the space.

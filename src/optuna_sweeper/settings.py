@@ -71,8 +71,8 @@ class SearchSettings:
         check_url(plain["storage"])
         if race and len(directions) > 1:
             raise HydraException(
-                f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)};"
-                " set one direction, or omit the race"
+                f"{_WHERE}.race: a race compares a single number, but {_WHERE}.direction lists {len(directions)}"
+                " directions; set one, or omit the race"
             )
         names = plain["objectives"] or ()
         objectives = (names,) if isinstance(names, str) else tuple(map(str, names))
@@ -123,7 +123,7 @@ _KEYS = ("seconds", "patience", "by", "budget")
 class StopRule:
     """The limits that end a search early; None means no limit."""
 
-    seconds: float | None = None  # since this process began to search; running jobs are finished
+    seconds: float | None = None  # since this process began to search; the running batch is completed
     patience: int | None = None  # evaluations in a row without an improvement
     by: tuple[float, ...] | None = None  # smallest improvement per objective; None: median of the jobs' ``differences``
     budget: Mapping[str, float] = field(default_factory=dict)  # limits on the costs that jobs return
@@ -133,9 +133,10 @@ class StopRule:
         return {**asdict(self), "by": list(self.by) if self.by else None}
 
     def why(self, outcomes: Sequence[TrialOutcome], directions: Sequence[str], elapsed: float) -> str:
-        """Return the reason to stop the search after ``outcomes``, sorted by job number; "" to continue.
+        """Return the reason to stop the search after ``outcomes``; "" to continue.
 
-        ``elapsed`` is the number of seconds since this process began to search.
+        ``outcomes`` must be sorted by job number. ``elapsed`` is the number of seconds since this process began to
+        search.
         """
         if self.seconds is not None and elapsed >= self.seconds:
             return f"the time limit is reached: {_STOP}.seconds={self.seconds:g}"

@@ -86,7 +86,7 @@ class Space:
     def check_sampler(self, name: str | None) -> None:
         """Raise HydraException for a parameter whose values the sampler must list but cannot."""
         ranges = {each.name: each.domain for each in self.parameters if isinstance(each.domain, Numeric)}
-        lists_whole = name == BRUTE_FORCE  # whole numbers, even on a logarithmic scale, but all of them in memory
+        lists_whole = name == BRUTE_FORCE  # it lists whole numbers, even on a logarithmic scale, but in memory
         endless = [key for key, each in ranges.items() if each.step is None and not (each.whole and lists_whole)]
         long = [key for key, each in ranges.items() if each.whole and each.high - each.low >= MOST * (each.step or 1)]
         endless += long if lists_whole else []
@@ -186,7 +186,7 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
     """
     if not isinstance(params or {}, Mapping):
         raise HydraException(f"{PARAMS}: must be a mapping from keys to sweeps, got {params!r}")
-    written: dict[str, tuple[Override, str]] = {}  # key -> the override, and its place
+    written: dict[str, tuple[Override, str]] = {}  # key -> the override, and where it is written
     conditions: dict[str, list[ParentCondition]] = {}
     for key, value in (params or {}).items():
         where = f"{PARAMS}.{key}"
@@ -284,7 +284,7 @@ def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> Paren
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent is unknown or has no list of values or, unless ``narrowed``, lacks a value."""
+    """Raise HydraException if the parent is unknown, not finite or, unless ``narrowed``, lacks a value."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

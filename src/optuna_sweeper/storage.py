@@ -1,4 +1,4 @@
-"""Optuna's database of studies: SQLite for the processes of one machine, PostgreSQL for several machines."""
+"""Optuna's database of studies: SQLite for the processes on one machine, PostgreSQL for several machines."""
 
 import logging
 import os

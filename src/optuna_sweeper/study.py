@@ -51,7 +51,7 @@ class StudyPlan:
     sampler: Mapping[str, Any]
     n_trials: int
     first: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()  # to try first: overrides and Optuna's values
-    has_zero: bool = False  # whether first[0] is trial 0, skipped once any trial has the attribute `OVERRIDES`
+    has_zero: bool = False  # whether first[0] is trial 0; it is skipped once any trial has the attribute `OVERRIDES`
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead
     extend: Callable[[Any], None] | None = None  # custom_search_space, bound to the config
     suffix: str = ""  # end of the name, by which a study is found even if the beginning has changed; "": full name
@@ -185,7 +185,7 @@ class SharedStudy:
         return evaluation
 
     def _overrides(self, trial: Any) -> tuple[str, ...]:
-        """Return the overrides with which a trial was enqueued, or else those of the values that Optuna suggests."""
+        """Return the overrides with which a trial was enqueued, or else overrides with values that Optuna suggests."""
         enqueued = trial.user_attrs.get(OVERRIDES)
         if enqueued is None:
             values = self.space.suggest(trial)
@@ -244,7 +244,7 @@ class SharedStudy:
             self._points = list(islice(self.space.points(), SMALL + 1)) if listed else []
         if not 0 < len(self._points) <= SMALL:
             return False
-        # The values of an enqueued trial, whose config may differ from their point in other keys, do not suffice.
+        # An enqueued trial's values do not suffice: in other keys, its config may differ from the point that has them.
         tried = {frozenset(trial.user_attrs[EVALUATION]["overrides"]) for trial in evaluations(trials).values()}
         repeated = (trial for trial in trials if TWIN in trial.user_attrs and OVERRIDES not in trial.user_attrs)
         drawn = {frozenset(trial.params.items()) for trial in repeated}

@@ -9,9 +9,10 @@ from optuna_sweeper.trials import EVALUATION, LOCATED, OVERRIDES, POINT, superse
 
 
 class TrialClaims(Liveness[Any]):
-    """Claims on the running trials of a study; the caller must hold the storage's lock, except for ``beat``.
+    """Claims on the running trials of a study.
 
-    ``is_shared``: whether several processes may share the study; if not, no heartbeats are sent.
+    The caller must hold the storage's lock, except when it calls ``beat``. ``is_shared``: whether several processes may
+    share the study; if not, no heartbeats are sent.
     """
 
     def __init__(self, study: Any, lapse: float, is_shared: bool) -> None:
@@ -62,7 +63,7 @@ class TrialClaims(Liveness[Any]):
 
 
 def trial_owner(trial: Any) -> Holder | None:
-    """Return the process that has recorded a claim on a trial; None if no process has."""
+    """Return the process that has recorded a claim on a trial, or None."""
     owner = trial.user_attrs.get(EVALUATION, {}).get("owner")
     return Holder(*owner) if owner else None
 

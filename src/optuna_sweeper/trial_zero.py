@@ -15,7 +15,7 @@ _OVERRIDE = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^]]*\]|\{[^}]*\}|\([^)]*\)|\S)+
 
 
 class TrialZero(NamedTuple):
-    """The overrides of the first trial, and why a declared baseline is outside the space, or ""."""
+    """The overrides of the first trial, and the reason why a declared baseline is outside the space, or ""."""
 
     overrides: tuple[str, ...]
     outside: str = ""
@@ -51,7 +51,7 @@ def trial_zero(space: Space, composer: SearchComposer, declared: Sequence[str] |
         except composer.faults as fault:
             with suppress(*composer.faults):
                 composer.compose(declared)
-                outside = str(fault).splitlines()[0].partition(";")[0]  # only what the space fixes does not fit
+                outside = str(fault).splitlines()[0].partition(";")[0]  # it contradicts only the fixed overrides
             if not outside:
                 raise
         if not outside:

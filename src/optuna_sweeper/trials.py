@@ -38,8 +38,8 @@ class TrialOutcome:
 
     values: tuple[float, ...] = ()
     reason: str = ""
-    violations: Mapping[str, float] = field(default_factory=dict)  # violation of each constraint; met if 0 or less
-    charged: bool = True  # whether it counts as a trial of the study
+    violations: Mapping[str, float] = field(default_factory=dict)  # constraint -> violation; 0 or less: it is met
+    charged: bool = True  # whether the trial counts towards the study's number of trials
     cost: Mapping[str, float] = field(default_factory=dict)  # name -> amount; the name "" for a single number
     differences: tuple[float, ...] = ()  # smallest detectable difference per objective; NaN: unknown
     pruned: bool = False  # dropped by a race before its full evaluation
@@ -80,7 +80,7 @@ def read_outcome(job: JobReturn, objectives: int, constraints: Sequence[Constrai
     The outcome is a failure if the job failed, if a value is not a finite number, if the number of values differs from
     the number of objectives, or if a constraint limits a metric that was not measured.
 
-    A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of these),
+    A job returns a number, or a sequence with one number per objective, or a mapping with ``values`` (one of the two),
     ``reason`` (why a value is not a number), ``measured`` (name -> number, for constraints), ``charged`` (false: not
     counted as a trial), ``cost`` (a number, or name -> number) and ``differences`` (the smallest detectable
     differences, one per value). An exception that a job raises may have the attribute ``cost``.
@@ -123,7 +123,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number as a float; None for anything else, including Booleans and texts."""
+    """Return a finite number as a float; None for anything else, including Booleans and strings."""
     if value is None or isinstance(value, bool | str):
         return None
     try:
@@ -162,11 +162,11 @@ class Evaluation:
     signature: str
     attempt: int = 1
     retry_of: int | None = None  # trial number of the previous attempt
-    config: Any = None  # as composed for the signature; None: for a retry, or without a composer
+    config: Any = None  # as composed for the signature; None for a retry, or without a composer
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts that are stored in the trial's attributes together with the trial's owner."""
+        """The fields that are stored in the trial's attributes together with the trial's owner."""
         names = ("job", "overrides", "signature", "attempt", "retry_of")
         return {name: getattr(self, name) for name in names} | {"overrides": list(self.overrides)}
 
@@ -214,7 +214,7 @@ def write_outcome(study: Any, trial: Any, outcome: TrialOutcome) -> None:
 
 
 def read_trial(trial: Any) -> TrialOutcome | None:
-    """Read the outcome of a trial from Optuna; None if the trial has not ended."""
+    """Read the outcome of a trial from Optuna; None if the trial is not finished."""
     if not trial.state.is_finished():
         return None
     attributes, state = trial.user_attrs, trial.state.name

@@ -56,9 +56,9 @@ class OptunaSweeperConf:
     stop: Any = None  # {seconds, patience, by, budget}: limits that end the search early
     default: bool = True  # whether the first trial is the default config of the space
     enqueue: Any = None  # lists of overrides; each list is run as a trial before any config is sampled
-    subject: str | None = None  # identifies what is measured; must be equal to continue a study; null: fixed overrides
+    subject: str | None = None  # identifies what is measured, which cannot change in a study; null: fixed overrides
     race: Any = None  # hydra/sweeper/race=NAME: runs trials rung by rung and drops inferior trials early
-    plots: bool = True  # whether to draw Optuna's plots at the end: a few seconds for a dozen parameters
+    plots: bool = True  # whether to draw Optuna's plots at the end, in a few seconds for a dozen parameters
     objectives: Any = None  # names of the objectives in plots
     folder: str | None = None  # folder for study.json and the plots; null: the folder of the sweep
     lapse: float = 90.0  # seconds without a heartbeat after which a process is considered dead

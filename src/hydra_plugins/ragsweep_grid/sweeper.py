@@ -25,7 +25,7 @@ class GridSweeperConf:
     _target_: str = "hydra_plugins.ragsweep_grid.sweeper.GridSweeper"
     defaults: list[Any] = field(default_factory=lambda: ["_self_", {"race": None}])
     max_batch_size: int | None = None  # jobs per launch; null: all
-    params: Any = None  # key -> swept values; their product is run
+    params: Any = None  # key -> swept values; every combination is run
     cases: Any = None  # lists of overrides, each combined with params; the command line overrides both
     race: Any = None  # hydra/sweeper/race=NAME: runs jobs rung by rung and drops inferior jobs early
 

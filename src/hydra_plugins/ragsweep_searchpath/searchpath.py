@@ -26,7 +26,7 @@ class SweepsSource(ConfigSource):
         return "sweeps"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Load a sweep; raise ConfigLoadError if no sweep has this name.
+        """Load the sweep ``sweeps/NAME``; raise ConfigLoadError if there is no such sweep.
 
         Without an ``@package`` header, the keys of the sweep are merged into the root of the config.
         """
@@ -54,7 +54,7 @@ class SweepsSource(ConfigSource):
         return Path(self.path).is_dir()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
-        """Return ["sweeps"] for the root path, the sorted names of the sweeps for the group ``sweeps``, else [].
+        """Return ["sweeps"] for the root path, the sorted sweep names for the group ``sweeps``, and [] for other paths.
 
         ``results_filter`` restricts the result to groups or to configs; None: both.
         """
