@@ -49,7 +49,7 @@ simultaneous intervals. Changes that are invalid or change no result are omitted
 sweeps/ablate_RUN.yaml, which can be edited."""
 
 _NOT_THE_CONFIG = ("baseline", "by", "name", "sweeps", "plan", "rerun", "timeout", "max_failures")
-"""Keys whose recorded overrides no case has: they change no result, or `_base` restores their effect (``sweeps``)."""
+"""Keys whose overrides no case repeats: they change no result, or `_base` restores their effect (``sweeps``)."""
 _FOLDER = Path("sweeps")
 
 
@@ -98,7 +98,7 @@ def write_sweep(ablation: Ablation, run: str) -> str:
     """Write the cases as a named sweep in the folder ``sweeps``, and return the name of the sweep.
 
     If a file with this name has other content, a number is appended to the name. Every case lists all its overrides, so
-    that it can be read and edited without the others. Raises InputError if the file cannot be written.
+    that it can be read and edited without the other cases. Raises InputError if the file cannot be written.
     """
     for number in count(1):
         name = f"ablate_{run[:8]}" + (f"_{number}" if number > 1 else "")
@@ -137,7 +137,8 @@ def prepare(
 
     Raises:
         RagsweepError: The config can no longer be composed or lacks the metric, the metric cannot rank configs, a
-            wanted factor has no other value, another one has several, an override has a secret, or no change is left.
+            wanted factor has no other value, several values are given for a factor that is not wanted, an override
+            contains a secret, or no change is left.
     """
     refuse_secrets(typed)
     experiment = experiments(config_dir)
@@ -157,7 +158,7 @@ def prepare(
     if metric and metric not in (names := [one.name for one in own.metrics]):
         raise ConfigError(f'--metric: no metric "{metric}" in this config{nearest(metric, names)}')
     if metric and metric in result.summaries.metrics and result.summaries.metrics[metric].n_scored:
-        shared_metrics([result], [metric], ())  # refuse a quantile now, not after all cases have run
+        shared_metrics([result], [metric], ())  # reject a quantile now, not after all cases have run
     chosen = {key_of(line): line.partition("=")[2] for line in base}
     options = {group: chosen.get(group, result.run.parameters.get(group, "")) for group in OPTIONS}
     parameters = {**own.parameters, **{group: option for group, option in options.items() if option}}
@@ -235,8 +236,8 @@ def changes_document(results: Sequence[Result], metric: str | None) -> Document:
     """Build the document of the effects that the changes have on a metric, the largest effect first.
 
     ``results[0]`` is the ablated config. If ``metric`` is None, the objective is used. Configs with too few scores of
-    the metric are left out; if the ablated config or all others are, the document states that there is nothing to
-    compare.
+    the metric are left out; if no changed config is left, or if the ablated config is left out, the document states
+    that there is nothing to compare.
     """
     decisive, ablated = metric or deciding_metric(results), results[0]
     results = [one for one in results if not decisive or is_scored(one, decisive)]

@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last part of a parameter's key -> common values; a value's neighbours are the next lower and next higher ones."""
+"""Last part of a parameter's key -> common values; the next lower and the next higher are a value's neighbours."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -34,7 +34,7 @@ KEPT = {("chunker", "none"), ("retriever", "none")}
 """Options that are never replaced, because they suit only short texts (no chunker) or disable retrieval."""
 
 AREAS = ("top_k", "depth", "context_budget", "chunker.", "retriever.", "reranker.", "llm.", "router.", "query.")
-"""Prefixes of the evaluated system's parameters; all others, such as the golden set's, have no neighbouring values."""
+"""Prefixes of the evaluated system's parameters; other parameters, such as the seed, have no neighbouring values."""
 
 CHANCE = frozenset({"seed", "replicate"})
 
@@ -72,8 +72,8 @@ def around(
 ) -> list[AblationCase]:
     """List the cases that differ from a config in one factor: the option of a group, or the value of a parameter.
 
-    Cases with other options come first. A parameter takes its neighbouring values. ``base`` are the config's overrides,
-    ``parameters`` the flattened config. ``given`` maps factors to the values that they take instead. ``wanted``
+    Cases with other options come first. A parameter takes its neighbouring values or, if ``given`` has the parameter,
+    the given values. ``base`` are the config's overrides, and ``parameters`` is the flattened config. ``wanted``
     restricts the factors; a prefix such as ``retriever`` includes all keys below it. Raises ConfigError for a wanted
     factor that cannot change, and for given values of a factor that is not wanted.
     """
@@ -102,7 +102,7 @@ def around(
 
 
 def neighbours(name: str, value: str) -> list[str]:
-    """Return a parameter's neighbouring values; [] unless it is finite, and ``name`` in `AREAS` but not `CHANCE`."""
+    """Return the neighbours of a finite number; [] for other values, and for a name outside `AREAS` or in `CHANCE`."""
     last = name.rpartition(".")[2]
     if not name.startswith(AREAS) or last in CHANCE:
         return []
@@ -133,19 +133,19 @@ def other_options(group: str, option: str) -> list[str]:
 
 
 def key_of(line: str) -> str:
-    """Return the key or group set by an override."""
+    """Return the key or the group that an override sets."""
     return line.partition("=")[0].lstrip("+~")
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended in place of any override of the same key, and its sign ``+``."""
+    """Return the overrides with ``line`` appended in place of any override of the same key; keep its sign ``+``."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)
 
 
 def with_change(base: Sequence[str], parameters: Mapping[str, str], factor: str, value: str) -> Overrides:
-    """Return the overrides with a factor changed to ``value``: as by `with_option` if it is a group, else `with_value`.
+    """Return the overrides with a factor changed to ``value``, by `with_option` for a group and else by `with_value`.
 
     ``parameters`` are those of the config before the change.
     """

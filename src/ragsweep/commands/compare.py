@@ -43,7 +43,7 @@ _NUMBERS = (
 _REPORT = """write to this folder comparison.html (a page with charts, times and targets), comparison.json, and
 cases.jsonl with a record of each question"""
 _ABOUT = """Compare two configs on the questions that both have scores for: the difference of each metric with its 95 %
-interval, the results of tests, the questions helped and hurt, and the slices with a different verdict. The first RUN is
+interval, the results of tests, the questions helped and hurt, and the slices with a shown difference. The first RUN is
 the baseline. Runs on different golden sets or corpora are rejected."""
 
 

@@ -44,8 +44,8 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
 def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | None, set[str]]]:
     """Yield the configs of a sweep and, after a search, its finalists, with their results on the holdout.
 
-    Each item is a tuple of configs, the name of the declared baseline among them (None without one), and the names of
-    the trials that violate a constraint.
+    Each item is a tuple of configs, the name of the declared baseline among them (or None), and the names of the trials
+    that violate a constraint.
     """
     records = ledger.records(sweep)
     names = number_configs({record.job: record.outcome.name for record in records})

@@ -109,7 +109,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.anchor and not any(one.paired for one in options.conditions):
         raise ConfigError("--anchor: requires a condition on a difference: --margin METRIC=X or --at-least METRIC=+X")
     if options.each and options.labels:
-        raise ConfigError("--each and --labels: --labels corrects means, --each tests single questions; use only one")
+        raise ConfigError("--each and --labels: labels correct means, but --each tests single questions; use only one")
     if options.sequential:
         _check_sequential(options)
     keys = [(one.metric, one.kind) for one in options.conditions]
@@ -136,7 +136,7 @@ def _check_sequential(options: argparse.Namespace) -> None:
 
 
 def read_condition(text: str, kind: str = MARGIN) -> Condition:
-    """Read ``METRIC=X`` (`MARGIN`: also ``X%``; `LEAST`: also ``+X``, a gain). Raises ConfigError for other texts."""
+    """Read ``METRIC=X`` (`MARGIN`: also ``X%``; `LEAST`: also ``+X``, a gain). Raises ConfigError for anything else."""
     metric, _, size = text.partition("=")
     relative = kind == MARGIN and size.endswith("%")
     try:
@@ -290,7 +290,7 @@ def _notes(checks: Sequence[Check], labels: Sequence[str], chosen: int) -> Itera
     for label in labels:
         for metric in dict.fromkeys(check.condition.metric for check in checks):
             if (label, metric) not in sliced:
-                yield f"{metric}: no question with a score has the label {label}, so it has no slices"
+                yield f"{metric}: no question with a score has the label {label}, so there are no slices"
     yield from (f"{check.name}: {check.variance}" for check in checks if check.variance)
     yield from (correction(check, check.judged) for check in checks if check.judged)
     if any(check.judged for check in checks) and any(check.label for check in checks):

@@ -27,7 +27,7 @@ _CALIBRATE = """Compare a judge's verdicts with human labels: agreement beyond c
 answers that it passes (sensitivity) and of wrong answers that it fails (specificity), and its score corrected for these
 errors, with an interval that includes the uncertainty of the labels. LABELS is CSV, TSV or JSON lines with question_id,
 metric and label: 1 for right and 0 for wrong (the reverse where a lower score is better), or a score on the metric's
-scale. Labels must be of the answers and contexts of the run; draw the questions to label at random. The optional
+scale. Labels must be of the answers and contexts of the run, for questions that were drawn at random. The optional
 columns run (a run id, or a config's name) and answer (the text) identify the labelled answer: labels of other answers
 are ignored."""
 
@@ -140,7 +140,7 @@ def _statements(found: Calibration) -> Iterator[Statement]:
     if not math.isnan(found.corrected_passed.value):
         yield _stated("passes", "{} of all as judged, {} corrected for errors", found.passed, found.corrected_passed)
     else:
-        why = "on the labels the judge is no better than chance"
+        why = "on these labels, the judge is no better than chance"
         if not fewest:
             why = "labels of both kinds are needed, right and wrong"
         yield _stated("passes", f"{{}} of all as judged, not corrected: {why}", found.passed)

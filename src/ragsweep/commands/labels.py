@@ -51,7 +51,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
     """Raise InputError if there are labels, but none of them is for a metric that the command compares."""
     named = list(dict.fromkeys(label.metric for label in labels))
     if named and not set(named) & set(metrics):
-        fact = f"all are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
+        fact = f"all labels are of {', '.join(named)}, but the compared metrics are {', '.join(metrics)}"
         raise InputError(f"--labels: {fact}; label one of the compared metrics, or name a labelled one in the command")
 
 

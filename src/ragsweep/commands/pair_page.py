@@ -152,7 +152,7 @@ def _charts(report: PairReport) -> Iterator[Block]:
 
 
 def _quality(report: PairReport) -> str:
-    """Return the metric in which the candidate has the most distinct scores, because it makes the clearest chart.
+    """Return the metric in which the candidate has the most distinct scores, which makes the clearest chart.
 
     Metrics named ``answer_*``, and costs (metrics with a unit, or for which lower is better) are ignored; if there is
     no other metric, return the first.

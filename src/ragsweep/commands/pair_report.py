@@ -102,12 +102,12 @@ class PairReport:
 
     @cached_property
     def milliseconds(self) -> list[list[float]]:
-        """For each config, the response time of each question in ms: the sum of the measured steps, NaN without any."""
+        """Response times in ms, by config and question: the sum of the measured steps, or NaN if there are none."""
         return [[_spent(one.questions.steps_of(n)) for n in range(one.questions.rows)] for one in self.results]
 
     @cached_property
     def confusions(self) -> dict[str, Counter[tuple[str, str]]]:
-        """Config name -> counts of (expected kind, found kind) in readable answers; configs without any are omitted."""
+        """Config name -> counts of (expected kind, found kind) in readable answers, for each config that has any."""
         found = {}
         for result in self.results:
             counts: Counter[tuple[str, str]] = Counter(self._pairs(result))
@@ -179,9 +179,10 @@ class PairReport:
         }
 
     def cases(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per question: its labels, and its facts in each config.
+        """Yield one record per question: its labels, and its results in each config.
 
-        The facts are the answer, its failure, the scores, the reasons for missing scores, and the steps.
+        The results are the answer, whether it failed, any fault in its output, the scores, the reasons for missing
+        scores, and the steps.
         """
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
@@ -216,7 +217,7 @@ def _spent(steps: dict[str, dict[str, float]]) -> float:
 def stage_means(pair: Sequence[Result]) -> list[dict[str, float]]:
     """Return each config's measured mean ms per question: "retrieval" (all stages but "generate"), "generate", "all".
 
-    If only one config's retrieval was measured, the other has no "all", which would cover only generation.
+    If only one config's retrieval was measured, the other config has no "all", which would cover only generation.
     """
     found = []
     for result in pair:

@@ -19,8 +19,8 @@ FORMAT = "ragsweep.power/1"
 PLAN_FORMAT = "ragsweep.power_plan/1"
 GUARDED_BELOW = 100
 FEW_CLUSTERS = (
-    f"below {GUARDED_BELOW} source documents, a difference that very few questions contradict is called better only if"
-    " it is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
+    f"below {GUARDED_BELOW} source documents, a config that is worse on very few questions is called better only if the"
+    " difference is 1.2 times (60 documents, two configs) to 1.8 times (30 documents) as large as stated"
 )
 """Measured by ``benchmarks/planted.py --part power``."""
 
@@ -145,7 +145,7 @@ def _least(value: float, unit: str, ratios: bool) -> str:
 
 def _noise_text(noise: Noise, unit: str) -> str:
     if math.isnan(noise.spread):
-        return f"both scored {counted(noise.n, 'question')}; two are required"
+        return f"both runs scored {counted(noise.n, 'question')}; two are required"
     return (
         f"means that differ by less than {_size(noise.of_the_mean, unit)} are indistinguishable from chance in one"
         f" run; {percentage(noise.changed)} of {noise.n:,} questions changed"

@@ -157,6 +157,6 @@ def _group(group: Sequence[Recorded]) -> Iterator[Block]:
 
 
 def _changes(old: Result, new: Result) -> str:
-    """Describe what differs between the best configs of two sweeps: documents and factors; "nothing" if equal."""
+    """Describe what differs between the best configs of two sweeps: documents and factors, or "nothing"."""
     corpus = [] if old.run.dataset.corpus_digest == new.run.dataset.corpus_digest else ["other documents"]
     return "; ".join([*corpus, *map(str, factors(old, new))]) or "nothing"

@@ -65,6 +65,6 @@ def run(arguments: Sequence[str]) -> int:
         options = [word for word in arguments if word not in rest]
         lines = [line for line in command.overrides if not (flags.hydra_help or parse(line).is_sweep_override())]
         with command.secrets.masking(), ignore_closed_pipe():
-            call_hydra([*lines, *options])  # --info would take an override that follows it as its value
+            call_hydra([*lines, *options])  # an override after --info would become its value
         return 0
     return sweeping.run(command).status

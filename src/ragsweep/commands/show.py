@@ -73,9 +73,9 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield a sentence with the sweep's verdict on a config and, for a search's finalist, one on the holdout.
+    """Yield a sentence with the sweep's verdict on a config and, for a search's finalist, one with that on the holdout.
 
-    Yield nothing for a single run or without a verdict.
+    Yield nothing for a single run, or if there is no verdict.
     """
     if run.sweep is None:
         return
@@ -143,7 +143,7 @@ def _missed_document(result: Result, metric: str) -> Document:
 
 
 def _retrieved(questions: QuestionResults, n: int, texts: Callable[[str], str] | None) -> Iterator[str]:
-    """Yield texts on question ``n``: the best rank of its evidence, the context, the answer and the reference."""
+    """Yield lines on question ``n``: the best rank of its evidence, the context, the answer and the reference."""
     rank = questions.get("first_evidence_rank", [math.nan] * (n + 1))[n]
     evidence = questions.get("evidence", [0] * (n + 1))[n]
     is_measured = rank is not None and math.isfinite(rank)

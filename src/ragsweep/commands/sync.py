@@ -15,7 +15,7 @@ from ragsweep.sweep.concluding.recorded_runs import open_ledger
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.session import Session
 
-_ABOUT = """Send MLflow the records of the ledger that are missing there, after an outage or the loss of its database.
+_ABOUT = """Send MLflow the ledger's records that are missing there, after an outage or the loss of MLflow's database.
 Existing runs are not changed. Rankings (TREC run files) and traces are not in the ledger, so they are not sent."""
 
 
