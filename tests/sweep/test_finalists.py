@@ -180,7 +180,7 @@ def test_the_next_step_compares_the_choice_on_the_holdout(tmp_path: Path) -> Non
     assert isinstance(summary.verdict, SweepComparison)
     assert (summary.verdict.chosen.name, summary.conclusion.chosen) == ("#3 cheap", "#2 dear")
     commands = {one.label: one.text for one in sweep_content(summary, reference="ffea9bd0").commands}
-    what = "which of the questions that the search used changed"
+    what = "which questions changed among those that the search used"
     assert commands["ragsweep compare ffea9bd0#3 ffea9bd0#2"] == what
 
 

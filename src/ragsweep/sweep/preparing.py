@@ -48,12 +48,12 @@ OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan
 """Settings of a command, which must be equal in all its jobs."""
 
 OF_CHOICE = ("constraints", "recommend")
-"""Settings of a sweep's choice, which must be equal, too."""
+"""Settings of a sweep's choice, which must also be equal in all its jobs."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A checked command, ready to run: its experiments, plan and race, and the facts to show before the first job."""
+    """A checked command, ready to run: its experiments, plan and race, and the lines to show before the first job."""
 
     command: Command
     experiments: Sequence[Experiment]
@@ -187,7 +187,7 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None:
-    """Raise ConfigError for an enforced target whose metric no config measures, and no option of ``metrics`` has."""
+    """Raise ConfigError for an enforced target whose metric is in no config, and in no option of ``metrics``."""
     folders = command.composer.folders(command.overrides)
     measured = {metric.name for one in experiments for metric in one.metrics}
     enforcing = (one for one in experiments if (one.config.get("targets") or {}).get(ENFORCE))
@@ -209,7 +209,7 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
         raise ConfigError(f"{WHERE}: a race compares a single number, but objective has {len(names)} metrics; name one")
     if (command.search or {}).get("constraints"):
         raise ConfigError(
-            f"{WHERE}: a race drops configs by the objective alone, and could drop all that meet"
+            f"{WHERE}: a race drops configs by the objective alone, so it could drop every config that meets"
             " hydra.sweeper.constraints; use only one of these settings"
         )
     settings = session.builder.build(command.race, WHERE).value

@@ -226,7 +226,7 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
         show_sweep(summary, context.terminal)
         context.terminal.line("left", left)
     if multirun.elsewhere and (recorded := len(ledger.records(sweep.id))) < len(sweep.jobs):
-        text = f"contains only the trials of this machine, {recorded} of {len(sweep.jobs)}; MLflow shows all"
+        text = f"contains only the trials run on this machine, {recorded} of {len(sweep.jobs)}; MLflow shows all"
         context.terminal.line("ledger", text)
     if ending.interruption:
         raise ending.interruption
@@ -236,7 +236,8 @@ def _conclude(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[Sequenc
 def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
     """Show the conclusion of a sweep, send it to the tracker, and record the sweep's status.
 
-    After an exception, the status is KILLED in the ledger and any reachable tracker; repeat the command to conclude.
+    After an exception, the status in the ledger and any reachable tracker is KILLED; the same command then resumes the
+    sweep.
     """
     tracker, ledger = multirun.tracker, multirun.ledger
     try:

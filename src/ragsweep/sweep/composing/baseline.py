@@ -55,7 +55,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
 
 
 def _shared(command: Command, lines: Sequence[str]) -> list[str]:
-    """Return the overrides that all jobs share, without those that a baseline's overrides ``lines`` replace.
+    """Return the overrides that all jobs share, except those that ``lines``, the overrides of a baseline, replace.
 
     A shared setting of an option that ``lines`` replace is omitted if the new option lacks it.
     """

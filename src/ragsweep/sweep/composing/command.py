@@ -287,8 +287,8 @@ def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
 def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -> Command:
     """Set the first jobs of a search: trial 0, probes of each choice and of the ends of ranges, and enqueued trials.
 
-    For a sweeper other than ours, set one job, as typed. A baseline given as overrides becomes 1, or null if it
-    is not trial 0.
+    For a sweeper other than ours, set one job, as typed. If the baseline is given as overrides, it is replaced
+    by 1 or, if it is not trial 0, by null.
     """
     task = command.task
     if not is_own(settings):

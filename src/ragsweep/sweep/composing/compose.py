@@ -41,7 +41,7 @@ def config_folder() -> Path:
 
 @cache
 def main_config() -> Mapping[str, Any]:
-    """Return the shipped main config as written, without ``hydra``, with "" for each group that requires an option."""
+    """Return the shipped main config as written, without ``hydra``, but with "" for groups that require an option."""
     content = yaml.safe_load((config_folder() / f"{CONFIG}.yaml").read_text(encoding="utf-8"))
     entries = [entry for entry in content.pop("defaults") if isinstance(entry, Mapping)]
     groups = {str(key): "" for entry in entries for key in entry if key not in ("sweeps", "task") and " " not in key}
@@ -49,7 +49,7 @@ def main_config() -> Mapping[str, Any]:
 
 
 class Composer:
-    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, no config is refused.
+    """The composer of one command's configs from the shipped file ``name``; without a ``policy``, no config is checked.
 
     ``added`` is the folder of ``--config-dir``, which is searched before the user's other folders.
     """
@@ -178,7 +178,7 @@ def _search_path(lines: Sequence[str]) -> list[str]:
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether ``other`` sets the same key, or an ancestor to a non-string; then the order of the two matters."""
+    """Return whether ``other`` sets the same key, or sets an ancestor to a non-string, so that their order matters."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group

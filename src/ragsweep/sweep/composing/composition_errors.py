@@ -142,7 +142,7 @@ def _explain_key(
 
 
 def _other_place(name: str, line: str, template: Template) -> str:
-    """Return the fact, with a remedy, that a config lacks the nested group ``name`` (``retriever/index``)."""
+    """Return the message, with a remedy, that a config lacks the nested group ``name`` (``retriever/index``)."""
     parent, _, child = name.rpartition("/")
     choices = template.hydra["runtime"]["choices"]
     files = sorted((config_folder() / parent).glob("*.yaml"))

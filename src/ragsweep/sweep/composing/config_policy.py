@@ -304,10 +304,10 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 
 
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
-    """Return the place and the value of a key; None if there is no such key.
+    """Return the path and the value of a key; None if there is no such key.
 
-    If the path of the key ends early, at a text, return the place and the value of that text, which may be an
-    interpolation of the node that has the key.
+    If the path ends early, at a string, return the path and the value of that string, which may be an interpolation of
+    the node that has the key.
     """
     where, node = "", tree
     for part in filter(None, key.split(".")):

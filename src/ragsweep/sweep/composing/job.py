@@ -140,7 +140,7 @@ class Template:
 
 
 class _Settable:
-    """A config in which values can be set at dotted keys, and reset to the original values."""
+    """A config in which values can be set at dotted keys and can be reset to the original values."""
 
     def __init__(self, config: DictConfig, written: Mapping[str, Any]) -> None:
         self.config, self._written = config, written

@@ -139,7 +139,7 @@ def check_labels_measured(labels: Sequence[HumanLabel], metrics: Mapping[str, Me
 
 
 def check_config(plain: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an invalid number among the settings of one config, or if ``top_k`` exceeds ``depth``."""
+    """Raise ConfigError for an invalid number among the settings of one config, and for a ``top_k`` above ``depth``."""
     for key, least in (("top_k", 1), ("depth", 1), ("seed", 0)):
         if not is_whole(plain[key]) or plain[key] < least:
             hint = "; in a search write int(interval(...))" if isinstance(plain[key], float) else as_number(plain[key])

@@ -1,4 +1,4 @@
-"""Names of sweeps and their parameters, from overrides."""
+"""Derive the names of sweeps and of their parameters from overrides."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def parse(line: str) -> Override:
 
 
 def is_override(line: str) -> bool:
-    """Return whether a text is one override that Hydra can parse, without white space around it."""
+    """Return whether a string is one override that Hydra can parse, without white space around it."""
     try:
         parse(line)
     except HydraException:

@@ -16,7 +16,7 @@ from ragsweep.sweep.composing.settings import BASELINE, read_number
 
 
 class RecordedRun(NamedTuple):
-    """A recorded result, with the id of its MLflow run ("" if untracked) and of its sweep (None for a single config).
+    """A recorded result, with the ids of its MLflow run ("" if untracked) and its sweep (None for a single config).
 
     ``typed`` is the reference as typed if it is ``SWEEP#NUMBER`` or a given name, else "".
     """

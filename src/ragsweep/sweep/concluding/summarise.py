@@ -68,7 +68,7 @@ def summarise_sweep(
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     chosen, metric = choose(allowed, verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
-    if evaluated and (labels or declared is not None):  # neither affects who is chosen: see `choose_finalists`
+    if evaluated and (labels or declared is not None):  # neither affects the choice: see `choose_finalists`
         own = summarise_sweep(ledger, given, missed, weighed, labels=())
         chosen, metric = choose(own.allowed, own.verdict), own.finalists.metric
     finalists = _finalists(
@@ -236,8 +236,8 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
     """Yield the records of the jobs, best value first; each record is read when it is needed.
 
     If a config failed on a question, the summaries cover different questions. Then, if the configs are comparable, the
-    order is that of the means over the questions that every config was scored on, with declined answers as in the
-    verdict.
+    order is that of the means over the questions that every config was scored on, with declined answers counted as in
+    the verdict.
     """
     jobs = sorted(summaries, key=lambda job: goodness(summaries[job]), reverse=True)
     if any(one.n_failed for one in summaries.values()):
@@ -250,7 +250,7 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
 
 
 def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
-    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read none after it."""
+    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read no later one."""
     broken = broken_trials(ledger.path, sweep)
     refusing: Record | None = None
     for record in ranked:
@@ -265,7 +265,7 @@ def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Reco
 
 
 def _by_questions(records: Iterable[Record]) -> list[list[Record]]:
-    """Group the records that have results by the golden set."""
+    """Group by golden set the records that have results."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         if isinstance(record.outcome, Result):

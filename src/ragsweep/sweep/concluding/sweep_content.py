@@ -36,8 +36,8 @@ def show_sweep(
 ) -> None:
     """Print the table of a sweep, the notes on its race or search, and the conclusions.
 
-    ``reference`` is the sweep's id in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI,
-    and ``address`` the URL of the sweep's parent run in the tracker, or "". With the label ``by``, a second table has
+    ``reference`` is the sweep's id in commands, such as ``ffea9bd0``. ``view`` is the command that starts MLflow's UI.
+    ``address`` is the URL of the sweep's parent run in the tracker, or "". If ``by`` is a label, a second table shows
     the deciding metric for each value of the label.
     """
     page = [(f"ragsweep report {reference}", "everything on one page")] if reference and summary.results else []
@@ -98,8 +98,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
         if not partial and any(found.apart.any() for found in (verdict.differences, *others)):
             names = [one.partition(" ")[0] for one in pair]
             names = [reference + one if one.startswith("#") else one for one in names]
-            what = "which of the questions that the search used" if summary.conclusion.finals else "which questions"
-            yield Statement(f"ragsweep compare {' '.join(names)}", f"{what} changed")
+            among = " among those that the search used" if summary.conclusion.finals else ""
+            yield Statement(f"ragsweep compare {' '.join(names)}", f"which questions changed{among}")
     elif reference and summary.results and summary.verdict is None:  # the sweep was interrupted
         yield Statement(f"ragsweep list {reference}", "the completed configs, best first")
 
@@ -130,7 +130,7 @@ def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
 
 
 def finalist_facts(finalists: Finalists) -> list[dict[str, Any]]:
-    """Return facts about the finalists for JSON: values on the tune questions and the holdout, gaps, and leads.
+    """Return, for JSON, the values of each finalist on the tune questions and the holdout, its gap, and its lead.
 
     The lead of a finalist is None for the reference, and for a finalist that could not be compared.
     """

@@ -144,18 +144,18 @@ class SweepSummary:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of the objectives; empty if there are no results."""
+        """The names of the objectives; () if there are no results."""
         return objectives(self.results[0].run.config) if self.results else ()
 
     @property
     def minimized(self) -> set[str]:
-        """The objectives that a search minimizes; empty for other sweeps."""
+        """The objectives that a search minimizes; the empty set for other sweeps."""
         directions = self.study.directions if self.study else ()
         return {name for name, direction in zip(self.objectives, directions, strict=False) if direction == "minimize"}
 
     @property
     def front(self) -> list[Result]:
-        """The Pareto front of the configs that are not excluded; empty unless there are several objectives.
+        """The Pareto front of the configs that are not excluded; [] unless there are several objectives.
 
         Configs with too few scores of an objective, which are `unscored`, are left out.
         """

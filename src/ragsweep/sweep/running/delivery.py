@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """The outcomes of one sweep in the object store, one for each job or, in a race, each job and rung."""
+    """The outcomes of one sweep in the object store, one for each job or, in a race, for each job and rung."""
 
     def __init__(self, remote: Remote, sweep: Sweep) -> None:
         self._remote, self.url = remote, remote.url

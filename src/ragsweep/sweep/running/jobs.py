@@ -144,7 +144,7 @@ def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], Non
 
 
 def command_folder() -> AbstractContextManager[None]:
-    """Return a context in the command's folder, to which relative paths in a config refer, also in a Ray worker."""
+    """Return a context that enters the command's folder, to which relative paths in a config refer, also under Ray."""
     folder = HydraConfig.get().runtime.cwd if HydraConfig.initialized() else ""
     return chdir(folder) if folder and Path(folder).is_dir() else nullcontext()
 
@@ -180,7 +180,7 @@ def _stored(ledger: Ledger, sweep: Sweep, number: int) -> Result:
 
 
 def _same(context: RunContext, job: Job, stored: Result, assigned: bool) -> Result:
-    """Return ``stored``. Raises RagsweepError if a search that lost its study assigns its number to another config."""
+    """Return ``stored``. Raises RagsweepError if ``job`` has another config because the search has lost its study."""
     with command_folder():
         if assigned and context.session.experiment(job).signature != stored.run.signature:
             fact = f"the ledger has another config, {stored.name}, as trial {job.number}"
@@ -205,8 +205,8 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
 
     For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
     values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop
-    rule), and the amounts ``spent``. The differences are [] for job 0, if the stop rule does not need them, or
-    if job 0 is not finished.
+    rule), and the amounts ``spent``. The differences are [] if this is job 0, if the stop rule does not need
+    them, or if job 0 is not finished.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

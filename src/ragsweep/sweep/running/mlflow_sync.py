@@ -104,7 +104,7 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
 
 
 def end_abandoned(context: RunContext) -> None:
-    """Mark as KILLED the sweeps of this tracker whose processes have died; otherwise they would seem to run forever.
+    """Mark as KILLED this tracker's sweeps whose processes have died; otherwise the sweeps would seem to run forever.
 
     An unreachable tracker only causes a warning; a later command marks the sweep. A read-only ledger stays as it is.
     """

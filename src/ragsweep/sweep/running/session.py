@@ -91,7 +91,7 @@ class Session:
     def prepare(self, job: Job) -> Experiment:
         """Return the experiment of a job, after building and checking everything that its config names.
 
-        The dataset is loaded, but no model, and nothing is computed. Raises a RagsweepError for the first fault.
+        The dataset is loaded; no model is loaded, and nothing is computed. Raises a RagsweepError for the first fault.
         """
         plain = job.config.values
         check_config(plain)
@@ -195,7 +195,7 @@ class Session:
         return PageTexts(secrets, chunks, partial(self._prompts, datasets), evidence)
 
     def _prompts(self, datasets: Mapping[tuple[str, str], Dataset], result: Result) -> PromptReader | None:
-        """Return a function that reconstructs the prompts of a config; None without a usable prompt or the dataset."""
+        """Return a function that reconstructs a config's prompts; None if its prompt or its dataset is unavailable."""
         node = (result.run.config.get("llm") or {}).get("prompt")
         if not node or not (dataset := datasets.get(_digests(result))):
             return None

@@ -110,7 +110,7 @@ def _call(*command: str) -> str | None:
 
 
 def through_queue(launcher: DictConfig, launch: Launch) -> Launch:
-    """Return ``launch``; for a SLURM launcher, wrapped so that no job stays in the queue.
+    """Return ``launch`` or, for a SLURM launcher, a wrapper around it that leaves no job in the queue.
 
     submitit stops waiting at the first lost job. The wrapper waits for the other jobs, so that their outcomes are
     recorded and none of them is launched twice. If the command is interrupted, the wrapper cancels its jobs.

@@ -107,8 +107,8 @@ class SweepRace:
     def _scores(self, known: Mapping[int, Result], count: int) -> dict[str, list[float]]:
         """Return, by job, a config's weighted scores for the first ``count`` questions, or for those that it completed.
 
-        As in comparisons, declined questions have the worst score (see ``fill_declined``), but not those of a config
-        without any score.
+        As in comparisons, declined questions have the worst score (see ``fill_declined``), except in a config without
+        any score.
         """
         ids, scores = list(self.questions[:count]), np.full((len(known), count), np.nan)
         for row, result in zip(scores, known.values(), strict=True):
@@ -135,7 +135,7 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Create a race between ``configs`` configs; ``experiments`` are those of all configs or, for a search, of some.
+    """Create a race; ``configs`` is the number of its configs. For a search, ``experiments`` are those of some configs.
 
     Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
     objective is not a bounded mean with a direction, or if the block, margin or level is invalid.

@@ -230,7 +230,7 @@ def _dearest(
 
 
 def _higher(one: Charge, other: Charge) -> Charge:
-    """Return the larger number of calls and the larger upper bounds of two charges; NaN where either has NaN."""
+    """Return the larger number of calls and the larger upper bounds of two charges; NaN if either is NaN."""
     pairs = (one.calls, other.calls), (one.most_tokens, other.most_tokens), (one.most_money, other.most_money)
     calls, tokens, money = (math.nan if math.isnan(sum(pair)) else max(pair) for pair in pairs)
     return Charge(calls, tokens, money, True, tokens, money)

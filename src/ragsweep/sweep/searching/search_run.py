@@ -45,7 +45,7 @@ PATIENCE = 2.0
 """Seconds of waiting for a lock after which a message is printed."""
 
 SPENT = "the budget is spent"
-"""Why a search ended before the trials whose calls the budget refused; they are PARTIAL, and will be repeated."""
+"""Why a search ended early; the trials that lack scores for this reason are PARTIAL, and will be repeated."""
 
 _SAMPLER = ("hydra/sweeper/sampler=", "hydra.sweeper.sampler.")
 _SEARCHED = ("params", "direction", "constraints", "default", "enqueue", "storage", "study_name")
