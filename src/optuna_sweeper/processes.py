@@ -29,7 +29,7 @@ class Holder(NamedTuple):
         """Return whether the process is alive.
 
         ``silent`` is the number of seconds since its last heartbeat. A process on another machine counts as alive if
-        ``silent`` is less than ``lapse``; on this machine, ``silent`` does not matter.
+        ``silent`` is less than ``lapse``; for a process on this machine, ``silent`` is ignored.
         """
         if self.host != socket.gethostname():
             return silent < lapse

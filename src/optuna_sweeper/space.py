@@ -284,7 +284,7 @@ def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> Paren
 def _check_condition(
     name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent is unknown, not finite or, unless ``narrowed``, lacks a value."""
+    """Raise HydraException if the parent is unknown or not finite or, unless ``narrowed``, lacks a value."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)

@@ -138,7 +138,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Return the overrides with ``line`` appended in place of any override of the same key; keep its sign ``+``."""
+    """Append ``line`` in place of any override of the same key, with that override's ``+``; return the overrides."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)

@@ -75,7 +75,10 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)
     parser.add_argument(
-        "--effect", type=float, metavar="X", help="difference to detect (default: .02; with a unit: 2%% of the mean)"
+        "--effect",
+        type=float,
+        metavar="X",
+        help="difference to detect (default: .02, or 2%% of the mean of a metric with a unit)",
     )
     parser.add_argument(
         "--configs",

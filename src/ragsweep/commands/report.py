@@ -25,8 +25,8 @@ from ragsweep.sweep.concluding.summarise import recorded_sweeps, summarise_sweep
 from ragsweep.sweep.running.session import Session
 
 _ABOUT = """Write a sweep as one page: the result in words, quality against cost, all configs, their differences, the
-effect of each swept parameter, slices, and the individual questions. With --history: all sweeps as one page, with their
-golden sets, the best config of each sweep, and the changes. The file is self-contained."""
+effect of each swept parameter, slices, and the individual questions. With --history, write all sweeps as one page, with
+their golden sets, the best config of each sweep, and the changes. The file is self-contained."""
 
 Recorded = tuple[PastSweep, Result]
 """A sweep, and the result of its best config by the sweep's deciding metric."""

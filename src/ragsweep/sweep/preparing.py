@@ -187,7 +187,7 @@ def _common_labels(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None:
-    """Raise ConfigError for an enforced target whose metric is in no config, and in no option of ``metrics``."""
+    """Raise ConfigError for an enforced target whose metric is in no config and in no option of ``metrics``."""
     folders = command.composer.folders(command.overrides)
     measured = {metric.name for one in experiments for metric in one.metrics}
     enforcing = (one for one in experiments if (one.config.get("targets") or {}).get(ENFORCE))

@@ -96,7 +96,7 @@ def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
-    """Run a command's only config; return 1 if it crashed, is PARTIAL or untracked, or misses an enforced target."""
+    """Run a single config; return 0, or 1 if it crashed, is PARTIAL or untracked, or misses an enforced target."""
     context.ledger.check_writable()
     if name := job.config.values["name"]:
         assert job.experiment

@@ -17,7 +17,7 @@ from ragsweep.sweep.composing.trees import OPERATIONAL, parse
 
 
 def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]]:
-    """Replace a baseline declared by overrides with the number of its job, and add this job if it is missing.
+    """If a baseline is declared by overrides, replace it with the number of its job, and add this job if it is missing.
 
     Return the command and its jobs: newly composed jobs if the baseline was replaced, else ``made``. Nothing is
     replaced for a single config or a search. Raises ConfigError for a number that no job has, a baseline that differs

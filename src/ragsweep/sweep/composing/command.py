@@ -205,9 +205,9 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
     Also raise ConfigError for several options of a group of parts, which Hydra would merge into one part, for a list of
-    launchers, for an option that is set as a value (``retriever.index=hnsw``, ``retriever.embedder=hashing``), and for
-    ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``, unless an override adds a package to
-    the search path.
+    launchers, and for an option that is set as a value (``retriever.index=hnsw``, ``retriever.embedder=hashing``). Also
+    raise it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment`` and no override adds a
+    package to the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:

@@ -1,4 +1,4 @@
-"""Compose a config, or explain in one sentence why Hydra cannot, with the nearest known name."""
+"""Compose a config, or explain in one sentence, with the nearest known name, why Hydra cannot compose it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _PARTLY = {
     True: "; under hydra.sweeper.params, a key that only some options have needs a condition: {2}: {{over: ...,"
     " when: {1}}}",
 }
-"""Remedies, by whether the command searches, for a key ``{2}`` that the option ``{0}`` lacks and ``{1}`` has."""
+"""Whether the command searches -> the remedy for a key ``{2}`` that the option ``{0}`` lacks and ``{1}`` has."""
 
 
 def explain(

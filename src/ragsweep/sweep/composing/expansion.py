@@ -79,7 +79,7 @@ def expand(
 def _cases(cases: Any) -> list[tuple[int | None, list[str]]]:
     """Check and number the cases; without cases, return one empty case with the number None.
 
-    Raises HydraException unless ``cases`` is None or a list of lists of overrides, none of them empty.
+    Raises HydraException unless ``cases`` is None or a non-empty list of non-empty lists of overrides.
     """
     if cases is None:
         return [(None, [])]

@@ -218,7 +218,7 @@ def to_plain(config: DictConfig, allow_missing: bool = False) -> dict[str, Any]:
 
 
 def explain_interpolation(fault: str) -> str:
-    """Replace OmegaConf's message on an interpolation with a fact and a remedy; return any other message unchanged."""
+    """Replace OmegaConf's message on an interpolation with a reason and a remedy; return other messages unchanged."""
     if "Recursi" in fault or "recursion" in fault:
         return _CIRCULAR
     if variable := re.search(r"Environment variable '(\w+)' not found", fault):

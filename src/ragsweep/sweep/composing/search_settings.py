@@ -39,8 +39,8 @@ def trial_names(settings: Mapping[str, Any], fewest: int = 1) -> tuple[str, ...]
 def trial_name(overrides: tuple[str, ...], search: str, groups: Collection[str], searched: Collection[str] = ()) -> str:
     """Name a trial by its overrides, except those in the name of the search, which all trials share.
 
-    ``groups`` are the config groups, and ``searched`` the parameters of the space. A trial without overrides of its own
-    is named "defaults".
+    ``groups`` are the config groups, and ``searched`` are the parameters of the space. A trial without overrides of its
+    own is named "defaults".
     """
     general = search.lower().replace("\\", "").split()  # Hydra escapes some characters, and normalises true to True
     general += [f"{line}=null" for line in general if line.startswith("~")]  # Hydra's spelling of a deletion

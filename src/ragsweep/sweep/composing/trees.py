@@ -128,7 +128,7 @@ def spell(written: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, st
     """Flatten a config to parameters as typed on the command line, with secrets masked.
 
     A part that another part interpolates (``embedder: ${embedder}``) appears only under its own key: ``written`` is the
-    config with its interpolations, and ``values`` its plain values.
+    config with interpolations, and ``values`` is the config as plain values.
     """
     found: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Create the content of the tracker run of a sweep or a single config: files, metrics, tags and tables."""
+"""Create the content of a sweep's or a single config's run in the tracker: files, metrics, tags and tables."""
 
 import logging
 import math
@@ -63,7 +63,7 @@ class RecordedContents:
 
 
 def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
-    """Return the content of the tracker's run of a single config; ``views`` is the number of uses of its holdout."""
+    """Return the content of a single config's run in the tracker; ``views`` counts the uses of the config's holdout."""
     facts: dict[str, object] = {"name": result.name, "holdout_looks": views}
     files = artifacts(facts, [result], [], headline([result]))
     return TrackedContent(files, tables={0: question_rows(result, texts.chunk(result))})

@@ -84,7 +84,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     """Yield commands for the next steps, with descriptions.
 
     If the sweep is not in the default store, the first command sets the store for the others. A comparison of two
-    configs is suggested only if neither is PARTIAL, and some question has different scores in a metric other than a
+    configs is suggested only if neither is PARTIAL and some question has different scores in a metric other than a
     cost.
     """
     folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))

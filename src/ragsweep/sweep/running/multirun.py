@@ -141,7 +141,7 @@ class Multirun:
             sweep = self.ledger.open_sweep(key, new)
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` created
-            if self.elsewhere:  # unlike equal sweeps in other ledgers, which have parent runs of their own
+            if self.elsewhere:  # all machines share its parent run; equal sweeps in other ledgers have their own
                 adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
         finished = sweep.status == FINISHED and self._is_done(sweep, new)
@@ -213,7 +213,7 @@ class Multirun:
         """Launch the pending jobs repeatedly, as long as each launch makes progress.
 
         One launch may not suffice, because a job that kills its process also stops other jobs. Return the fault of the
-        last launch (see `_launch_once`), the reason why jobs may lack a record; "" if nothing was launched.
+        last launch (see `_launch_once`), which is why jobs may lack a record; "" if nothing was launched.
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep

@@ -33,7 +33,7 @@ class SweepRace:
 
     questions: tuple[str, ...]  # ids, in race order
     clusters: tuple[str, ...]  # the cluster of each question
-    weights: tuple[float, ...]  # weights of the questions, with a mean of 1; empty if the questions have no weights
+    weights: tuple[float, ...]  # weights of the questions, with a mean of 1; () if the questions have no weights
     metric: str  # the objective
     rule: Betting
     block: int

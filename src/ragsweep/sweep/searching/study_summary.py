@@ -87,6 +87,6 @@ def read_summary(ledger: Path, sweep: str) -> StudySummary | None:
 
 
 def broken_trials(ledger: Path, sweep: str) -> dict[int, str]:
-    """Return `StudySummary.broken` of a search; {} without a readable summary. ``ledger`` is the ledger's file."""
+    """Return `StudySummary.broken` of a search; {} if no summary is readable. ``ledger`` is the ledger's file."""
     study = read_summary(ledger, sweep)
     return study.broken() if study else {}
