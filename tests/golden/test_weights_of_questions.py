@@ -71,7 +71,10 @@ def test_weights_are_read(read: Any, tmp_path: Path) -> None:
         ("often", '"weight" is "often", not a number'),
         (True, r'"weight" is "?true"?, not a number'),
         (1e12, r'"weight" must be from -1e\+09 to 1e\+09, got 1000000000000.0'),
-        (None, 'question "q1" has no "weight", and 2 of 3 questions have one; give all questions a weight, or none'),
+        (
+            None,
+            'question "q1" has no "weight", and 2 of 3 questions have one; give a weight to all questions or to none',
+        ),
     ],
 )
 def test_a_bad_weight_is_one_fault_with_its_place_and_value(read: Any, weight: Any, fact: str, tmp_path: Path) -> None:

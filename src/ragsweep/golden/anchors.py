@@ -28,8 +28,8 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
 
     A run of white space counts as one space, and white space at the ends of the anchor is ignored. The text and the
     anchor are compared in Unicode's composed form, without ligatures and soft hyphens (see ``composed``). If no
-    occurrence is found, the visible texts of both are compared: rendered as Markdown, without emphasis, backticks and
-    link targets.
+    occurrence is found, both are rendered as Markdown, and their visible texts (without emphasis, backticks and link
+    targets) are compared.
 
     The normalised and rendered forms of the latest texts are cached. To find many anchors in many texts, therefore
     iterate over the texts in the outer loop.
@@ -135,7 +135,7 @@ def _plain_letters(letter: str) -> str:
 def nearest_passage(text: str, anchor: str) -> tuple[int, str] | None:
     """Return the start and the text of the passage that shares the longest run of words with an anchor.
 
-    Case and Markdown markup are ignored. The text is cut after 160 characters. Returns None if the longest run has
+    Case and Markdown markup are ignored. The passage is cut after 160 characters. Returns None if the longest run has
     fewer than four characters.
     """
     form = render(text)

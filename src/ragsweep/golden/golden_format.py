@@ -97,7 +97,7 @@ def read_question(row: Row) -> Question:
 def group_name(text: str) -> str:
     """Return a category or label in the form in which groups of questions are compared.
 
-    This is Unicode's composed form, without white space at the ends.
+    That form is Unicode's composed form, without white space at the ends.
     """
     return normal_id(text).strip()
 
@@ -108,7 +108,7 @@ def group_names(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_weight(row: Row) -> float | None:
-    """Return the weight of the question in a row, None if it has none.
+    """Return the weight of the question in a row; None if the row has no weight.
 
     A weight that is not a number, or is not above 0, is a fault; the returned weight is then at most 0, or NaN.
     """

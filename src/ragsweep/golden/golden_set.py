@@ -52,7 +52,7 @@ class UnusableLabel(NamedTuple):
 
 
 class RawGoldenSet(NamedTuple):
-    """A golden set as a reader returns it, before its labels are checked; ``source`` is the file that errors name."""
+    """A golden set as a reader returns it, before its labels are checked; ``source`` is the file named in errors."""
 
     source: str
     questions: Sequence[Question]
@@ -107,8 +107,8 @@ def golden_set(raw: RawGoldenSet, corpus: Corpus, selection: Selection, repeated
 def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -> None:
     """Add the faults of questions and labels for which ``golden_set`` raises InputError.
 
-    Also add a fault for each relevant label of a blank document, which ``golden_set`` accepts, because public
-    benchmarks have such labels.
+    Also add a fault for each relevant label of a blank document. ``golden_set`` accepts such labels, because public
+    benchmarks have them.
     """
     _check_labels(questions, faults)
     _check_weights(questions, faults)
@@ -149,7 +149,7 @@ def _check_weights(questions: Sequence[Question], faults: Faults) -> None:
     weighted = sum(question.weight is not None and question.weight > 0 for question in questions)
     for one in without if weighted else ():
         fact = f'question "{one.id}" has no "weight", and {weighted:,} of {len(questions):,} questions have one'
-        faults.add(one.where, f"{fact}; give all questions a weight, or none")
+        faults.add(one.where, f"{fact}; give a weight to all questions or to none")
 
 
 def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evidence, tuple[str, str]]:
@@ -230,9 +230,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Return a dataset whose unanswerable questions have ``share`` of the total weight.
 
     A share of 0 removes the unanswerable questions; None changes nothing. The ratios of weights within the answerable
-    questions and within the unanswerable questions do not change. The note replaces that of an earlier call. Raises
-    ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable, or if the share is
-    above 0 and no question is unanswerable.
+    questions and within the unanswerable questions do not change. The note on weights replaces that of an earlier call.
+    Raises ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable, or if the
+    share is above 0 and no question is unanswerable.
     """
     if share is None:
         return dataset
@@ -262,7 +262,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes for the user on unusual questions, one text each; empty if there are none.
+    """Return notes for the user on unusual questions, one for each kind of them; () if there are none.
 
     The notes cover weights, statuses, blank questions, scripts without spaces between words, and keywords that are used
     in place of reference answers.

@@ -19,7 +19,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     """Return the labels in a table or JSON lines with ``question_id``, ``metric``, and the field named by ``column``.
 
     The fields ``run`` and ``answer`` are optional. The field named by ``column`` contains a number, a boolean, or a
-    text that is a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no
+    string: a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no
     rows, or if rows are unusable or repeated; a single message lists the faults of all rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
@@ -46,7 +46,7 @@ def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
 def check_scale(labels: Sequence[HumanLabel], bounds: Mapping[str, tuple[float, float]]) -> None:
     """Raise InputError for labels outside the bounds of their metric; ``bounds``: metric -> (lowest, highest value).
 
-    The message names the lines of the labels. If all labels of a metric are 0 or 1, they mean wrong and right, and the
+    The message names the lines of the labels. If all labels of a metric are 0 or 1, they mean wrong or right, and the
     bounds of the metric do not apply.
     """
     faults = Faults()

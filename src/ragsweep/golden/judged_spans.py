@@ -2,7 +2,7 @@
 
 Chunks and labels are spans of documents, so that configs with different chunkers are compared by the same labels. A
 label covers a chunk if their overlap is at least half of the shorter of the two; a label of a whole document covers all
-chunks of the document. The distractors of a question count as documents that are labelled not relevant.
+chunks of the document. The distractors of a question count as documents that are labelled as irrelevant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -66,7 +66,7 @@ def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:
 
 
 def judged_share(found: Iterable[Sequence[DocumentSpan]], labels: Sequence[JudgedSpan]) -> tuple[int, int]:
-    """Return the numbers of judged chunks and of all chunks in ``found``, which has several rankings of one question.
+    """Return the numbers of judged chunks and of all chunks in ``found``, which are rankings for one question.
 
     A chunk counts once per ranking that contains it.
     """
@@ -111,7 +111,7 @@ def difference_bounds(
 
     The difference depends on the unjudged chunks, each of which is assumed to be irrelevant or to have grade 1. Every
     possible number of relevant unjudged chunks is tried. For a given number, the ideal ranking is fixed, and each
-    relevant chunk adds a term to the difference, so that the difference is lowest with the smallest terms.
+    relevant chunk adds a term to the difference, so the difference is lowest with the smallest terms.
     """
     lists = [list(some)[:depth] for some in (baseline, candidate)]
     unjudged = [chunk for chunk in dict.fromkeys([*lists[0], *lists[1]]) if not is_judged(chunk, labels)]

@@ -207,7 +207,7 @@ def headings(text: str) -> Iterator[Heading]:
             fence = "" if fence else marker[1]
         elif not fence and (marked := _MARKED.match(line)):
             yield Heading(start, len(marked[1]), marked[2])
-            line = ""  # a rule below it does not make it an underlined heading, too
+            line = ""  # a line below it, such as ---, does not make it a second, underlined heading
         elif not fence and words(before) and (under := _UNDERLINE.match(line)):
             signs += [under[1]] if under[1] not in signs else []
             yield Heading(began, signs.index(under[1]) + 1, before)

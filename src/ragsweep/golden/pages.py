@@ -1,4 +1,4 @@
-"""Read a document: the source of plain text and Markdown, the visible text of reStructuredText, HTML and PDF."""
+"""Read a document: the source of plain text and Markdown, or the visible text of reStructuredText, HTML and PDF."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Page(NamedTuple):
     """The title and the text of a file; both may be empty.
 
     For a PDF file, ``starts`` lists the offsets at which its pages begin in the text; ``doubts`` describes the pages
-    that may have been misread, "" if there are none.
+    that may have been misread, and is "" if there are none.
     """
 
     title: str
@@ -110,8 +110,8 @@ def _markdown(text: str) -> Page:
 def _front_title(block: str) -> str | None:
     """Return the title in a block between two "---" lines, "" if it has none; None if the block is not front matter.
 
-    Front matter is blank or a YAML mapping. Because much of it is invalid YAML (an unquoted colon in a title), a block
-    that cannot be parsed, or is very long, is front matter if its lines look like the lines of a mapping.
+    Front matter is blank or a YAML mapping. Because it is often invalid YAML (an unquoted colon in a title), a block
+    that cannot be parsed, or is very long, counts as front matter if its lines look like the lines of a mapping.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -280,7 +280,7 @@ def _uncut(text: str) -> str:
 
 
 def doubts(pages: Sequence[str]) -> str:
-    """Return a text that lists the pages without text and those whose words look joined; "" if there are none."""
+    """Describe which pages have no text, and which have words that look joined; return "" if there are none."""
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     shares = [sum(map(len, _LONG_RUN.findall(page))) / (sum(map(str.isalpha, page)) or 1) for page in pages]
     glued = [number for number, share in enumerate(shares, start=1) if share > _GLUED_SHARE]

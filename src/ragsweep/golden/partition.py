@@ -71,9 +71,9 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None, ev
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
     ``drawn`` is a sample of the dataset ``whole``; None means all of it. ``whole`` is ``every``, perhaps without its
-    unanswerable questions; None means the same. The side of a question depends on all questions of ``every``, so that a
-    question that a search used in a small sample is not in the holdout of a larger sample. Raises InputError if no
-    questions remain.
+    unanswerable questions; if ``every`` is None, it is ``whole``. The side of a question depends on all questions of
+    ``every``, so that a question that a search used in a small sample is not in the holdout of a larger sample.
+    Raises InputError if no questions remain.
     """
     divided = (every or whole).golden.questions
     held = set(holdout(divided))

@@ -40,7 +40,7 @@ class GradedQrels(NamedTuple):
 class Grades:
     """Maps the codes of labels to grades as ``given`` states; labels whose code has the grade None are omitted.
 
-    If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged not relevant.
+    If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged as irrelevant.
     """
 
     def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
@@ -90,7 +90,7 @@ class Grades:
         shown = [f'"{code}" ({count})' for code, count in sorted(counts.items())[:_MOST_SHOWN]]
         seen = ", ".join([*shown, "..."] if len(counts) > _MOST_SHOWN else shown)
         if self._given is not None:
-            way = "add one, or null to omit its labels (or a header)"
+            way = "add one, or null to omit its labels (or the header)"
             return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
         way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
         fact = f'score "{code}" is not a whole number from 0 to {_HIGHEST:g}'

@@ -27,8 +27,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> Iterator[Row]:
     """Yield every object of JSON lines or of a JSON array, or every row of Parquet; other values are faults.
 
-    The faults of single records are added to ``of_records``, by default ``faults``. If it is given, the first line may
-    be any text.
+    The faults of single records are added to ``of_records``, by default ``faults``. If ``of_records`` is given, the
+    first line may be any text.
     """
     of_records = of_records or faults
     if path.suffix.lower() == ".parquet":
@@ -68,10 +68,10 @@ def _kind(path: Path, faults: Faults) -> type:
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[dict[str, Any]]:
-    """Return the rows of a Parquet file or folder, without the index of pandas; none after a fault.
+    """Return the rows of a Parquet file or folder, without the index of pandas; [] after a fault.
 
-    Values of types that JSON lacks, such as dates, are converted to text, and so are bytes in UTF-8; for other bytes,
-    the row has an object, which is a fault wherever a text is required.
+    Values of types that JSON lacks, such as dates, are converted to strings, and so are bytes in UTF-8. Other bytes
+    become an object, which is a fault wherever a string is required.
     """
     from pyarrow import dataset  # type: ignore[import-untyped, unused-ignore]
     from pyarrow.lib import ArrowException
@@ -110,7 +110,7 @@ def _as_json(value: Any) -> Any:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Return the objects in a YAML file, which is a list or a single object; all scalars except null are read as text.
+    """Return the objects in a YAML file, a list or a single object; all scalars except null are read as strings.
 
     A file that is not YAML and a value that is not an object are faults.
     """
@@ -121,7 +121,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
     if len(faults.found) > before:
         return []
     try:
-        loader = yaml.BaseLoader(text)  # reads all scalars as text
+        loader = yaml.BaseLoader(text)  # reads all scalars as strings
         loader.yaml_implicit_resolvers = {
             first: [(tag, form) for tag, form in resolvers if tag == _YAML_NULL]
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -141,7 +141,7 @@ def read_yaml(path: Path, faults: Faults) -> list[Row]:
 
 
 def _yaml_object(loader: Any, node: Any) -> Any:
-    """Return the object in a node; its keys are texts, as in JSON, even if they look like null."""
+    """Return the object in a node; its keys are strings, as in JSON, even if they look like null."""
     for key, _ in node.value:
         key.tag = "tag:yaml.org,2002:str"
     return loader.construct_mapping(node)
@@ -246,25 +246,25 @@ class Row:
                 self.fault(f'unknown key "{name}"{nearest(name, known)}')
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the text in a field, or the default if the field is missing or has a wrong type, which is a fault."""
+        """Return the string in a field, or the default if the field is missing; any other type is a fault."""
         value = self._take(name, (str,), "a text in quotes")
         return default if value is None else str(value)
 
     def given_text(self, name: str) -> str:
-        """Return the text in a required field, which may be empty; a missing field is a fault and gives ""."""
+        """Return the string in a required field, which may be empty; a missing field is a fault and gives ""."""
         if name not in self:
             self.fault(f'has no "{name}"')
         return self.text(name)
 
     def refuse_structure(self, *names: str) -> None:
-        """Add a fault for each of the fields whose text spells out a list or an object in JSON or Python syntax."""
+        """Add a fault for each of the fields whose string is a list or an object in JSON or Python syntax."""
         for name in names:
             if isinstance(value := self.values.get(name), str) and is_structure(value):
                 way = 'give its texts in "references"' if name == "reference" else "give its text"
-                self.fault(f'"{name}" is a text that spells out a list or an object; {way}')
+                self.fault(f'"{name}" is a list or an object written as a text; {way}')
 
     def filled_text(self, name: str) -> str:
-        """Return the text in a required field; a missing or blank text is a fault."""
+        """Return the string in a required field; a missing or blank string is a fault."""
         text = self.given_text(name)
         if isinstance(self.values.get(name), str) and not text.strip():
             self.fault(f'"{name}" is blank')
@@ -285,7 +285,7 @@ class Row:
     def flag(self, name: str, default: bool) -> bool:
         """Return the boolean in a field, or the default if the field is missing.
 
-        A value of another type is a fault, and gives the default.
+        A value of another type is a fault and gives the default.
         """
         value = self._take(name, (bool,), "true or false")
         return default if value is None else bool(value)
@@ -293,7 +293,7 @@ class Row:
     def number(self, name: str, default: float) -> float:
         """Return the number in a field, or the default if the field is missing.
 
-        Another type, NaN, and a number below -1e9 or above 1e9 are faults, and give the default.
+        Another type, NaN, and a number below -1e9 or above 1e9 are faults and give the default.
         """
         value = self._take(name, (int, float), "a number")
         if value is not None and not abs(value) <= _LARGEST:  # also NaN, which Parquet may contain
@@ -304,7 +304,7 @@ class Row:
     def position(self, name: str) -> int | None:
         """Return the whole number in a field, or None if the field is missing.
 
-        A value of another type is a fault, and gives None. A negative number is a fault, but is returned.
+        A value of another type is a fault and gives None. A negative number is a fault, but is returned.
         """
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:
@@ -312,20 +312,20 @@ class Row:
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts in a list, or () if the list is missing; omit items of other types, which are a fault."""
+        """Return the strings in a list, or () if the list is missing; omit items of other types, which are faults."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
         """Return the objects in a list as rows at the place of this row, or [] if the list is missing.
 
-        Items of other types are omitted, and are a fault.
+        Items of other types are faults and are omitted.
         """
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
         """Return the objects in a list as rows with places such as ``file:$.data[3]``, or [] if the list is missing.
 
-        Items of other types are omitted, and are a fault.
+        Items of other types are faults and are omitted.
         """
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]
@@ -341,7 +341,7 @@ class Row:
     def row(self, name: str) -> Row:
         """Return the object in a field as a row, or an empty row if the field is missing.
 
-        A value of another type is a fault, and gives an empty row.
+        A value of another type is a fault and gives an empty row.
         """
         return self.with_values(self._take(name, (dict,), "an object {...}") or {})
 

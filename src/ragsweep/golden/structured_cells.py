@@ -1,6 +1,6 @@
-"""Read the value of a field or table cell: a text, a number, a list or an object.
+"""Read the value of a field or table cell: a string, a number, a list or an object.
 
-A list or an object may be given as a text in JSON or Python syntax.
+A list or an object may be given as a string in JSON or Python syntax.
 """
 
 import ast
@@ -17,9 +17,9 @@ _WRITTEN = re.compile(
     r"""|\b(?:None|True|False|null|true|false|nan|NaN|array|dtype=\w++)\b)++(?:'[^']*|"[^"]*)?""",
     re.DOTALL,
 )
-"""Matches a text that consists of brackets, literals and separators, possibly cut off within a literal."""
+"""Matches a string that consists of brackets, literals and separators, possibly cut off within a literal."""
 _LONE = re.compile(r"\s*[\[{(][\s,:]*")
-"""Matches an opening bracket with nothing but separators after it, which is plain text."""
+"""Matches an opening bracket with nothing but separators after it; such a string is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
 _WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
@@ -51,7 +51,8 @@ def decoded(value: Any) -> Any:
 def is_deep(value: Any) -> bool:
     """Return whether lists and objects are nested deeper than DEEPEST levels.
 
-    An object that a YAML file repeats by reference is visited only once per level: it may expand to billions of parts.
+    An object that a YAML file repeats by reference is visited only once per level, because it may expand to billions of
+    parts.
     """
     level = {id(value): value}
     for _ in range(DEEPEST + 1):
@@ -80,7 +81,7 @@ def _decoded(value: Any) -> Any:
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, TypeError):
         if _WRITTEN.fullmatch(value.strip()) and not _LONE.fullmatch(value):
             raise ValueError(
-                f"spells out a list or an object that cannot be parsed ({value.strip()[:40]}); {_WAY}"
+                f"looks like a list or an object, but cannot be parsed ({value.strip()[:40]}); {_WAY}"
             ) from None
         return value
     if isinstance(found, tuple) and not any(isinstance(one, str | list | dict | tuple) for one in found):
@@ -127,7 +128,7 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the only text in a value, "" if it has none.
+    """Return the only text in a value; "" if it has none.
 
     Raises ValueError if there are several texts, and as ``plain_texts`` does.
     """

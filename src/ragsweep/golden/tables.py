@@ -52,15 +52,15 @@ def is_table(path: Path) -> bool:
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     """Yield the rows of CSV, TSV or JSON lines, with their cells under the names of fields.
 
-    The cells of a column without a field are under the column's own name. Cells are texts; an empty cell counts as
-    missing, and a row of empty cells is skipped. A column without a name is not read, and noted if it has a cell. The
-    apostrophe that an export puts before a formula is removed. In JSON lines, each object is a row, and a list of texts
-    becomes a cell in which semicolons separate the texts or, for a field in ``columns.lists``, a JSON list.
+    The cells of a column without a field are under the column's own name. Cells are strings; an empty cell counts
+    as missing, and a row of empty cells is skipped. A column without a name is not read; if it has a cell, a note says
+    so. The apostrophe that an export puts before a formula is removed. In JSON lines, each object is a row, and a list
+    of strings becomes one cell: a JSON list for a field in ``columns.lists``, else the strings, joined by semicolons.
 
     The delimiter is the most frequent of comma, semicolon and tab in the header, which may follow blank lines and a
-    line ``sep=;``, as Excel reads it. A cell that contains a delimiter, a quote or a line break must be quoted, and its
-    quotes doubled (RFC 4180). Errors are added to the faults, with the first line of the row; if the header has a
-    fault, no rows are yielded.
+    line ``sep=;`` (for Excel). A cell that contains a delimiter, a quote or a line break must be quoted, with each
+    quote inside it doubled (RFC 4180). Errors are added to the faults, with the first line of the row; if the header
+    has a fault, no rows are yielded.
     """
     if path.name.removesuffix(".gz").lower().endswith(_JSON_LINES):
         yield from _json_lines(path, columns, faults)
@@ -107,9 +107,9 @@ def _json_lines(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
 
 
 def _cell(value: Any, keeps_list: bool) -> str | None:
-    """Return a JSON value as the text of a cell, None for an empty cell.
+    """Return a JSON value as the text of a cell; None for an empty cell.
 
-    A list of texts is joined by semicolons, unless ``keeps_list`` is true.
+    A list of strings is joined by semicolons, unless ``keeps_list`` is true.
     """
     if isinstance(value, list) and not (keeps_list and value) and all(isinstance(item, str) for item in value):
         return ";".join(value) or None

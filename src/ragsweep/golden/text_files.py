@@ -36,7 +36,7 @@ _MARKS = {
 _DECLARED = re.compile(
     rb"""(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)"""
 )
-_ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII, and so valid UTF-8
+_ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII, and therefore valid UTF-8
 _PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
@@ -49,7 +49,7 @@ _BINARY = {
     b"\x1f\x8b": "is gzipped; add .gz to its name",
     b"PAR1\x15": "is a Parquet file; convert it to JSON or, if it is a corpus or a golden file, name it .parquet",
 }
-"""The first bytes of a file that is no text -> the fault."""
+"""The first bytes of a file that is not text -> the fault."""
 BOMB = f"unzips to more than {MOST_UNZIPPED} times its size; unzip it yourself if you trust it"
 
 
@@ -59,7 +59,7 @@ def most_unzipped(size: int) -> int:
 
 
 def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Faults:
-    """Return an empty Faults for files in ``encoding``; if this is None, the encoding is detected.
+    """Return an empty Faults for files in ``encoding``; if ``encoding`` is None, it is detected for each file.
 
     Raises ConfigError, whose message names the config key ``key``, if Python does not support the encoding.
     """
@@ -72,7 +72,7 @@ def collect_faults(encoding: str | None, key: str = "dataset.encoding") -> Fault
 def path_of(value: str, key: str) -> Path:
     """Return the path that ``key`` sets, with ``~`` expanded.
 
-    Raises ConfigError for a blank path, and for ``~NAME`` without a user of this name.
+    Raises ConfigError for a blank path, and for ``~NAME`` if there is no user of this name.
     """
     if not value.strip():
         raise ConfigError(f"{key}: requires a value; set {key}=...")

@@ -71,7 +71,7 @@ MOST_ROWS = 50
 
 
 def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
-    """Return the files on the verdict as file name -> content; empty if the conclusion has no comparison."""
+    """Return the files on the verdict as file name -> content; {} if the conclusion has no comparison."""
     verdict = conclusion.compared
     if verdict is None:
         return {}
@@ -96,7 +96,7 @@ def verdict_files(conclusion: SweepConclusion) -> dict[str, bytes]:
 
 
 def numbers(verdict: SweepComparison) -> dict[str, float]:
-    """Return metric name -> number of a comparison, for MLflow's list of runs; NaN and infinity are omitted.
+    """Return the numbers of a comparison, by metric name, for MLflow's list of runs; NaN and infinity are omitted.
 
     The names contain no slash, because MLflow shows the charts of metrics with a slash in their names first.
     """
@@ -211,7 +211,7 @@ def question_rows(result: Result, chunk: Callable[[str], str] | None) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Convert a cell to a JSON type: a list becomes a string with one item per line, NaN and infinity become None."""
+    """Convert a cell to a JSON type: a list becomes a string of one item per line; NaN and infinity become None."""
     if isinstance(value, list | tuple):
         return "\n".join(map(str, value))
     value = value.item() if hasattr(value, "item") else value

@@ -82,9 +82,9 @@ def _replaced(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -> Iterator[Statement]:
-    """Yield a sentence about the choice if it refuses all answerable questions, else about each config that does.
+    """Yield a sentence on the choice if it refuses all answerable questions, or else one on each config that does.
 
-    ``refusing`` maps the rows of these configs to the number of refused questions.
+    ``refusing`` maps the row of each such config to the number of questions that the config refuses.
     """
     if row in refusing:
         same = ", as all others do" if len(refusing) == len(verdict.results) else ""
@@ -95,7 +95,7 @@ def _refusing(verdict: SweepComparison, row: int, refusing: Mapping[int, int]) -
         higher = verdict.ranked[other] > verdict.ranked[row]
         mean = score(verdict, float(verdict.means[other]))
         weigh = "set success.unanswerable to the share of unanswerable questions in production"
-        better = f"; refusing scores {mean}, better than the choice: {weigh}" if higher else ""
+        better = f"; its score of {mean} is better than that of the choice, so {weigh}" if higher else ""
         text = f"{name(verdict, other)} refuses all {refused:,} answerable questions and is not chosen{better}."
         yield Statement("", text, {"config": verdict.matrix.configs[other], "refused": refused})
 
@@ -187,7 +187,7 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
 
 
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs of two configs that differ by a factor of `NOTABLE` or more, beyond chance."""
+    """Yield a statement on the costs in which two configs differ beyond chance, by a factor of at least `NOTABLE`."""
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -247,7 +247,8 @@ def _leg_alone(found: BetterLeg) -> Statement:
     chance = "" if found.shown else "; the difference may be due to chance"
     text = (
         f"Its leg {found.leg} alone has {found.metric} {number(found.alone)} instead of {number(found.hybrid)}:"
-        f" {with_interval(found.difference, found.low, found.high)}{chance}; to run it: {' '.join(found.overrides)}."
+        f" {with_interval(found.difference, found.low, found.high)}{chance};"
+        f" to run that leg: {' '.join(found.overrides)}."
     )
     return Statement("", text, vars(found))
 

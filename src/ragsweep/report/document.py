@@ -64,7 +64,7 @@ class Charts:
 
 
 def chart(figure: Mapping[str, Any], note: str = "", title: str = "") -> Charts:
-    """Return a single chart as a group."""
+    """Return a group that consists of a single chart."""
     return Charts([{"label": "", "figure": figure}], note, title)
 
 

@@ -32,7 +32,7 @@ def evidence_statements(conclusion: SweepConclusion) -> Iterator[Statement]:
     """Yield sentences on the verdicts, on the number of questions that would show a lead, and on possible rare losses.
 
     If a few documents or questions dominate the comparison, sentences on the differences within them come first. If
-    the questions cannot show any difference, the reason is the only other sentence. Yield nothing if there is no
+    the questions cannot show any difference, the only other sentence gives the reason. Yield nothing if there is no
     comparison, or if all configs have the same score on every question.
     """
     verdict = conclusion.deciding

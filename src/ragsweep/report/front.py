@@ -1,4 +1,4 @@
-"""The Pareto front of a sweep by several metrics, as statements and as CSV."""
+"""The Pareto front of a sweep in several metrics, as statements and as CSV."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,9 +17,10 @@ MOST = 10
 def front_lines(
     front: Sequence[Result], metrics: Sequence[str], configs: int, excluded: Sequence[ExcludedConfig] = ()
 ) -> Iterator[Statement]:
-    """Yield the Pareto front of the ``configs`` configs that are not ``excluded``, best first by the first metric.
+    """Yield statements on the Pareto front of the configs that are not ``excluded``, best first by the first metric.
 
-    If the front is empty, yield only this fact. Yield nothing for fewer than two metrics.
+    ``configs`` is the number of these configs. If the front is empty, yield only one statement, with the reason. Yield
+    nothing for fewer than two metrics.
     """
     if len(metrics) < 2:
         return

@@ -21,7 +21,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
     The names are "" if no setting differs.
 
     Args:
-        configs: Key -> value, as text, of each config's settings.
+        configs: The settings of each config as key -> value, both strings.
         groups: The keys that select an option of a config group; an option is written without its key unless the
             option is in `BARE` or another group has the same option.
     """
@@ -32,7 +32,7 @@ def label_configs(configs: Sequence[Mapping[str, str]], groups: Collection[str])
 
 
 def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
-    """List the keys whose values differ among configs, in the order in which they are set.
+    """List the keys whose values differ among configs, in the order in which the keys first occur.
 
     Keys of targets, which do not change results, are omitted if any other key differs.
     """
@@ -79,7 +79,7 @@ def last_parts(values: Collection[str]) -> dict[str, str]:
 
 
 def rounded(name: str, digits: int = 3) -> str:
-    """Round decimal values in a name to ``digits`` significant digits; below a million, keep all integer digits.
+    """Round decimal values in a name to ``digits`` significant digits, but keep all integer digits below a million.
 
     Values with fewer digits, and numbers within words, such as gpt-4.10, stay as they are.
     """
@@ -102,7 +102,7 @@ def digits_for(names: Iterable[str]) -> int:
 
 
 def number_configs(names: Mapping[int, str]) -> dict[int, str]:
-    """Return job -> label, with the job's number, counted from 1, before the label: ``#3 top_k=10``.
+    """Put the number of each job, counted from 1, before the job's label, as in ``#3 top_k=10``.
 
     ``names`` maps jobs, counted from 0, to labels. Decimal numbers have three significant digits, or more if three do
     not distinguish the configs.

@@ -55,7 +55,7 @@ class Picture(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One panel: title, axis label, and one summary per config (None: the config lacks it)."""
+    """One panel: title, axis label, and one summary per config (None: the config lacks the metric)."""
 
     title: str
     axis: str
@@ -105,9 +105,9 @@ def metric_by_label(results: Sequence[Result], metric: str, label: str = "catego
 def abstention(curves: Mapping[str, Sequence[CoveragePoint]]) -> Picture:
     """Plot the mean token F1 against the share of questions answered, if only the most confident answers are given.
 
-    One panel shows the mean over the answered questions, the other the mean over all; each has one curve per config. A
-    curve is flat between its points, because questions of equal support are answered together. At most five configs,
-    those with the best score in hindsight, are shown.
+    One panel shows the mean over the answered questions, and the other shows the mean over all questions; each panel
+    has one curve per config. A curve is flat between its points, because questions of equal support are answered
+    together. At most five configs, those with the best score in hindsight, are shown.
     """
     from matplotlib.figure import Figure
 

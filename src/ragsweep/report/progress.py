@@ -52,7 +52,7 @@ class _Running:
     """A stage that is being computed."""
 
     node: Node
-    begun: float  # when it began, plus the time since spent in stages that it requires
+    begun: float  # when it began, plus the time spent since then in stages that it requires
     before: UsageTotals
     total: int | None
     done: int = 0

@@ -1,4 +1,4 @@
-"""The savings and the guarantee of a race, a sweep that drops configs early, as numbers, facts and sentences."""
+"""The savings and the guarantee of a race (a sweep that drops configs early) as numbers, JSON and sentences."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ StageUsage = Mapping[str, Mapping[str, float]]
 
 
 def race_facts(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the rule, guarantee and savings of a race in JSON types; empty if no config was dropped."""
+    """Return the rule, guarantee and savings of a race in JSON types; {} if no config was dropped."""
     gone = dropped(results)
     if not gone:
         return {}
@@ -26,7 +26,7 @@ def race_facts(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def race_numbers(results: Sequence[Result]) -> dict[str, float]:
-    """Return a race's known savings as metrics of the MLflow parent run; empty if no config was dropped."""
+    """Return a race's known savings as metrics for the MLflow parent run; {} if no config was dropped."""
     amounts = _amounts(results) if dropped(results) else {}
     return {f"race/{name}": value for name, value in amounts.items() if math.isfinite(value)}
 
@@ -70,9 +70,9 @@ class Saved(NamedTuple):
     """The evaluations of questions, the calls and the money (NaN if unknown) that a race saves.
 
     ``of`` is the number of evaluations without a race: the number of questions times the number of configs. Calls and
-    money are extrapolated from the evaluated questions of each dropped config to its other questions, without the calls
-    to an external system, which answers all questions. ``needed`` is the number of calls that the sweep would need
-    without a race.
+    money are extrapolated from the evaluated questions of each dropped config to its other questions. Calls to an
+    external system are left out, because it answers all questions in any case. ``needed`` is the number of calls that
+    the sweep would need without a race.
     """
 
     questions: int

@@ -158,7 +158,7 @@ MOST_NAMED = 3
 
 
 def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
-    """Yield statements on how many targets the configs meet, and on which they miss; nothing if there are no targets.
+    """Yield statements on the number of targets that configs meet, and on missed targets; nothing without targets.
 
     For a single config, each missed or uncertain target has its own statement, with numbers and advice.
     """

@@ -63,7 +63,7 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return the overrides of a config that could change a score: key -> value, both as strings."""
+    """Return a config's overrides, without those that cannot change a score: key -> value, both as strings."""
     lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
     return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
 
@@ -105,9 +105,9 @@ def sweep_table(
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
-    whole columns of metrics, are omitted from the last metric to the first; the objectives and the deciding metric keep
-    both. Columns about answers are omitted late, and those of judged metrics last. If the table is still too wide, one
-    column with the configs' labels replaces the columns of parameters.
+    whole columns of metrics, are omitted from the last metric to the first, except for the objectives and the deciding
+    metric. Columns about answers are omitted late, and those of judged metrics last. If the table is still too wide,
+    one column with the configs' labels replaces the columns of parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -246,7 +246,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _cut(values: Sequence[str], digits: int) -> list[str]:
-    """Shorten values: round numbers, cut long texts, and replace paths by their last parts if these differ."""
+    """Shorten values: round numbers, cut long strings, and replace paths by their last parts if all of these differ."""
     names, half = last_parts(set(values)), LONGEST_VALUE // 2 - 1
     texts = [names.get(value) or rounded(value, digits) for value in values]
     return [text if len(text) <= LONGEST_VALUE else f"{text[:half]}..{text[-half:]}" for text in texts]

@@ -122,7 +122,7 @@ def counts_range(counts: Iterable[int]) -> str:
 
 
 def weighted_note(result: Result, among: Collection[str] | None = None) -> str:
-    """Describe the weights of the questions, or only of those ``among`` them; "" if all these weights are equal."""
+    """Describe the weights of the questions, or only of those with an id in ``among``; "" if the weights are equal."""
     weights = list(result.questions.get(WEIGHT) or ())
     if among is not None:
         named = zip(map(str, result.questions["question_id"]), weights, strict=False)
@@ -248,7 +248,7 @@ def _columns(name: str, summary: Summary) -> dict[str, Any]:
 
 
 def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Return value of a label -> number of scored questions with this value; the largest number if configs differ."""
+    """Return label value -> number of scored questions with it; if configs differ, the number is the largest."""
     sizes: dict[str, int] = {}
     for result in results:
         for value, summaries in result.summaries.groups.get(label, {}).items():

@@ -1,4 +1,4 @@
-"""The limits of a sweep's comparison in sentences, and the formats of its scores and differences."""
+"""Sentences on the limits of a sweep's comparison, and the formats of its scores and differences."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ LACKING = frozenset({NO_REFERENCE, NO_KEYWORDS, NO_DISTRACTORS, NO_SECTION})
 def limits(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
     """Yield sentences on corrections by human labels, and on the limits of the comparison that decides.
 
-    If that is the comparison of a search's finalists, ``searched`` is the comparison of the configs of the search.
+    If a comparison of finalists decides, ``searched`` is the comparison of all configs of the search.
     """
     yield from labelled(verdict)
     yield from detectable(verdict)
@@ -39,7 +39,7 @@ def limits(verdict: SweepComparison, searched: SweepComparison | None = None) ->
 
 
 def labelled(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on each metric that human labels correct, for the config whose difference changes most.
+    """Yield a sentence on each metric corrected by human labels, for the config whose difference changes most.
 
     For each labelled metric that could not be corrected, yield the reason.
     """
@@ -63,9 +63,9 @@ def labelled(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def luck(verdict: SweepComparison) -> Iterator[Statement]:
-    """Yield a sentence on the estimated bias of the best mean, a lower bound if the questions also guided a search.
+    """Yield a sentence on the estimated bias of the best mean; it is a lower bound if the questions guided a search.
 
-    Yield nothing if the bias is unknown, or is too small to show.
+    Yield nothing if the bias is unknown or too small to show.
     """
     bias = verdict.selection_bias
     best, value = (score(verdict, one, True) for one in (float(verdict.means[bias.winner]), bias.crossfitted))
@@ -110,7 +110,7 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
-    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first; ``file`` says where the others are.
+    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first; ``file`` is where the others are.
 
     A reversal is a slice in which a config that is better than the reference on average is, or may be, worse.
     """

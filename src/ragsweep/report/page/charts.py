@@ -49,10 +49,10 @@ MOST_BARS = 40
 
 
 def quality_against(results: Sequence[Result], metric: str, cost: str, marks: Marks) -> Figure:
-    """Plot the quality of each config against its cost, and the Pareto front of those with enough scores of both.
+    """Plot the quality of each config against its cost, and the Pareto front of the configs with enough scores.
 
-    ``marks`` are the configs' roles. Configs that lack either value are left out; at least one must have both. With
-    more than `MOST_INTERVALS` configs, only those with a role have an interval.
+    ``marks`` are the configs' roles. Configs that lack either value are left out; at least one config must have both
+    values. With more than `MOST_INTERVALS` configs, only those with a role have an interval.
     """
     points = [one for one in results if is_known(one, metric) and is_known(one, cost)]
     whole = [one for one in points if is_complete(one, metric) and is_complete(one, cost)]
@@ -206,7 +206,7 @@ def mean_in_boxes(results: Sequence[Result]) -> str:
 
 
 def _sizes(results: Sequence[Result], label: str, metric: str) -> dict[str, int]:
-    """Return value of a label -> number of scored questions, the largest number first; numbers of 0 are omitted."""
+    """Return label value -> number of scored questions, largest first; values without scored questions are omitted."""
     sizes = count_scored(results, label, metric)
     return {value: size for value, size in sorted(sizes.items(), key=lambda item: -item[1]) if size}
 

@@ -40,7 +40,7 @@ EMBEDDER = (
 
 
 class CostPanel(NamedTuple):
-    """A quantity of several configs, NaN where unknown; ``texts`` label the points, ``bars`` are their error bars."""
+    """A quantity of several configs, NaN where unknown; ``texts`` label the points; ``bars`` are error bars."""
 
     title: str
     values: Sequence[float]
@@ -100,7 +100,7 @@ def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block
 def _differing_in(key: str, best_first: Sequence[Result], settings: Sequence[Mapping[str, str]]) -> dict[str, Result]:
     """Return value of ``key`` -> config, sorted by `_place`, for configs that differ in nothing else.
 
-    Of several groups of such configs, return the group with the best config; return an empty dict without any group.
+    If there are several groups of such configs, return the group with the best config; if there are none, return {}.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, Result]] = {}
     for one, known in zip(best_first, settings, strict=True):

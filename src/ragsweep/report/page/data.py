@@ -180,7 +180,7 @@ def _slices(view: PageView) -> Iterator[Block]:
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
         asked = view.chosen[0].run.dataset.golden_digest
-        alike = [one for one in view.chosen if one.run.dataset.golden_digest == asked]  # ids may mean other questions
+        alike = [one for one in view.chosen if one.run.dataset.golden_digest == asked]  # ids may denote others
         found = browse(alike, view.metrics, view.roles, view.funnels, view.report.texts)
         omitted = part_shown(len(alike), len(view.best_first))
         omitted += " Configs with other questions are left out." if len(alike) < len(view.chosen) else ""

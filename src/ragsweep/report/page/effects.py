@@ -23,7 +23,7 @@ CLOUD = "Each point is a config; the other settings vary, too."
 
 
 def effect_items(view: PageView) -> Iterator[Block]:
-    """Yield charts of each swept parameter's effect on the metric; nothing without a comparison or differing scores."""
+    """Yield charts of each swept parameter's effect on scores; nothing without a comparison, or if scores are equal."""
     found = view.compared
     if not found or not found.differences.apart.any():
         return

@@ -161,7 +161,7 @@ def _config(
 def _written(
     column: Callable[[str], list[Any] | None], result: Result, rows: Sequence[int | None]
 ) -> dict[str, list[str]]:
-    """Return label -> one text per question: the answer, its outcome, judges' reasons, and facts about each step."""
+    """Return label -> one string per question: the answer, its outcome, judges' reasons, and numbers on each step."""
     outcome = [
         failed or ("declined" if declined else "")
         for failed, declined in zip(column("answer_failed") or (), column("abstained") or (), strict=True)
@@ -199,10 +199,10 @@ def _prompts(
     lines: dict[str, int],
     given: PageTexts,
 ) -> list[list[list[Any]]]:
-    """Return each question's messages: the role, and the content as numbers, because texts are stored only once.
+    """Return each question's messages: the role, and the content as numbers that refer to texts.
 
-    A number is an index into ``lines``, which is extended, or ``~n`` for the text of chunk n. Return an empty list if
-    the prompts or the texts of chunks are unavailable.
+    Thus each text is stored only once. A number is an index into ``lines``, which is extended, or ``~n`` for the text
+    of chunk n. Return an empty list if the prompts or the texts of chunks are unavailable.
     """
     chunk_text = given.chunk(result)
     read = given.prompts(result) if chunk_text else None

@@ -17,9 +17,9 @@ from ragsweep.report.numbers import NOT_MEASURED, chance
 from ragsweep.report.tables import to_json
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-"""Characters in JSON that could end a script element, or a line of a script."""
+"""Character that could end a script element, or a line of a script -> its escape in JSON."""
 _AMOUNT = re.compile(r"^(?:x |p )?(< )?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?![\w.]|-\d\d-|-W)")
-"""Matches an amount, a ratio or a p-value, but neither a date nor a week, which sort by their text."""
+"""Matches an amount, a ratio or a p-value, but neither a date nor a week, which are sorted by their text."""
 
 Item = dict[str, Any]
 
