@@ -136,7 +136,7 @@ def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str,
     """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed.
 
     A step that a question did not take, such as writing a query without a history, has the time 0 in the evaluation,
-    and NaN here. ``is_whole`` is false for a config with a router, whose time is not measured: there is no total.
+    but NaN here. ``is_whole`` is false for a config with a router, whose time is not measured, so there is no total.
     """
     times = {f"ms/{name}": one.ms for name, one in steps.items() if _any(one.ms)}
     taken = {name: [ms or math.nan for ms in column] for name, column in times.items()}
@@ -162,14 +162,14 @@ Doubles = NDArray[np.float64]
 
 
 class StepClock(Listener):
-    """Collects the milliseconds of each step of one question, by its name as in the latencies of an evaluation."""
+    """Collects the milliseconds of each step of one question, by the step's name in the latencies of an evaluation."""
 
     def __init__(self) -> None:
         self.steps: dict[str, float] = {}
         self._timed: set[str] = set()  # addresses
 
     def started(self, node: Node, rows: int) -> None:
-        """Note a node that computes rows of a stage in `TIMED`; without rows, as without a search, there is no step."""
+        """Note a node that computes rows of a stage in `TIMED`; if it has no rows (no search), there is no step."""
         if node.kind == "rows" and node.stage in TIMED and rows:
             self._timed.add(node.address)
 

@@ -248,7 +248,7 @@ def _quantile_measure(now: ClusteredSample, before: ClusteredSample, percent: in
 
 
 def _quantile(sample: ClusteredSample, share: float) -> float:
-    """Return a quantile of a sample as an evaluation does, weighted only if the weights vary; NaN if empty."""
+    """Return a quantile of a sample as in an evaluation: weighted only if the weights vary; NaN for an empty sample."""
     return quantile_interval(sample.values, share, varying(sample.weights))[0]
 
 

@@ -158,7 +158,7 @@ def test_a_text_that_a_table_would_read_as_a_list_is_omitted_and_counted(
     exported = export_table([plain | fields])
     (entry,) = import_file(write(tmp_path, exported, "set.csv"), "csv", None).entries
     assert not {*fields} & {*entry}
-    assert exported.notes == {"texts that spell out a list or an object are omitted": 1}
+    assert exported.notes == {"texts that look like a list or an object are omitted": 1}
 
 
 @pytest.mark.parametrize("name", ["auto", "csv"])

@@ -254,7 +254,7 @@ def test_a_table_of_our_own_columns_without_documents_has_its_evidence_in_texts(
     assert (found.format, found.left) == ("csv", {})
     named = table(tmp_path, [row | {"reference_context_ids": "copy", "contexts": ""}])
     assert named.entries[0]["evidence"] == [{"document": "copy"}]
-    with pytest.raises(InputError, match=r'given\.csv:2: "contexts" spells out a list or an object'):
+    with pytest.raises(InputError, match=r'given\.csv:2: "contexts" looks like a list or an object'):
         table(tmp_path, [row | {"contexts": "['a' 'b']"}])
 
 

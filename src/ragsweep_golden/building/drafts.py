@@ -41,7 +41,7 @@ class Sentence(NamedTuple):
 class Draft:
     """A question with its source and, once it has been validated, the result of the validation.
 
-    ``document`` and ``chunk`` are the indices of the source, None for a question without a source in the corpus. An
+    ``document`` and ``chunk`` are the indices of the source, or None if the question has no source in the corpus. An
     ``answer`` made by rule has one line per sentence of evidence. ``pattern`` is the name of the rule or, if a model
     wrote the question, the config key of the prompt. ``subject`` is the phrase that the question is about, if the rule
     matches it separately. ``status`` is empty before the validation. ``reason`` is the reason for a rejection.

@@ -21,7 +21,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # accepted numbers of words in a sentence
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more than MOST_NAMED sentences, and in more than MOST_NAMED_SHARE of all, is too common for a "fact"."""
+"""A subject in more than MOST_NAMED sentences and more than MOST_NAMED_SHARE of all is too common for a "fact"."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -33,7 +33,7 @@ _DIFFERENCE = {"en": "What is the difference between {} and {}?", "fr": "Quelle 
 def read_sentences(corpus: Corpus, spans: Spans, documents: Sequence[int], language: str) -> list[Sentence]:
     """Return the documents' prose sentences in ``language``, each with the first chunk that contains it.
 
-    ``documents`` has the indices of the documents. Sentences that no single chunk contains are omitted.
+    ``documents`` are the indices of the documents. Sentences that no single chunk contains are omitted.
     """
     found = []
     for document in documents:
@@ -132,7 +132,7 @@ def _question_type(one: Draft, corpus: Corpus, mix: Mapping[str, float]) -> str:
 
 
 def unambiguous(drafts: Sequence[Draft], language: str) -> list[Draft]:
-    """Return the drafts that are self-contained and whose question, ignoring case, no other draft has."""
+    """Return the drafts that are self-contained and differ from all other drafts in their question, ignoring case."""
     asked = Counter(one.question.casefold() for one in drafts)
     return [one for one in drafts if asked[one.question.casefold()] == 1 and stands_alone(one, language)]
 

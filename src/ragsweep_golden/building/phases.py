@@ -199,7 +199,7 @@ COMPARED = 512  # number of characters at the start of a passage that are embedd
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Return answerable drafts as validated or rejected; ``passages`` has the text of each draft's chunks.
+    """Return answerable drafts as validated or rejected; ``passages`` are the texts of each draft's chunks.
 
     A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
     with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer
@@ -228,5 +228,5 @@ def _by_words(draft: Draft, passage: str) -> Draft:
     coverage = keyword_coverage(draft.answer, passage, draft.language)
     if coverage >= METHODS["keywords"]:
         return draft.validated(VALIDATED, "keywords", coverage)
-    reason = f"the answer is not verbatim, {coverage:.0%} of its words are in the passage"
+    reason = f"the answer is not verbatim; {coverage:.0%} of its words are in the passage"
     return draft.validated(REJECTED, "keywords", coverage, reason)

@@ -153,7 +153,7 @@ LONGEST_NAME = 10  # maximum number of words of a heading that can become a ques
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Verbs that may begin a heading, and those that are also nouns: only the next word shows whether they are verbs."""
+"""Words that may begin a heading as verbs, and those of them that may be nouns: only the next word shows which."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 
@@ -212,7 +212,8 @@ def ask_for_sections(corpus: Corpus, found: Sequence[Sentence], language: str) -
 def _sections(corpus: Corpus, document: int, language: str) -> Iterator[tuple[str, int, int]]:
     """Yield (heading, start, end) for each section of a document.
 
-    In a document without headings, the title is the heading of the whole text, if it is a question or names an action.
+    In a document without headings, the title is the heading of the whole text, if the title is a question or names an
+    action.
     """
     text, title = corpus.texts[document], corpus.titles[document]
     asks = _QUESTION[language].match(title) or _action(title, language)
@@ -226,7 +227,7 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence with the most words of a heading, the first on a tie; None if it has fewer than half of them.
+    """Return the sentence with the most words of a heading, the first on a tie; None if no sentence has half of them.
 
     ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb count.
     """

@@ -28,7 +28,7 @@ def drop_copies(
     An entry is dropped if its question duplicates an earlier kept question, or is a near-copy of its passage. Questions
     with the same text, ignoring case, are duplicates. ``questions`` and ``passages`` are unit vectors, one row per
     entry; the vector of a blank text is NaN. With ``questions``, questions with a cosine of at least DUPLICATE are also
-    duplicates. With both, a question is a near-copy if its cosine with its passage is at least ``independent``.
+    duplicates. With both arrays, a question is a near-copy if its cosine with its passage is at least ``independent``.
     """
     kept: list[int] = []
     dropped: dict[int, str] = {}
@@ -116,9 +116,9 @@ def choose_answerable(
 def choose_unanswerable(
     entries: Sequence[Entry], count: int, minimums: Mapping[str, int], languages: Counter[str | None]
 ) -> list[Entry]:
-    """Return at most ``count`` entries: first the minimum of each unanswerable type, then types in equal numbers.
+    """Return at most ``count`` entries: first the minimum of each unanswerable type, then equally many of each type.
 
-    Types with no remaining entries are skipped. As far as possible, languages have their shares in ``languages``.
+    Types with no remaining entries are skipped. As far as possible, each language has its share in ``languages``.
     """
     left: dict[str, list[Entry]] = {
         kind: [one for one in entries if one.get("unanswerable_type") == kind] for kind in UNANSWERABLE_TYPES

@@ -24,10 +24,10 @@ class BuildSettings(NamedTuple):
     """The settings of a build.
 
     ``questions``: the number of questions, including the share ``unanswerable``. ``clusters``: the number of clusters,
-    0 if the strata are folders. ``patterns``: stratum -> patterns of document ids. ``priorities``: stratum -> priority,
-    where 1 is the highest. ``mix``: question type -> share of the answerable questions. ``minimums``: unanswerable type
-    -> minimum number of questions. ``independent``: a question is dropped if its cosine similarity to its passage is at
-    least this value.
+    or 0 if the strata are folders. ``patterns``: stratum -> patterns of document ids. ``priorities``: stratum ->
+    priority, where 1 is the highest. ``mix``: question type -> share of the answerable questions. ``minimums``:
+    unanswerable type -> minimum number of questions. ``independent``: a question is dropped if its cosine similarity to
+    its passage is at least this value.
     """
 
     languages: Sequence[str]

@@ -1,4 +1,4 @@
-"""Make questions by rule that the corpus does not answer; for some types, a search of all chunks confirms this."""
+"""Make by rule questions that the corpus does not answer, as a search of all chunks confirms for some types."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -124,7 +124,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
-    """Yield questions with a false premise: a number is changed, or a subject gets the definition of another."""
+    """Yield questions with a false premise: a number is changed, or a subject gets another's definition."""
     inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)
@@ -147,7 +147,7 @@ def _false(
 
 
 def _vague(named: Sequence[Draft], language: str) -> Iterator[Draft]:
-    """Yield questions whose pronoun refers to nothing: drafts in which it replaces the subject, and fixed questions."""
+    """Yield questions whose pronoun refers to nothing: drafts with a pronoun as the subject, and fixed questions."""
     for one in named:
         pronoun = texts(language, "pronoun")[_is_plural(one, language)]
         if pronoun and (question := _replace_subject(one, pronoun)):

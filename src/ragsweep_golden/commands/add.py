@@ -60,7 +60,7 @@ def add(arguments: Sequence[str]) -> int:
 def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
     """Return ({"id": id of the entry} or {}, question, right answer or "") for each question to complete or add.
 
-    A question on the command line is returned alone, with {}; without it, the questions of the file that lack evidence
+    A question on the command line is returned alone, with {}; without one, the questions of the file that lack evidence
     are returned. Raises ConfigError for several questions, and for ``--answer`` or ``--take`` without a question, and
     InputError as ``_check_weights`` does.
     """
@@ -104,7 +104,7 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
 
 
 def _ask(count: int) -> int | None:
-    """Return the passage number that a person enters; 0 for none, or without passages; None at the end of the input."""
+    """Return the passage number that a person enters; 0 for none, or if there are none; None at the end of input."""
     try:
         while count:
             given = input(f"Which passage answers the question? 1 to {count}, or Enter for none: ").strip()

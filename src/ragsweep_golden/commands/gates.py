@@ -86,8 +86,8 @@ def make_ask(values: Mapping[str, Any], services: ServiceSession, folder: Path, 
 def read_rules(node: Mapping[str, Any], profile: Profile) -> dict[str, GateRule]:
     """Return the rule of each gate of a profile.
 
-    ``node`` is the config of all gates. Raises ConfigError for unknown and invalid gates, and for those of the profile
-    that are missing.
+    ``node`` is the config of all gates. Raises ConfigError for unknown and invalid gates, and for missing gates of the
+    profile.
     """
     rules = {}
     for gate, rule in node.items():

@@ -87,9 +87,9 @@ def read_log(path: Path) -> list[str]:
 def find_question(value: Any) -> str:
     """Return the question in an input of an application; "" if there is none.
 
-    The input may be a text, a list of messages, or an object that has one of these in a field of NAMES. Raises
-    ValueError for a list that cannot be read as messages or as one text, and for a text that looks like a list or an
-    object but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
+    The input may be a string, a list of messages, or an object that has one of these in a field of NAMES. Raises
+    ValueError for a list that cannot be read as messages or as one string, and for a string that looks like a list or
+    an object but cannot be parsed (see ``decoded``). If the value is in a field, the message names the field.
     """
     found = decoded(value)
     if isinstance(found, list):
@@ -128,7 +128,7 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
 
 
 def normal_words(text: str) -> str:
-    """Return the words of a text in lower case and its symbols, such as the + of C++, separated by single spaces.
+    """Return a text's words (in lower case) and symbols, such as the + of C++, separated by single spaces.
 
     Other punctuation is left out, and a text without words is "".
     """
@@ -184,7 +184,7 @@ def as_entries(asked: Sequence[Asked], chunks: Chunks, has_weights: bool) -> lis
 
 
 def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
-    """Return an entry's evidence, the sentence at ``passage``, and its passage, the first chunk with this sentence."""
+    """Return an entry's evidence (the sentence at ``passage``) and its passage (the first chunk with the sentence)."""
     name, text = chunks.corpus.ids[passage.document], chunks.corpus.texts[passage.document]
     spans = chunks.spans
     inside = (spans.start <= passage.start) & (spans.end >= passage.end) & (spans.document == passage.document)
@@ -227,7 +227,7 @@ def harvest(arguments: Sequence[str]) -> int:
 
 
 def read_existing(file: Path, has_weights: bool) -> list[dict[str, Any]]:
-    """Return the entries of a golden file; empty if the file is missing.
+    """Return the entries of a golden file; [] if the file is missing.
 
     ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and unless all
     existing and new entries have weights or none has.

@@ -141,18 +141,18 @@ class Inputs:
 
     @cached_property
     def given_corpus(self) -> Corpus | None:
-        """The corpus given by ``corpus=``, None if this is not set; raises as ``read_documents`` does."""
+        """The corpus given by ``corpus=``; None if ``corpus=`` is not set; raises as ``read_documents`` does."""
         return read_documents(self.values["corpus"]) if self.values["corpus"] else None
 
     @property
     def corpus(self) -> Corpus:
-        """The corpus given by ``corpus=``; raises ConfigError if this is not set."""
+        """The corpus given by ``corpus=``; raises ConfigError if ``corpus=`` is not set."""
         if self.given_corpus is None:
             raise ConfigError(f"golden {self.command}: specify the documents, corpus=FOLDER or FILE")
         return self.given_corpus
 
     def destination(self, way: str) -> Path:
-        """Return the path given by ``out=``; raises ConfigError, with ``way`` as the remedy, if this is not set."""
+        """Return the path given by ``out=``; raises ConfigError, with ``way`` as the remedy, if ``out=`` is not set."""
         if not self.values["out"]:
             raise ConfigError(f"golden {self.command}: specify the destination: {way}")
         return Path(str(self.values["out"])).expanduser()

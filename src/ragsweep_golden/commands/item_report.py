@@ -24,7 +24,7 @@ class ItemReport(NamedTuple):
     """The item analysis of the questions of a matrix.
 
     ``scores`` (configs, questions) are from 0 to 1; higher is better. ``texts`` are the texts of the questions.
-    ``redundant`` has groups of questions, and ``mini`` the questions of the mini set, all as indices. ``estimate``
+    ``redundant`` lists groups of questions, and ``mini`` lists the questions of the mini set, as indices. ``estimate``
     states how well mini sets chosen in this way rank configs.
     """
 

@@ -30,10 +30,10 @@ _FULL_WIDTH_STOPS = tuple(stop for stop in STOPS if not stop.isascii())
 def shortest_anchor(text: str, start: int, end: int) -> tuple[str, int | None]:
     """Return an anchor (a quote) for the evidence from ``start`` to ``end`` in a text, and the anchor's start or None.
 
-    The anchor is the shortest quote that occurs exactly once in the text; its start is then None. It has at least
-    FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
-    words, contains the evidence. Words cut by ``start`` or ``end`` belong to the evidence. If there is no such
-    quote, the anchor is the whole evidence, and its start is returned.
+    The anchor is the shortest quote that occurs exactly once in the text; its start is then None. The quote has at
+    least FEWEST_WORDS words, or all words of a shorter text. It is part of the evidence or, if the evidence has fewer
+    words, contains the evidence. Words cut by ``start`` or ``end`` belong to the evidence. If there is no such quote,
+    the anchor is the whole evidence, and its start is returned.
     """
     words = _words(text)
     first = bisect_right(words, start, key=lambda word: word[1])
@@ -109,7 +109,7 @@ _LONG = 30  # a passage of more words is quoted by its best sentence
 
 
 class GivenText(NamedTuple):
-    """A text to locate in a corpus. ``document``: its document's id, if known; ``exact``: require a verbatim match."""
+    """A text to locate in a corpus. ``document``: id of its document, if known; ``exact``: require a verbatim match."""
 
     text: str
     document: str | None = None

@@ -214,9 +214,10 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
 def _negative(
     question: Question, overlapping: Set[int], ranked: Sequence[int], chunks: Chunks, texts: Sequence[str]
 ) -> int | None:
-    """Return the index of the best chunk that contains no part of the evidence and no right answer; None if none does.
+    """Return the index of the best chunk with no part of the evidence and no right answer; None if there is none.
 
-    The chunks of the distractors are tried first, those in ``ranked`` before the others; then all chunks in ``ranked``.
+    The chunks of the distractors are tried first, those in ``ranked`` before the others. If none of them qualifies,
+    all chunks in ``ranked`` are tried.
     """
     known = {chunks.corpus.position.get(name, -1) for name in question.distractors}
     documents = chunks.spans.document

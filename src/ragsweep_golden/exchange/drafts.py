@@ -80,8 +80,9 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
     """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
 
     An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain
-    (see ``as_note``), and dropped otherwise. Raises ValueError, with the name of the field, for a value that cannot be
-    read, and for two fields with different values that are mapped to the same field of the entry with equal precedence.
+    (see ``as_note``), and is dropped otherwise. Raises ValueError, with the name of the field, for a value that cannot
+    be read, and for two fields with different values that are mapped to the same field of the entry with equal
+    precedence.
     """
     entry: dict[str, Any] = dict(flat.carried)
     chosen, in_notes, left = _chosen(flat, of_system)

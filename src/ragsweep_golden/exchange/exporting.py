@@ -80,7 +80,7 @@ def context(label: Mapping[str, Any], corpus: Corpus | None) -> str:
 
 
 def labels_as_texts(entry: Entry) -> Mapping[str, Any]:
-    """Return the labels that an evaluation reads from an entry, as texts, including its language and content type."""
+    """Return the labels that an evaluation reads from an entry, as strings, with its language and content type."""
     own = {name: entry[name] for name in ("language", "content_type") if entry.get(name)}
     labels = own | (entry.get("labels") or {})
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in labels.items() if one is not None}
@@ -200,7 +200,7 @@ def _rows(entry: Entry, notes: Counter[str]) -> list[dict[str, Any]]:
     cells = {name: cell for name, cell in labels_as_texts(entry).items() if name not in EVIDENCE_COLUMNS} | cells
     read = [name for name in cells if name not in ("id", "question")]
     structures = [name for name in read if isinstance(cells[name], str) and is_structure(cells[name])]
-    notes["texts that spell out a list or an object are omitted"] += len(structures)
+    notes["texts that look like a list or an object are omitted"] += len(structures)
     cells |= dict.fromkeys(structures)
     labels = [{**label, "grade": whole_grade(label, notes)} for label in entry.get("evidence") or ()]
     return [cells | label for label in labels or [{}]]

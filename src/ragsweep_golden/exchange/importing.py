@@ -81,7 +81,7 @@ def import_file(
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
     found = NAMED if named else recognise(path, seen) if name == AUTO else name
     layout = named or LAYOUTS[found]
-    needs = layout.needs[:2] if found == "csv" else layout.needs  # the third only distinguishes it from other layouts
+    needs = layout.needs[:2] if found == "csv" else layout.needs  # the third only serves to recognise the layout
     missing = [either for either in needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)
@@ -106,7 +106,7 @@ def import_file(
 def finish(entries: Sequence[dict[str, Any]], imported: Imported) -> Imported:
     """Add entries to ``imported`` with the import as their creator and the status silver, and return ``imported``.
 
-    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or refuses because
+    A label that an evaluation hides behind a group's field of the same name (such as ``status``), or rejects because
     results have a column of this name (such as ``source``), moves to the notes.
     """
     by = f"ragsweep golden import {imported.format}"

@@ -142,8 +142,8 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 def _of_promptfoo(record: Mapping[str, Any]) -> FlatRecord:
     """Flatten a promptfoo test: add its assertions' values to the right answers and keywords that its variables give.
 
-    Variables in these values are substituted; an assertion whose value still has a template is dropped. A single text
-    in ``contains-all`` or ``icontains-all`` has the keywords separated by commas.
+    Variables in these values are substituted; an assertion whose value still has a template is dropped. A single string
+    in ``contains-all`` or ``icontains-all`` lists the keywords, separated by commas.
     """
     given = as_mapping(record["vars"])
     fields: dict[str, Any] = {**as_mapping(record.get("metadata")), **given}
@@ -183,7 +183,7 @@ def _of_squad(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_own_columns(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten an object with the columns of our own table: the ``document`` and its ``anchor`` are the evidence."""
+    """Flatten an object with the columns of ragsweep's table: the ``document`` and its ``anchor`` are the evidence."""
     fields = {name: value for name, value in record.items() if name not in ("document", "anchor")}
     given = {"reference_context_ids": record.get("document"), "reference_contexts": record.get("anchor")}
     filled = {name: as_items(decoded(value)) for name, value in given.items() if is_filled(value)}
@@ -269,9 +269,10 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 
 
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
-    """Return the fields with a role, fields of ragsweep's format without a role of that name, and unknown fields.
+    """Return the fields with a role, the fields of ragsweep's format whose names are not roles, and unknown fields.
 
-    Other known fields are dropped, because they may be a system's outputs, and so is unnamed ``evidence``.
+    ``columns`` has the roles. Other known fields are dropped, because they may be a system's outputs; so is a field
+    ``evidence`` without a role.
     """
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]

@@ -57,7 +57,7 @@ def _read_rows(path: Path, faults: Faults, of_records: Faults) -> Iterator[Row]:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object, or the object that a text represents in JSON or Python syntax; {} for any other value.
+    """Return an object, or the object that a string represents in JSON or Python syntax; {} for any other value.
 
     Raises ValueError as ``decoded`` does.
     """
@@ -93,9 +93,9 @@ def _parts(value: Any) -> Any:
 def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
     """Return (text, document id or None) for each passage; passages that are marked as irrelevant are omitted.
 
-    ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` has (title, sentences) pairs, as
-    in HotpotQA, and only the sentences that ``supporting`` refers to, by title and number from 0, are returned. Raises
-    ValueError for other structures.
+    ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,
+    as in HotpotQA, and only the sentences that ``supporting`` refers to, by title and number from 0, are returned.
+    Raises ValueError for other structures.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):
@@ -124,7 +124,7 @@ def _pair(item: Any) -> list[Any]:
 
 
 def _sentences(titled: Sequence[tuple[str, Any]], facts: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the sentences that (title, number) facts refer to, each once; raises ValueError if one is missing."""
+    """Yield the sentences that (title, number) pairs refer to, each once; raises ValueError if one is missing."""
     paragraphs = {title: plain_texts(sentences) for title, sentences in titled}
     for title, number in dict.fromkeys(facts):
         sentences = paragraphs.get(title, [])

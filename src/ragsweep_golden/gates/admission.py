@@ -21,7 +21,8 @@ class Admission(NamedTuple):
     """The outcome of an admission test.
 
     ``found`` has the ids of the questions that fail the test, because the model answers them; ``measured`` is the
-    number of tested questions. ``note`` is the reason why some or all questions were not tested, "" if all were.
+    number of tested questions. ``note`` is the reason why some or all questions were not tested, or "" if all were
+    tested.
     """
 
     test: str

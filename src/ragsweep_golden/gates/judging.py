@@ -27,7 +27,7 @@ GATES: Gates = dict(sorted({**BUILT_GATES, **SET_GATES}.items()))
 class GateRule(NamedTuple):
     """The configuration of a gate: its threshold, and whether a failure blocks the set or only warns.
 
-    For a gate with a range, ``threshold`` is the lower end and ``highest`` the upper end; None means 1.
+    For a gate with a range, ``threshold`` is the lower end, and ``highest`` is the upper end, where None means 1.
     """
 
     threshold: float

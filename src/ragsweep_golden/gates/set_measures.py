@@ -137,7 +137,7 @@ def _given_away(subject: Subject) -> Measured:
 
 
 def _independent(subject: Subject) -> Measured:
-    """Return the number of clusters of questions; the note has the smallest differences that the set can detect.
+    """Return the number of clusters of questions; the note gives the smallest differences that the set can detect.
 
     Only questions with relevant evidence have a value of the metric, so only these detect differences.
     """

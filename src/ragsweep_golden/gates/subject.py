@@ -91,7 +91,7 @@ class Subject:
     def evidence_chunks(self) -> list[list[int]]:
         """For each answerable entry, the indices of the chunks that overlap its evidence.
 
-        A chunk that overlaps several pieces of evidence is repeated for each.
+        A chunk that overlaps several pieces of evidence is repeated for each piece.
         """
         spans = self.chunking
         return [[chunk for span in found for chunk in touching(spans, *span)] for found in self.evidence_spans]
@@ -143,8 +143,8 @@ class Fault(NamedTuple):
 class Measured:
     """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
 
-    ``each``, for a gate whose threshold applies to single questions, has (value, fault) for each question; the fault
-    counts only if the value does not meet the threshold.
+    ``each``, for a gate whose threshold applies to single questions, is a (value, fault) pair for each question; the
+    fault counts only if the value does not meet the threshold.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""Find labels whose passage a corpus change moved, edited, deleted or made ambiguous, and repair the clear cases.
+"""Find labels whose passages a change of the corpus moved, edited, deleted or made ambiguous; repair the clear cases.
 
 A label names a document and an anchor, which quotes the passage; without an anchor, it stands for the whole document. A
 passage is identified by its anchor and, if the old corpus is given, by the words around the anchor. A text that differs
@@ -40,8 +40,8 @@ class LabelChange(NamedTuple):
 class Verification(NamedTuple):
     """The number of labels, and the changes of the invalid labels, in question order.
 
-    ``renumbered`` maps each label that is valid except for its start, because the text was re-encoded, to the label
-    with the new start.
+    ``renumbered`` maps each label that is valid except for its start (the text was re-encoded) to the label with the
+    new start.
     """
 
     labels: int
@@ -59,7 +59,7 @@ class _Origin(NamedTuple):
 
 
 def verify_labels(questions: Sequence[Question], new: Corpus, old: Corpus | None = None) -> Verification:
-    """Return the labels that are invalid in the corpus ``new``, with their repairs where these are clear.
+    """Return the labels that are invalid in the corpus ``new``, each with its repair if the repair is clear.
 
     ``old`` is the corpus for which the labels were written. Without it, a passage is identified only by its anchor, and
     a whole document only by its id.
@@ -115,9 +115,9 @@ class _Verifier:
         return self._by_anchor(label, label.anchor, here)
 
     def _by_anchor(self, label: Evidence, anchor: str, here: list[DocumentSpan]) -> LabelChange:
-        """Return the change of a label found only by its anchor; the label is repaired if the anchor has one place.
+        """Return the change of a label found only by its anchor; repair the label if the anchor has only one place.
 
-        ``here`` has the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
+        ``here`` lists the anchor's places in the label's document. Other documents count only if ``here`` is empty. An
         anchor of fewer than FEWEST_WORDS words may occur in another passage by chance. Its label is therefore not
         repaired if the anchor also occurs in another document, or if its only place is in another document named by a
         label.
@@ -165,7 +165,7 @@ class _Verifier:
         return self._lost(label, anchor, origin.sentence)
 
     def _score(self, place: DocumentSpan, origin: _Origin, label: Evidence) -> Common:
-        """Return how many words around an anchor are equal at a place in the new corpus and at ``origin`` in the old.
+        """Return how many words around an anchor are equal at a place in the new corpus and at ``origin``.
 
         If these words and those of the anchor are too few to identify the passage, return NOTHING. A place in the
         label's document still counts if it begins at the label's start and a word beside the anchor is equal, or if it
@@ -241,9 +241,9 @@ def repair(
 ) -> None:
     """Repair entries in place: their labels, distractors, provenance and corpus digest.
 
-    The repair of a label is recorded in ``audit.reviews``, unless only the start changes, because the text was
-    re-encoded. If an entry has a corpus digest, it becomes that of ``corpus``, unless a person must still decide about
-    one of the entry's labels.
+    The repair of a label is recorded in ``audit.reviews``, unless only the start changes (the text was re-encoded). If
+    an entry has a corpus digest, it becomes that of ``corpus``, unless a person must still decide about one of the
+    entry's labels.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     changes: dict[str, list[LabelChange]] = {}

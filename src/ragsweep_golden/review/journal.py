@@ -1,4 +1,4 @@
-"""Record human judgements in a journal next to the golden file, and merge them into that file.
+"""Record human judgements in a journal next to the golden file, and merge them into the golden file.
 
 Each line of the journal is a judgement, or undoes an earlier judgement. A judgement has the id of its entry and, if it
 is about a passage, the judged evidence, so the merge needs only the journal and the golden file. A judgement whose id
@@ -167,7 +167,7 @@ def evidence_key(label: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _changes(entry: Entry, judgement: Judgement) -> dict[str, list[str]]:
-    """Return field -> [old value, new value] for each field that an edit changes; empty for other actions."""
+    """Return field -> [old value, new value] for each field that an edit changes; {} for other actions."""
     if judgement["action"] != EDIT:
         return {}
     pairs = {name: [str(entry.get(name) or ""), judgement[name]] for name in ("question", "reference")}

@@ -1,6 +1,6 @@
 """Serve the review page on this machine, and accept only requests from this page.
 
-The address of the page contains a random token. A request is refused if its path lacks the token, if its ``Host``
+The address of the page contains a random token. A request is rejected if its path lacks the token, if its ``Host``
 header does not name this server, or if its ``Origin`` header names another site. No other page in the browser can
 therefore read or write judgements.
 """
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(json.dumps(reply).encode())
 
     def _refuses(self, *names: str) -> bool:
-        """Refuse a request with an invalid path, host, origin, media type or size; return whether it was refused."""
+        """Reject a request with an invalid path, host, origin, media type or size; return whether it was rejected."""
         hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         token, _, name = self.path[1:].partition("/")

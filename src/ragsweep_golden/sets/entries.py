@@ -102,7 +102,7 @@ def count_filled(entry: Entry) -> int:
 
 
 def is_filled(value: Any) -> bool:
-    """Return whether a value is neither None nor an empty text, list or object; 0 and False count as filled."""
+    """Return whether a value is neither None nor an empty string, list or object; 0 and False count as filled."""
     return value not in (None, "", [], {})
 
 
@@ -175,7 +175,8 @@ def as_entry(question: Question) -> dict[str, Any]:
 def as_references(texts: Sequence[str]) -> dict[str, Any]:
     """Return the fields ``reference`` and ``references`` of an entry with these right answers.
 
-    An answer that looks like a list or an object is refused as ``reference``, so then all are in ``references``.
+    An answer that looks like a list or an object is rejected as ``reference``; if there is one, all answers are in
+    ``references``.
     """
     first = texts[0] if texts and not is_structure(texts[0]) else ""
     others = list(texts[bool(first) :])

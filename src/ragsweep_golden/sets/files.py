@@ -56,7 +56,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def check_form(path: Path) -> None:
-    """Raise InputError for a Parquet file, which is read, but cannot be written."""
+    """Raise InputError for a Parquet file, which can be read but not written."""
     if path.suffix.lower() == ".parquet":
         way = "ragsweep golden verify GOLDEN corpus=FOLDER out=NEW.jsonl converts a golden file"
         raise InputError(f"{path}: Parquet is read, but not written; name a file of JSON lines ({way})")
@@ -99,7 +99,7 @@ def changelog_path(golden: Path) -> Path:
 
 
 def read_changes(golden: Path) -> list[Change]:
-    """Return the changes in the changelog of a golden file, oldest first; empty if there is no changelog.
+    """Return the changes in the changelog of a golden file, oldest first; [] if there is no changelog.
 
     Raises InputError for faults of the changelog.
     """
