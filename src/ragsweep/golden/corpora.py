@@ -105,7 +105,7 @@ def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -
 
 
 def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
-    """Return the corpus; if no document has a title or a text, and there is no other fault, add a fault."""
+    """Return the corpus; add a fault if no document has a title or a text and there is no other fault."""
     if corpus.ids and not faults.found and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
         faults.add(str(path), "no document has a title or a text; correct the key or column of the text, or the files")
     return corpus

@@ -271,7 +271,7 @@ class Row:
         return text
 
     def identifier(self, name: str) -> str:
-        """Return the id in a required field in Unicode's composed form (NFC); it must be one line, and not blank.
+        """Return the id in a required field in Unicode's composed form (NFC); it must be one line that is not blank.
 
         A whole number, as in GermanQuAD and in exports of databases, is an id, too.
         """

@@ -98,7 +98,7 @@ def _as_json(value: Any) -> Any:
 
 
 def plain_number(text: str) -> float:
-    """Return the number that ``float`` reads from an ASCII text without underscores; NaN for any other text."""
+    """Return the number that ``float`` reads from an ASCII string without underscores; NaN for any other string."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
@@ -106,7 +106,7 @@ def plain_number(text: str) -> float:
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a text looks like a list or an object, whether or not it can be parsed."""
+    """Return whether a string looks like a list or an object, even if it cannot be parsed."""
     try:
         return not isinstance(decoded(text), str)
     except ValueError:
@@ -114,9 +114,9 @@ def is_structure(text: str) -> bool:
 
 
 def plain_texts(value: Any) -> list[str]:
-    """Return the distinct texts in a value: a scalar, a list of scalars, or an answer in SQuAD's or TriviaQA's format.
+    """Return the distinct strings of a value: a scalar, a list of scalars, or an answer in SQuAD's or TriviaQA's form.
 
-    Numbers and booleans are converted to text; blank texts and null are omitted. A text in a list is kept even if it
+    Numbers and booleans become strings; blank strings and null are omitted. A string in a list is kept even if it
     looks like a list itself. Raises ValueError for any other value.
     """
     found = decoded(value)
@@ -128,9 +128,9 @@ def plain_texts(value: Any) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """Return the only text in a value; "" if it has none.
+    """Return the only string in a value; "" if it has none.
 
-    Raises ValueError if there are several texts, and as ``plain_texts`` does.
+    Raises ValueError if there are several strings, and as ``plain_texts`` does.
     """
     texts = plain_texts(value)
     if len(texts) > 1:

@@ -178,7 +178,7 @@ def _decodes(data: bytes, encoding: str) -> bool:
 
 
 def read_bytes(path: Path, faults: Faults) -> bytes:
-    """Return the content of a file, unzipped if its name ends in ".gz"; empty after a fault."""
+    """Return the content of a file, unzipped if its name ends in ".gz"; b"" after a fault."""
     with _errors_as_faults(path, faults), _open(path) as (file, most):
         rest, blocks = min(most, LARGEST_WHOLE) + 1, []
         while block := file.read(min(rest, 1 << 20)):  # a single read would allocate the memory at once

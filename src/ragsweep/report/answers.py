@@ -93,7 +93,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
     """Yield statements on searches and keyword coverage: one on questions that need the corpus, one on all others.
 
-    Yield nothing if the results do not contain this information.
+    Yield nothing if the results do not record which questions need the corpus and for which a search was made.
     """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:
@@ -111,7 +111,7 @@ def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
 
 
 def answer_files(results: Sequence[Result]) -> dict[str, bytes]:
-    """Return the CSV files about answers as file name -> content; empty if the results contain no such data."""
+    """Return the CSV files about answers as file name -> content; {} if the results contain no such data."""
     files = {}
     if pairs := against_no_context(results):
         kinds = [kind.replace(" ", "_") for kind in KINDS]

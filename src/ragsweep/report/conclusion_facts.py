@@ -81,7 +81,7 @@ def _figures(verdict: SweepComparison) -> dict[str, Any]:
 def from_reference(verdict: SweepComparison, row: int) -> dict[str, float]:
     """Return a config's lead over the reference (positive if better) and its interval: ``estimate``, ``low``, ``high``.
 
-    If amounts are compared by ratios, this interval is NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are added:
+    If amounts are compared by ratios, that interval is NaN, and ``ratio``, ``ratio_low`` and ``ratio_high`` are added:
     the ratio of the config to the reference, with its interval.
     """
     found, sign = verdict.differences, verdict.matrix.sign

@@ -1,4 +1,4 @@
-"""Documents for people and programs: statements, tables and charts in sections, and the facts behind them."""
+"""Documents for people and programs: statements, tables and charts in sections, with their data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """A text and its label ("" for none); ``data`` has the numbers and names in the text."""
+    """A text and its label ("" for none); ``data`` contains the numbers and names in the text."""
 
     label: str
     text: str

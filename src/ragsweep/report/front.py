@@ -11,7 +11,7 @@ from ragsweep.report.tables import csv_table, rank_results
 from ragsweep.stats.comparison import ExcludedConfig, count_reasons
 
 MOST = 10
-"""Maximum number of printed configs; configs with equal values count once. ``front.csv`` has the whole front."""
+"""Maximum number of printed configs; configs with equal values count once. ``front.csv`` contains the whole front."""
 
 
 def front_lines(

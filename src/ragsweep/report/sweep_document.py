@@ -125,7 +125,7 @@ def failure_lines(failures: Sequence[Failure]) -> Statements:
 
 
 def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Statements:
-    """Return paragraphs on problems of the results or the data, each with its remedy; empty if there are none.
+    """Return paragraphs on problems of the results or the data, each with its remedy; no paragraph if there are none.
 
     Of a search's ``finalists`` on the holdout, only those that are PARTIAL are named.
     """

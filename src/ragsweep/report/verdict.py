@@ -110,9 +110,10 @@ def variance(verdict: SweepComparison) -> Iterator[Statement]:
 
 
 def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
-    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first; ``file`` is where the others are.
+    """Yield sentences on up to `MOST_SLICES` reversals, those of the choice first.
 
-    A reversal is a slice in which a config that is better than the reference on average is, or may be, worse.
+    A reversal is a slice in which a config that is better than the reference on average is, or may be, worse. ``file``
+    is a phrase that names the file with all reversals, or "".
     """
     first = {verdict.choice.row: 0, verdict.selection_bias.winner: 1}
     found = sorted(verdict.reversals, key=lambda one: first.get(one.config, 2))

@@ -39,7 +39,7 @@ PhaseDone = Callable[[int, list[Row], bool, list[Row]], None]
 class Built(NamedTuple):
     """The chosen entries, the rejected entries, and the valid entries that were not chosen.
 
-    Each item of ``left_out`` has the text of a question and the reason why the question was not chosen.
+    Each item of ``left_out`` is the text of a question, with the reason why the question was not chosen.
     """
 
     entries: list[Row]
@@ -199,7 +199,7 @@ COMPARED = 512  # number of characters at the start of a passage that are embedd
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Return answerable drafts as validated or rejected; ``passages`` are the texts of each draft's chunks.
+    """Return answerable drafts as validated or rejected; ``passages`` has one text per draft: its chunks.
 
     A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
     with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer

@@ -23,7 +23,7 @@ def lists(language: str) -> dict[str, Any]:
 
 
 def texts(language: str, name: str) -> tuple[str, ...]:
-    """Return the texts in the list ``name`` of a language (see ``lists``)."""
+    """Return the strings in the list ``name`` of a language (see ``lists``)."""
     return tuple(lists(language)[name])
 
 
@@ -74,10 +74,10 @@ def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
 
 
 def fill(template: str, *texts: str) -> str:
-    """Return a template with each ``{}`` replaced by the next of ``texts``.
+    """Return a template with each ``{}`` replaced by the next string in ``texts``.
 
     Words are contracted as in French: ``de le`` becomes ``du``, and ``que un`` becomes ``qu'un``. Raises ValueError
-    unless there are as many texts as ``{}``.
+    unless there are as many strings as ``{}``.
     """
     question, *rest = template.split("{}")
     for text, after in zip(texts, rest, strict=True):

@@ -88,7 +88,7 @@ def rank_by_language(
 ) -> list[list[int]]:
     """Return, for each question, the indices of at most ``depth`` texts that match it by BM25, best first.
 
-    ``codes`` has the language code of each question.
+    ``codes`` are the language codes of the questions.
     """
     ranked: list[list[int]] = [[] for _ in questions]
     for code in dict.fromkeys(codes):
@@ -134,7 +134,7 @@ def locate(given: Sequence[GivenText], corpus: Corpus) -> dict[GivenText, Place]
     """Return the place of each text that is found in a corpus; texts that are not found are omitted.
 
     The place is that of the first verbatim match. Without a verbatim match, and unless the text is ``exact``, the place
-    is the nearest passage, if this contains at least LEAST_SHARED of the text's words. If the document of a text is
+    is the nearest passage, if it contains at least LEAST_SHARED of the text's words. If the document of a text is
     known, only this document is searched.
     """
     found: dict[GivenText, Place] = {}

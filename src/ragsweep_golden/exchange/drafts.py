@@ -32,7 +32,8 @@ _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assi
 class FlatRecord(NamedTuple):
     """The fields of a record, without nesting.
 
-    ``carried`` is the entry that an earlier export stored in the record, and ``left`` the names of dropped fields.
+    ``carried`` is the entry that an earlier export stored in the record, and ``left`` lists the names of dropped
+    fields.
     """
 
     fields: Mapping[str, Any]
@@ -43,7 +44,7 @@ class FlatRecord(NamedTuple):
 class RecordDraft(NamedTuple):
     """The fields of an entry, and the ``passages`` to locate as its evidence: (text, document id or None) pairs.
 
-    ``in_notes`` has the names of the fields that were added to the notes, and ``left`` those of the dropped fields.
+    ``in_notes`` lists the fields that were added to the notes, and ``left`` lists the dropped fields, by name.
     """
 
     entry: dict[str, Any]
@@ -179,7 +180,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def read_turns(value: Any) -> dict[str, Any]:
-    """Return the field ``question`` of an entry for a text or a list of one text, and also ``history`` for messages.
+    """Return the field ``question`` of an entry for a string or a list of one string; for messages, also ``history``.
 
     The question is the last message of the user, and the history has the messages before it. Returns an empty dict if
     no message is from the user. Raises ValueError for any other structure.
@@ -206,7 +207,7 @@ def _content(value: Any) -> str:
 
 
 def as_note(value: Any) -> str:
-    """Return a plain value as text, or a list of plain values as texts joined by "; "; "" for any other structure."""
+    """Return a plain value as a string, or the values of a list joined by "; "; return "" for any other value."""
     try:
         return "; ".join(plain_texts(value))
     except ValueError:

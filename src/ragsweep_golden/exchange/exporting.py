@@ -22,8 +22,8 @@ from ragsweep_golden.sets.entries import GROUPS, Entry, is_filled, relevant_evid
 class Exported:
     """The files of an export, and its losses.
 
-    ``files`` maps paths within the folder of the export to texts. The path "" is the export itself, if it is a single
-    file.
+    ``files`` maps paths within the folder of the export to contents. The path "" is the export itself, if it is a
+    single file.
     """
 
     files: dict[str, str]
@@ -34,7 +34,7 @@ class Exported:
 def filled_fields(entry: Entry) -> Iterator[str]:
     """Yield the names of an entry's filled fields.
 
-    A field inside a group, ``labels`` or ``evidence`` has a dotted name, such as ``evidence.anchor``. The fields
+    The name of a field in a group, in ``labels`` or in ``evidence`` is dotted: ``evidence.anchor``. The fields
     ``answerable`` and ``needs_retrieval`` are omitted if they are true, which is the default.
     """
     for name, content in entry.items():

@@ -271,8 +271,8 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
     """Return the fields with a role, the fields of ragsweep's format whose names are not roles, and unknown fields.
 
-    ``columns`` has the roles. Other known fields are dropped, because they may be a system's outputs; so is a field
-    ``evidence`` without a role.
+    ``columns`` maps roles to fields. Other known fields are dropped, because they may be a system's outputs; so is a
+    field ``evidence`` without a role.
     """
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]

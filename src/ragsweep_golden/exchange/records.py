@@ -66,15 +66,15 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return the texts of a list, or the parts of a single text, split at semicolons or, if it has none, at commas.
+    """Return the strings of a list, or the parts of a single string, split at semicolons or, if it has none, at commas.
 
-    Raises ValueError for other structures.
+    Raises ValueError for other values.
     """
     return [text.strip() for text in plain_texts(_parts(value))]
 
 
 def as_documents(value: Any) -> list[str | None]:
-    """Return the ids in a list, including nested lists as in AutoRAG, or in a text (see ``as_texts``).
+    """Return the ids in a list, including nested lists as in AutoRAG, or in a string (see ``as_texts``).
 
     Blank ids of a list are None, and repeated ids are kept, so that each id can be paired with a passage. Raises
     ValueError for other structures.

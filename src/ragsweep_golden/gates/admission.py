@@ -20,7 +20,7 @@ Ask = Callable[[Sequence[tuple[str, tuple[Passage, ...]]]], list[str | None]]
 class Admission(NamedTuple):
     """The outcome of an admission test.
 
-    ``found`` has the ids of the questions that fail the test, because the model answers them; ``measured`` is the
+    ``found`` lists the ids of the questions that fail the test, because the model answers them; ``measured`` is the
     number of tested questions. ``note`` is the reason why some or all questions were not tested, or "" if all were
     tested.
     """

@@ -143,7 +143,7 @@ class Fault(NamedTuple):
 class Measured:
     """The value of a gate, NaN if it is not measured, and its faults; ``is_least``: the value is a lower bound.
 
-    ``each``, for a gate whose threshold applies to single questions, is a (value, fault) pair for each question; the
+    ``each``, for a gate whose threshold applies to single questions, lists a (value, fault) pair for each question; the
     fault counts only if the value does not meet the threshold.
     """
 

@@ -43,7 +43,7 @@ class CorpusPair:
 
     @cached_property
     def arrived(self) -> dict[str, list[str]]:
-        """Sentence -> the added documents that contain the sentence; empty if ``old`` is None."""
+        """Sentence -> the added documents that contain the sentence; {} if ``old`` is None."""
         found = defaultdict(list)
         for name, text in zip(self.new.ids, self.new.texts, strict=True):
             if self.old and name not in self.old.position:

@@ -83,7 +83,7 @@ def relevant_evidence(entry: Entry) -> list[Any]:
 
 
 def references(entry: Entry) -> list[str]:
-    """Return the right answers of an entry, ``reference`` first, then ``references``; empty texts are omitted."""
+    """Return the right answers of an entry, ``reference`` first, then ``references``; empty ones are omitted."""
     return [str(one) for one in (entry.get("reference"), *(entry.get("references") or ())) if one]
 
 

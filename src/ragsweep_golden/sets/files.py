@@ -38,7 +38,7 @@ def write_report(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text to a file atomically, gzipped if its name ends in ".gz"; create missing folders.
+    """Write a string to a file atomically, gzipped if its name ends in ".gz"; create missing folders.
 
     Raises InputError if the file cannot be written.
     """
@@ -176,7 +176,7 @@ def describe_changes(changes: Sequence[Change]) -> Iterator[str]:
 def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
     """Return the differences between two versions of a golden set, by question id, as a dict for JSON.
 
-    ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` has their lengths. A
+    ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` gives their lengths. A
     question is renamed if its id is missing in ``after``, and a new id there has the same text.
     """
     old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}

@@ -54,7 +54,7 @@ const ragsweep = (async () => {  // a promise that is fulfilled when all charts 
     } };
   }
 
-  // Long names would leave no room for the chart, below it or, on a phone, beside it; the hover text has the whole names.
+  // Long names below or, on a phone, beside a chart would leave no room for the chart; the hover text shows whole names.
   function shortened(node, data, { xaxis, yaxis }) {
     const width = printing ? PAPER : node.clientWidth, narrow = width <= NARROW, letters = Math.floor(width / LETTER);
     const cut = (line, most) => {
