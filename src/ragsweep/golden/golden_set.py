@@ -230,9 +230,9 @@ def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:
     """Return a dataset whose unanswerable questions have ``share`` of the total weight.
 
     A share of 0 removes the unanswerable questions; None changes nothing. The ratios of weights within the answerable
-    questions and within the unanswerable questions do not change. The note on weights replaces that of an earlier call.
-    Raises ConfigError if the share is not a number of at least 0 and below 1, if no question is answerable, or if the
-    share is above 0 and no question is unanswerable.
+    questions and within the unanswerable questions do not change. The note on weights replaces that of an earlier call
+    with the same share. Raises ConfigError if the share is not a number of at least 0 and below 1, if no question is
+    answerable, or if the share is above 0 and no question is unanswerable.
     """
     if share is None:
         return dataset

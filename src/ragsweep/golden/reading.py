@@ -312,20 +312,20 @@ class Row:
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the strings in a list, or () if the list is missing; omit items of other types, which are faults."""
+        """Return the strings in a list, or () if it is missing; other items are omitted, and the first is a fault."""
         return tuple(item for _, item in self._items(name, str, "a text in quotes"))
 
     def rows(self, name: str) -> list[Row]:
         """Return the objects in a list as rows at the place of this row, or [] if the list is missing.
 
-        Items of other types are faults and are omitted.
+        Items of other types are omitted, and the first of them is a fault.
         """
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
         """Return the objects in a list as rows with places such as ``file:$.data[3]``, or [] if the list is missing.
 
-        Items of other types are faults and are omitted.
+        Items of other types are omitted, and the first of them is a fault.
         """
         items = self._items(name, dict, "an object {...}")
         return [Row(f"{self.where}.{name}[{n}]", item, self.faults) for n, item in items]

@@ -116,7 +116,7 @@ def choose_answerable(
 def choose_unanswerable(
     entries: Sequence[Entry], count: int, minimums: Mapping[str, int], languages: Counter[str | None]
 ) -> list[Entry]:
-    """Return at most ``count`` entries: first the minimum of each unanswerable type, then equally many of each type.
+    """Return at most ``count`` entries: first the minimum of each unanswerable type, then the least frequent types.
 
     Types with no remaining entries are skipped. As far as possible, each language has its share in ``languages``.
     """

@@ -104,7 +104,7 @@ def _passages(question: str, answer: str, found: Sequence[Place], chunks: Chunks
 
 
 def _ask(count: int) -> int | None:
-    """Return the passage number that a person enters; 0 for none, or if there are none; None at the end of input."""
+    """Return the passage number that a person enters; 0 for none, or if ``count`` is 0; None at the end of input."""
     try:
         while count:
             given = input(f"Which passage answers the question? 1 to {count}, or Enter for none: ").strip()

@@ -72,7 +72,7 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Apply the judgements in the journal to the golden file, empty the journal, and return how many were applied.
+        """Apply the judgements in the journal to the golden file, empty the journal, and return their number.
 
         Judgements that :func:`settle` drops are neither applied nor counted. Raises InputError, and changes nothing, if
         the journal or the golden file has faults, or if the golden file lacks a judged entry.
@@ -107,7 +107,7 @@ class Journal:
                 self.close()
 
     def close(self) -> None:
-        """Close the journal; keep its file, which has the judgements that are not yet in the golden file."""
+        """Close the journal; keep its file, which contains the judgements that are not yet in the golden file."""
         self._file.close()
 
 

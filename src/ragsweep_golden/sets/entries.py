@@ -175,7 +175,7 @@ def as_entry(question: Question) -> dict[str, Any]:
 def as_references(texts: Sequence[str]) -> dict[str, Any]:
     """Return the fields ``reference`` and ``references`` of an entry with these right answers.
 
-    An answer that looks like a list or an object is rejected as ``reference``; if there is one, all answers are in
+    If the first answer looks like a list or an object, it would be rejected as ``reference``, so all answers are in
     ``references``.
     """
     first = texts[0] if texts and not is_structure(texts[0]) else ""

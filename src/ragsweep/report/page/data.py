@@ -166,7 +166,7 @@ def _slices(view: PageView) -> Iterator[Block]:
     yield Charts(
         [{"label": label, "figure": charts.slices(shown, label, view.metric)} for label in labels],
         f"Mean {view.metric} of each config in each slice; n is the number of scored questions."
-        f" Small slices can only show large differences.{part_shown(len(shown), len(view.best_first))}",
+        f" Small slices can show only large differences.{part_shown(len(shown), len(view.best_first))}",
     )
     few = [one for one in view.chosen[:MOST_BOXES] if view.metric in one.questions]
     boxed = {label: having for label in labels if (having := [one for one in few if label in one.questions])}
@@ -180,7 +180,8 @@ def _slices(view: PageView) -> Iterator[Block]:
 def _questions(view: PageView) -> Iterator[Block]:
     if view.chosen and view.metric in view.chosen[0].questions:
         asked = view.chosen[0].run.dataset.golden_digest
-        alike = [one for one in view.chosen if one.run.dataset.golden_digest == asked]  # ids may denote others
+        # In another golden set, the same id may denote another question.
+        alike = [one for one in view.chosen if one.run.dataset.golden_digest == asked]
         found = browse(alike, view.metrics, view.roles, view.funnels, view.report.texts)
         omitted = part_shown(len(alike), len(view.best_first))
         omitted += " Configs with other questions are left out." if len(alike) < len(view.chosen) else ""
