@@ -34,9 +34,9 @@ def read_outputs(answers: Answers, reader: OutputReader) -> list[Output]:
 def read_output(answer: Answer, reader: OutputReader) -> Output:
     """Return the output of an answer.
 
-    If ``reader`` raises ValueError, ``unreadable`` is the error's message; for other errors, it is their type and
-    message. A RagsweepError is not caught; after the deadline, only ValueError is. A failed answer is not parsed; the
-    ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
+    If ``reader`` raises ValueError, ``unreadable`` is the error's message; for any other error, it is the error's type
+    and message. A RagsweepError is never caught, and after the deadline only ValueError is caught. A failed answer is
+    not parsed; the ``unreadable`` of its output is empty unless ``mark_cut`` marked the answer as unreadable.
     """
     if answer.failed:
         return Output(unreadable="cut at max_tokens" if answer.failed == UNREADABLE else "")
@@ -46,7 +46,7 @@ def read_output(answer: Answer, reader: OutputReader) -> Output:
         return Output(unreadable=str(fault) or "not readable")
     except RagsweepError:
         raise
-    except Exception as fault:  # of a reader of another package, such as a KeyError for a missing key
+    except Exception as fault:  # raised by a reader of another package, such as a KeyError for a missing key
         if interruption.is_overdue():
             raise
         return Output(unreadable=f"{type(fault).__name__}: {fault}")

@@ -94,7 +94,7 @@ def test_answer_that_does_not_conform_is_unreadable_and_says_why(
         part.read(text)
 
 
-MISSING = r'\$ref": ".*" is not in the schema'
+MISSING = r'target of "\$ref": ".*" is not in the schema'
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Markdown:
         check_at_least("chunker", 1, size=self.size)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the parser, because the blocks may depend on it."""
+        """Return the version of the parser, on which the blocks may depend."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
     def split(self, corpus: Corpus) -> Spans:
@@ -61,7 +61,7 @@ class Markdown:
         return cut(corpus, lambda text: self._sections(text, *_blocks(text, parse(encodable(text)))))
 
     def _sections(self, text: str, blocks: Sequence[Block], code: Sequence[Piece]) -> list[Piece]:
-        """Cut a section, given as its consecutive ``blocks``, into pieces; ``code`` holds the document's code blocks.
+        """Cut a section, given as its ``blocks``, into pieces; ``code`` holds the spans of the document's code blocks.
 
         If the section fits into ``size``, it is one piece. Otherwise it is cut at its headings of the highest level,
         except for headings at its start; neighbouring subsections that stay whole are joined while they fit into

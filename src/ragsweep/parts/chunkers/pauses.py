@@ -35,7 +35,7 @@ class Recursive:
         check_at_least("chunker", 1, size=self.size, min_characters=self.min_characters)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the versions of chonkie and of its library that finds the cuts."""
+        """Return the versions of chonkie and of chonkie-core, the library with which chonkie finds the cuts."""
         return {name: importlib.metadata.version(name) for name in ("chonkie", "chonkie-core")}
 
     def split(self, corpus: Corpus) -> Spans:

@@ -16,8 +16,9 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, path_of, plain_or_gzipped
 
-# Minimum number of queries for which _NOTE is added, because one or two may be coincidence. If fewer queries have a
-# document with the same id, _NOTE is added if it contains the text in every case.
+# Minimum number of queries whose text is in the document with the same id, for _NOTE to be added: one or two may be
+# coincidence. If fewer queries have a document with the same id, _NOTE is added only if all their texts are in these
+# documents.
 _FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
@@ -27,7 +28,7 @@ _NOTE = (
 
 @dataclass(eq=False)
 class Beir:
-    """Read a BEIR folder; each label marks a whole document as evidence, whose grade derives from the label's score.
+    """Read a BEIR folder; each label marks a whole document as evidence, with a grade derived from the label's score.
 
     The questions are the queries with labels in the split, and the queries whose metadata has ``"unanswerable": true``;
     other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a query is
@@ -66,7 +67,7 @@ class Beir:
     def _labels_file(self, folder: Path) -> Path:
         """Return the path of the label file of the split; raise InputError if the folder or the file is missing.
 
-        ``split`` is only compared with the names of files, and never used as a path.
+        ``split`` is only compared with the names of files, never used as a path.
         """
         check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
         check_folder(folder / "qrels", "the folder must contain the label files, SPLIT.tsv")
@@ -81,7 +82,7 @@ class Beir:
 def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, tuple[str, ...]]:
     """Map the text of each query to the ids of the documents that have the same id as a query with this text.
 
-    Documents that are relevant to a query with this text are omitted, and so are texts without documents.
+    Documents that are relevant to a query with this text are omitted, and so are texts for which no document remains.
     """
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
@@ -94,7 +95,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
 
 
 def _contains(corpus: Corpus, name: str, text: str) -> bool:
-    """Return whether the document with the id ``name`` contains the words of ``text`` in sequence (no words: False)."""
+    """Return whether the document ``name`` contains the words of ``text`` in sequence; False if ``text`` has none."""
     number = corpus.position[name]
     document = f"{corpus.titles[number]} {corpus.texts[number]}"
     inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))
@@ -110,8 +111,8 @@ def _read_questions(path: Path, faults: Faults) -> list[Question]:
         unanswerable, labels = metadata.flag("unanswerable", False), metadata.scalars()
         labels.pop("unanswerable", None)
         labels.pop("weight", None)
-        answer = labels.pop("answer", "")  # as in HotpotQA; a label must not have the name of a column of results
-        if "query" in labels:  # as in TREC-COVID; also a column of results
+        answer = labels.pop("answer", "")  # in HotpotQA; "answer" is a column of results, so it cannot be a label
+        if "query" in labels:  # in TREC-COVID; "query" is also a column of results
             faults.note(path.name, 'metadata "query", not read as a label')
             del labels["query"]
         category = labels.pop("category", "" if text.strip() else BLANK)

@@ -29,7 +29,7 @@ _LISTS = ("reference", "keywords")
 
 @dataclass(eq=False)
 class Csv:
-    """Read a table of questions, and a corpus.
+    """Read a corpus and a table of questions.
 
     A row has at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
     become labels of the question, except for cells that contain lists or objects. Questions whose category is in
@@ -111,7 +111,7 @@ def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Quest
 
 def _question_values(row: Row) -> dict[str, Any]:
     cells = {"question": ""} | row.scalars()  # scalars() omits empty cells, but a question may be blank
-    texts = {name: _texts(row, name) for name in QUESTION_COLUMNS[2:] if name in row}  # the id is no list
+    texts = {name: _texts(row, name) for name in QUESTION_COLUMNS[2:] if name in row}  # an id is never a list
     values: dict[str, Any] = {name: cells[name] for name in QUESTION_COLUMNS if name in cells}
     for name in ("answerable", "needs_retrieval"):
         if name in values:
@@ -126,7 +126,10 @@ def _question_values(row: Row) -> dict[str, Any]:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return a cell's texts (several only if ``name`` is in _LISTS); for an invalid cell, add a fault and return []."""
+    """Return the strings in a cell; for an invalid cell, add a fault and return [].
+
+    Only a cell of a column in _LISTS may contain several strings.
+    """
     try:
         return plain_texts(row.text(name)) if name in _LISTS else [plain_text(row.text(name))]
     except ValueError as fault:
@@ -137,7 +140,7 @@ def _texts(row: Row, name: str) -> list[str]:
 def _labels(row: Row) -> list[Qrel]:
     """Return a list with the label that a row contains; the list is empty if the row names no document.
 
-    Add a fault if the row has other columns of evidence, but no document.
+    Add a fault if the row has other columns of evidence but no document.
     """
     cells = {name: row.text(name) for name in EVIDENCE_COLUMNS if name in row}
     if "document" not in cells:
@@ -145,7 +148,7 @@ def _labels(row: Row) -> list[Qrel]:
             row.fault(f'"{name}" requires a "document", which is missing')
         return []
     code = cells.pop("grade", "1")
-    start = plain_number(cells.get("start", ""))  # 3.0 in a table that pandas wrote
+    start = plain_number(cells.get("start", ""))  # such as "3.0" in a table that pandas wrote
     values = cells | ({"start": int(start)} if start.is_integer() and start >= 0 else {})
     return [Qrel(row.identifier("id"), read_evidence(row.with_values(values)), code.strip())]
 

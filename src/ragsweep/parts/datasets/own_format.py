@@ -118,7 +118,7 @@ OWN = frozenset({"id", "evidence", "labels", "weight", "notes"})
 
 @dataclass(eq=False)
 class TaskCases:
-    """Read the cases of a task, which are JSON objects or rows of Parquet, and the documents that help to solve them.
+    """Read the cases of a task (JSON objects or rows of a Parquet file), and the documents that help to solve them.
 
     A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
     ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are

@@ -17,10 +17,11 @@ from ragsweep.golden.text_files import path_of, plain_or_gzipped
 class Squad:
     """Read a file in SQuAD format; the spans of the answers are the evidence.
 
-    Each paragraph is a document; its id is the title of the article, or else the name of the file, and a number, such
-    as ``Normans/1``. Equal paragraphs form one document. All listed answers to a question count as correct; answers
-    whose spans overlap form one piece of evidence. If an answer is not found at its ``answer_start`` but occurs exactly
-    once in the paragraph, that occurrence is used. Questions marked ``is_impossible`` are unanswerable.
+    Each paragraph is a document, whose id consists of the title of the article (if it has none, the name of the file)
+    and a number, such as ``Normans/1``. Equal paragraphs form one document. All listed answers to a question count as
+    correct; answers whose spans overlap form one piece of evidence. If an answer is not found at its ``answer_start``
+    but occurs exactly once in the paragraph, that occurrence is used. Questions marked ``is_impossible`` are
+    unanswerable.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -98,7 +99,7 @@ def _answers(row: Row) -> Iterator[tuple[str, int]]:
 def _passages(answers: Iterable[tuple[str, int]], context: str) -> Iterator[tuple[str, int]]:
     """Yield (anchor, start) of each piece of evidence: the spans of the answers, with overlapping spans merged.
 
-    An answer that is not found at position ``start`` of ``context`` is yielded unchanged, before the others.
+    An answer that is not found at position ``start`` of ``context`` is yielded unchanged, before all spans.
     """
     end = 0
     spans: list[list[int]] = []

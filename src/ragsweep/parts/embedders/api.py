@@ -39,7 +39,7 @@ class ApiEmbedder(ServiceSettings):
     service: Endpoint = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Create the service; nothing is sent."""
+        """Create the client of the service, without sending a request."""
         self.service = Endpoint(self.base_url, self.model, deadline=None, **self.call_settings())
 
     def check(self) -> None:

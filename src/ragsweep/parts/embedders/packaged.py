@@ -23,7 +23,7 @@ class PackagedEmbedder:
     EXTRA: ClassVar[str]  # the extra of ragsweep that installs the package
     LIBRARIES: ClassVar[Sequence[str]]  # distributions whose versions can change vectors
     DIGESTS: ClassVar[Mapping[str, str]]
-    """The path of the weights in the package, then that of the tokenizer -> the expected SHA-256 of the file."""
+    """Path of a file in the package -> its expected SHA-256; the weights come first, then the tokenizer."""
 
     def check(self) -> None:
         """Raise ConfigError if the model files are not installed, or differ from the expected files."""

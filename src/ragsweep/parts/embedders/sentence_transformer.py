@@ -54,7 +54,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @property
     def trained_on(self) -> str:
-        """The language that the model is trained on: "english" for the bundled model, empty (unknown) for others."""
+        """The language that the model is trained on: "english" for the bundled model, else "" (unknown)."""
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
@@ -75,7 +75,7 @@ class SentenceTransformerEmbedder(LocalModel):
     def embed_queries(self, queries: Sequence[str]) -> Floats:
         """Return the vectors of queries, (queries, dimension). Raises InputError if a value is NaN or infinite."""
         vectors = np.empty((len(queries), self._dimension), dtype=np.float32)
-        size = 1 if self._is_half else self.batch_size  # in half precision, a batch changes vectors in the third digit
+        size = 1 if self._is_half else self.batch_size  # in half precision, batching changes vectors in the third digit
         with self._same_threads():
             for start in range(0, len(queries), size):
                 vectors[start : start + size] = self._embed("query", list(queries[start : start + size]))
@@ -179,7 +179,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The prompts in the model's files (name -> prompt), and the name of the default prompt (empty if none)."""
+        """The prompts in the model's files (name -> prompt), and the default prompt's name, "" if there is none."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 

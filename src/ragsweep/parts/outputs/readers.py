@@ -18,7 +18,7 @@ _BLOCK = re.compile(
 
 
 def code_blocks(text: str) -> list[tuple[str, str]]:
-    """List the fenced blocks of a text as pairs: the word after the opening fence (may be empty), and the content.
+    """List the fenced blocks of a text as pairs: the word after the opening fence (or ""), and the content.
 
     The opening fence may be indented, as in a list; its indentation is removed from every line of the content.
     """
@@ -46,7 +46,7 @@ class WholeText:
 
 @dataclass(eq=False)
 class FencedBlock:
-    """Read the last block in an answer that is fenced by three or more backticks, even if it is indented in a list.
+    """Read the last fenced block of an answer (three or more backticks), even if the block is indented in a list.
 
     If ``language`` is set, only blocks with this word after the opening fence count.
     """
@@ -85,7 +85,7 @@ class JsonObject:
         except SchemaError as fault:
             raise ConfigError(f"output.schema: {fault.message}; correct {fault.json_path} in the schema") from None
         if missing is not None:
-            raise ConfigError(f'output.schema: "$ref": "{missing}" is not in the schema; add its target to the schema')
+            raise ConfigError(f'output.schema: the target of "$ref": "{missing}" is not in the schema; add the target')
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the content of the schema, because the file may change while its path stays the same."""
