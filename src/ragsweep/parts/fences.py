@@ -1,7 +1,7 @@
 """Fence the text to be judged: tags in the prompt mark it as data, and nothing in the text can imitate the closing tag.
 
-A tag contains a keyed hash of the fenced text. Unlike random tags, these tags are the same in every process; therefore
-prompts, and the addresses of stored judgements, are reproducible.
+A tag contains a keyed hash of the fenced text. Unlike random tags, these tags are the same in every process, so that
+prompts and the addresses of stored judgements are reproducible.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def fence(text: str) -> str:
 
 
 def unfence(text: str) -> str:
-    """Remove all fence tags from a judge's reply, because the judge may have copied them from the prompt."""
+    """Return a judge's reply without fence tags, which the judge may have copied from the prompt."""
     return _TAG.sub("", text)
 
 
@@ -65,7 +65,7 @@ def has_lookalike(text: str) -> bool:
 
 
 def _opens(text: str, start: int) -> bool:
-    """Return whether the text from ``start`` begins with ``data-``, preceded by at most three slashes or backslashes.
+    """Return whether ``data-`` is at ``start`` in a text, possibly after up to three slashes or backslashes.
 
     White space and invisible characters are ignored; homoglyphs count as the characters that they resemble.
     """
@@ -123,7 +123,7 @@ def _to_ascii(character: str) -> str:
 
 
 def fold_homoglyphs(text: str) -> str:
-    """Apply ``fold_character`` to a text, remove invisible characters, collapse white space, and strip both ends."""
+    """Fold every character of a text, remove invisible characters, collapse white space, and strip both ends."""
     if text.isascii():
         return " ".join(_CONTROL.sub("", text).lower().split())
     parts = (fold_character(char) if not is_invisible(char) or char.isspace() else "" for char in text)

@@ -10,10 +10,10 @@ from ragsweep.core.types import Usage
 from ragsweep.parts.fences import unfence
 
 BINARY = frozenset({"verdict", "attributed", "noncommittal"})
-"""Fields of a reply whose value must be 0 or 1; the models in ragas accept any integer."""
+"""Fields of a reply whose value must be 0 or 1; the pydantic models of ragas accept any integer."""
 
 NON_EMPTY = frozenset({"question"})
-"""Fields of a reply that must not be blank; ragas skips empty values, and returns a score of 0 if all are empty."""
+"""Fields of a reply that must not be blank; ragas skips empty values and returns a score of 0 if all are empty."""
 
 _CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 

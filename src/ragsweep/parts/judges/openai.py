@@ -99,7 +99,7 @@ class OpenAIJudge(EndpointSettings):
             self.embedding_endpoint.check_key("judge", "embeddings_key_env")
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the version of the fences as {"fence": VERSION}; empty if judged texts are not fenced."""
+        """Return the version of the fences as {"fence": VERSION}, or {} if the text to be judged is not fenced."""
         return {"fence": fences.VERSION} if self.fence else {}
 
     def check_metric(self, metric: str, embeddings: bool) -> None:
@@ -188,7 +188,7 @@ class OpenAIJudge(EndpointSettings):
 
 
 class NoJudge:
-    """Placeholder for a missing judge: a metric that needs a judge is refused before any case is judged."""
+    """Placeholder for a missing judge: a metric that needs a judge is rejected before any case is judged."""
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
 

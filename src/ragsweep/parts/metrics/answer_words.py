@@ -3,13 +3,13 @@
 Texts are normalised as in SQuAD 2.0 (Rajpurkar, Jia and Liang 2018, "Know What You Don't Know: Unanswerable Questions
 for SQuAD", and its evaluation script): they are converted to lower case, and punctuation and English articles are
 removed. If there are several right answers, the best score counts. ExactMatch and TokenF1 compare the answer to an
-unanswerable question with an empty text, as SQuAD does; the other metrics do not score unanswerable questions.
+unanswerable question with an empty string, as SQuAD does; the other metrics do not score unanswerable questions.
 
 These rules are not part of SQuAD:
 
 - Citations such as ``[1]`` are removed from the answer, except those that a right answer contains.
 - If a right answer consists only of articles and punctuation, such as the letter "A" of a choice, articles are not
-  removed before the comparison; if it consists only of punctuation, neither is punctuation (see ``literal``).
+  removed before the comparison; if it consists only of punctuation, punctuation is not removed either (``literal``).
   ExactMatch and TokenF1 ignore such right answers unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
 - In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and optional marks are removed,
@@ -93,7 +93,7 @@ class ExactMatch(AnswerMetric):
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
         """Return the highest score of the answer against a right answer.
 
-        The right answer to an unanswerable question is an empty text.
+        The right answer to an unanswerable question is an empty string.
         """
         language = articles_of(question, self.language)
         texts = question.expected if question.answerable else ()
@@ -240,10 +240,10 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def literal(text: str, right: str) -> str:
-    """Return a text as it is compared with a right answer that consists only of articles and punctuation.
+    """Return a text in the form that is compared with a right answer of only articles and punctuation.
 
-    Case and compatibility forms are folded and white space is collapsed. Articles are kept, and punctuation is removed
-    unless the right answer has nothing else.
+    Case and compatibility forms are folded, and white space is collapsed. Articles are kept, and punctuation is removed
+    unless the right answer contains nothing else.
     """
     folded = _fold(text)
     is_word = _unpunctuated(_fold(right)).strip()

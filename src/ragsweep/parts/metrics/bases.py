@@ -114,7 +114,7 @@ CITATION = rf"\s*[\[\u3010\uff3b]({_LIST})(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff
 """Pattern of a citation: ``[1, 3]``, ``[1-3]``, ``【1†L5】`` (group 1: the numbers); not ``[0-9]`` or ``[1-200]``."""
 
 CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`)|{CITATION}", re.DOTALL)
-"""Matches citations (group 2: the numbers), and code (group 1), whose brackets are no citations."""
+"""Matches citations (group 2: the numbers), and code (group 1), whose brackets are not citations."""
 
 
 class AnswerMetric(Proportion):
@@ -134,12 +134,12 @@ class AnswerMetric(Proportion):
         """Return the score of an answer that did not fail, or the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why answers to the question cannot be scored; empty if they can."""
+        """Return the reason why answers to the question cannot be scored; "" if they can."""
         return ""
 
 
 class JudgedAnswerMetric(AnswerMetric):
-    """A metric for which a slow model judges answers: those for which ``score_answer`` returns NOT_JUDGED."""
+    """A metric whose ``score_answer`` returns NOT_JUDGED for the answers that a slow model must judge."""
 
     TRAITS = PartTraits(skips_abstained=True)
     name: str
@@ -196,7 +196,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def spoken_language(text: str) -> str:
-    """Return the detected language code of a text, or ""; program code in it, with English keywords, is ignored."""
+    """Return the code of the language detected in a text, or ""; program code, with its English words, is ignored."""
     return detect_language(_CODE.sub(" ", text))
 
 
@@ -207,14 +207,14 @@ def question_language(question: Question) -> str:
 
 
 def reason_unreferenced(question: Question) -> str:
-    """Return the reason for a missing right answer; empty if there is one or the question is unanswerable."""
+    """Return the reason why a question has no right answer; "" if it has one or is unanswerable."""
     if question.expected or not question.answerable:
         return ""
     return NO_REFERENCE if question.needs_retrieval else CONVERSATIONAL
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return the reason why an answer cannot be compared with a right answer; empty if it can."""
+    """Return the reason why an answer cannot be compared with a right answer; "" if it can."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 

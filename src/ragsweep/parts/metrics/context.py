@@ -172,7 +172,7 @@ class TopScore(Proportion):
     bounds = (None, None)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if the ranking is empty or the question conversational."""
+        """Return one score per question; NaN and a reason if the ranking is empty or the question is conversational."""
         scores = view.rankings.scores
         first = scores[:, 0] if scores.shape[1] else np.full(len(scores), np.nan)
         return withhold(score_with_retrieval(view, first), _lengths(view.rankings.positions) == 0, NOTHING_RETRIEVED)
@@ -193,7 +193,7 @@ def _truncated_view(view: EvaluationView) -> EvaluationView:
 
 
 HALF = 0.5
-"""Minimum overlap of a chunk that belongs to a section, as a proportion of the shorter of the two texts."""
+"""Minimum overlap of a chunk with the section to which it belongs, as a proportion of the shorter of the two."""
 
 
 ExpectedParts = tuple[NDArray[np.int64], NDArray[np.str_]]
@@ -254,7 +254,7 @@ class SectionHit(Proportion):
 
 @memoize_by_identity
 def _distractors(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
-    """Locate each question's distractors in the corpus. Start and end are 0, as a distractor is a whole document."""
+    """Locate each question's distractors in the corpus. Start and end are 0: a distractor is a whole document."""
     rows = [
         (n, corpus.position[name], 0, 0)
         for n, question in enumerate(questions)

@@ -31,7 +31,7 @@ class RouterAccuracy(Proportion):
     name = "router_accuracy"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason without a router, or if the router's decision failed."""
+        """Return one score per question; NaN and a reason if there is no router, or if the router's decision failed."""
         if view.routes is None:
             return to_scores([NO_ROUTER] * len(view.questions))
         return to_scores([self._score_route(*row) for row in zip(view.questions, view.routes, strict=True)])
@@ -108,7 +108,7 @@ class SuccessRate(AnswerMetric):
         return float(self._fate(question, answer) in WELCOME)
 
     def _fate(self, question: Question, answer: Answer) -> Fate:
-        """Return the cell of an answer that did not fail; an answerable question needs references or keywords."""
+        """Return the cell of an answer that did not fail; an answerable question must have references or keywords."""
         if is_refusal(answer):
             return "false_refusal" if question.answerable else "correct_refusal"
         if not question.answerable:

@@ -1,4 +1,4 @@
-"""A metric of whether the context supports an answer, decided by an entailment model."""
+"""A metric that decides with an entailment model whether the context supports an answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
         check_threshold(self.threshold, self.name)
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings or model files, or a model without a class "entailment".
+        """Raise ConfigError for invalid settings or model files, and for a model without a class "entailment".
 
         The model is not loaded. If ``model`` is None, nothing is checked.
         """

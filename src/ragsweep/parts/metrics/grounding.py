@@ -1,4 +1,4 @@
-"""Metrics of whether passages support an answer: the context as a whole, or the passages that a claim cites.
+"""Metrics that measure whether passages support an answer: the whole context, or the passages that a claim cites.
 
 The metrics of citations follow Gao, Yen, Yu and Chen 2023, "Enabling Large Language Models to Generate Text with
 Citations", except that shared content words, not a model, decide whether a passage supports a claim.
@@ -148,8 +148,8 @@ def words_of(text: str) -> frozenset[str]:
 def sentences_of(text: str, language: str = "") -> list[str]:
     """Return the sentences of a text that contain words, stripped.
 
-    The text is split by the rules of its language, a code in NAMES; if this is empty, it is detected. English rules
-    apply to languages without rules.
+    The text is split by the rules of ``language``, a code in NAMES; if ``language`` is empty, the language is detected.
+    English rules apply to languages without rules.
     """
     name = NAMES.get(language or detect_language(text) or script_language(text), "")
     pieces = sentences(text, name if name in LANGUAGES else "english")
@@ -213,7 +213,7 @@ class CitationRecall(CitationsCorrect):
 
 
 def claims(text: str) -> list[CitedClaim]:
-    """Return the claims of an answer in order, each with the numbers of the passages that it cites, from 1."""
+    """Return the claims of an answer in order, each with the numbers (from 1) of the passages that it cites."""
     moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
     result = []
     for sentence in sentences_of(moved, language):

@@ -65,7 +65,7 @@ class CachedJudge:
         new = [text for text in keys if text not in cached]
         reply = await self.judge.embed(new) if new else JudgeReply([])
         vectors = dict(zip(new, reply.value, strict=True))
-        for n, (text, vector) in enumerate(vectors.items()):  # the usage of the one call is stored with the first text
+        for n, (text, vector) in enumerate(vectors.items()):  # the usage of the call is stored with the first text
             encoded = base64.b64encode(np.asarray(vector, dtype="<f8").tobytes()).decode("ascii")  # without rounding
             self._store(keys[text], {"vector": encoded}, Usage() if n else reply.usage)
         for text, row in cached.items():
@@ -100,7 +100,7 @@ class CachedJudge:
 
 
 class JudgeMetric(Proportion):
-    """Base class of LLM-judged metrics; a score is the mean of a case's samples, each judged by ``_sample``.
+    """Base class of LLM-judged metrics; a score is the mean of a case's samples, each returned by ``_sample``.
 
     If one sample fails, the judgement fails. If the metric uses the answer and ``TRAITS.skips_abstained`` is true,
     abstentions are not scored.
@@ -118,7 +118,7 @@ class JudgeMetric(Proportion):
 
     @property
     def model(self) -> str:
-        """The name of the judge's model, which determines the price of the calls; empty if the judge has no model."""
+        """The name of the judge's model, which determines the price of the calls; "" if the judge has no model."""
         return str(getattr(self._judge, self.priced, None) or "")
 
     @property

@@ -1,10 +1,10 @@
-"""Recognise numbers in texts, whose decimal marks and thousands separators differ between languages."""
+"""Recognise numbers in texts: decimal marks and thousands separators differ between languages."""
 
 import re
 import unicodedata
 
 MINUS = "\ue001"
-"""The minus sign of a number after ``aligned``: a private-use character, as POINT."""
+"""The minus sign of a number after ``aligned``: like POINT, a private-use character."""
 
 POINT = "\ue000"
 """The decimal mark of a number after ``mark_decimals``: a private-use character, which no comparison removes."""
@@ -48,7 +48,7 @@ _DIGIT = r"[\d\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089]"
 
 _QUANTITY = re.compile(rf"{_DIGIT}\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
 _UNIT = re.compile(rf"(?<={_DIGIT})(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
-"""Matches the place between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
+"""Matches the position between a number and a unit, as in ``16GB``, but not in ``5a``: alone, ``a`` is an article."""
 
 _PERCENT = re.compile(
     r"(?<=\d)[\s-]*(?:%|(per ?cent|pour ?cent|prozent|por ?ciento|por ?cento|per ?cento|procent)\b)", re.IGNORECASE
@@ -72,9 +72,9 @@ def aligned(text: str, right: str, language: str) -> str:
 
     - Minus signs become MINUS. Words such as "minus" count only if the right answer has a negative number.
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
-    - If the right answer has a percent sign or the word "percent" after a number, the other form becomes this one.
-    - Thousands are joined that are separated by apostrophes and special spaces. A plain space separates thousands only
-      if ``language`` is "french" (the other value is "english"), or if the right answer has a number with thousands.
+    - If the right answer has a percent sign or the word "percent" after a number, percentages get the same form.
+    - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
+      ``language`` is "french" (the other value is "english"), or if the right answer has a number with thousands.
     """
     if _NEGATIVE.search(right):
         text = _SAID_NEGATIVE.sub(f" {MINUS}", text)

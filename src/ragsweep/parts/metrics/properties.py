@@ -150,8 +150,8 @@ class Latency:
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None
-    stands for all stages. A stage of a hybrid's legs, such as "retrieve", is summed over them ("retrieve/bm25" is that
-    of one leg). Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
+    stands for all stages. A stage of a hybrid's legs, such as "retrieve", is summed over the legs; "retrieve/bm25" is
+    the stage of one leg. Raises ConfigError unless ``quantile`` is None or between 0 and 1, both excluded.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

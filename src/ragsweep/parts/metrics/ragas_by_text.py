@@ -103,15 +103,15 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; empty if there is no such evidence or any lacks a quote."""
+    """Return the quotes of a question's relevant evidence; [] if there is none, or if a piece of it has no quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 - d / n, where d is the texts' Levenshtein distance and n the longer length; 1 if both are empty.
+    """Return 1 - d / n, where d is the Levenshtein distance and n is the longer length; 1 if both strings are empty.
 
-    The algorithm is bit-parallel, and stores a column of the distance matrix in the bits of an integer: Hyyrö, "A
+    The algorithm is bit-parallel and stores a column of the distance matrix in the bits of an integer: Hyyrö, "A
     bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003).
     """
     shorter, longer = sorted((left, right), key=len)

@@ -56,8 +56,8 @@ class JudgeSession:
     async def ask(self, prompt: str, model: Any) -> Any:
         """Return the reply as an instance of ``model``, a pydantic class.
 
-        Raises CallFailed if the call fails, ValueError if no statement is classified, which ragas scores as 1 or 0,
-        and, if ``strict``, NothingToJudge if a text has no statements.
+        Raises CallFailed if the call fails, and ValueError if no statement is classified, a reply that ragas scores as
+        1 or 0. If ``strict`` is true, raises NothingToJudge if a text has no statements.
         """
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
@@ -119,7 +119,7 @@ def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:
-    """Return a value with every text in it changed, even inside lists; values of other types are unchanged."""
+    """Return a value with ``change`` applied to every string in it, even inside lists; other types are unchanged."""
     if isinstance(value, str):
         return change(value)
     return [map_texts(change, item) for item in value] if isinstance(value, list | tuple) else value

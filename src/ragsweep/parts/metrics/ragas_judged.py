@@ -8,7 +8,7 @@ The scores differ from those of ragas in four cases:
 - If the judge classifies none of the statements, the score is NaN, whereas ragas' AnswerCorrectness assumes a perfect
   match, and its FactualCorrectness scores 0.
 - If the judge derives an empty question from an answer, the score is NaN, whereas ragas' AnswerRelevancy skips empty
-  questions, and scores 0 if all are empty.
+  questions and scores 0 if all are empty.
 """
 
 import importlib.metadata
@@ -110,7 +110,7 @@ class RagasFaithfulness(RagasMetric):
 class RagasAnswerRelevancy(RagasMetric):
     """Mean cosine between the question and questions that the judge derives from the answer.
 
-    The judge is called ``strictness`` times, and derives one question per call. The score is 0 if the judge finds the
+    The judge is called ``strictness`` times and derives one question per call. The score is 0 if the judge finds the
     answer evasive in every call.
     """
 
@@ -190,9 +190,9 @@ class RagasAnswerCorrectness(RagasMetric):
 class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
 
-    Refusals with text are also judged. An answer without claims scores 0, as in ragas, except in two cases, in which it
-    is not scored: the reference has no claims either, or ``mode`` is "precision", in which the claims in the reference
-    are not extracted.
+    Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored if the
+    reference has no claims either, or if ``mode`` is "precision", for which the claims in the reference are not
+    extracted.
     """
 
     TRAITS = PartTraits(version="3")

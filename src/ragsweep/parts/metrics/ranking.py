@@ -56,7 +56,7 @@ class Ndcg(EvidenceMetric):
         best = _ideal(view.evidence_question, view.grade, self.gain, self.cutoff, len(view.questions))
         discounted = _discount(view.grade, view.credited_rank, self.gain)
         gained = per_question(view, np.where(is_within(view.credited_rank, self.cutoff), discounted, 0.0))
-        return np.minimum(divide(gained, best), 1.0)  # a rounding error can make it exceed 1
+        return np.minimum(divide(gained, best), 1.0)  # a rounding error can make the quotient exceed 1
 
 
 class _AtCutoff(EvidenceMetric):
@@ -91,7 +91,7 @@ class Recall(_AtCutoff):
 class Precision(_AtGivenCutoff):
     """Number of relevant pieces of evidence within the cutoff, divided by the cutoff (trec_eval's P).
 
-    The divisor is the cutoff even if the ranking is shorter. If one chunk covers several pieces of evidence, these
+    The divisor is the cutoff even if the ranking is shorter. If one chunk covers several pieces of evidence, the pieces
     count at successive ranks (see ``EvaluationView.credited_rank``).
     """
 

@@ -94,8 +94,8 @@ class RougeL(_Overlap):
     def overlap(self, text: str, other: str) -> Any:
         """Return the ROUGE-L scores of two texts, as a ``Score`` of rouge_score.
 
-        Its ``precision`` is relative to the words of ``text``, its ``recall`` to the words of ``other``; ``fmeasure``
-        is their harmonic mean.
+        ``precision`` is relative to the words of ``text``, and ``recall`` to the words of ``other``; ``fmeasure`` is
+        the harmonic mean of the two scores.
         """
         return self._scorer.score(fold(other), fold(text))["rougeL"]
 
@@ -147,8 +147,8 @@ class KeywordCoverage(AnswerMetric):
     Case, accents and the forms of apostrophes and hyphens are ignored. ``match`` determines whether whole words
     ("word"), substrings ("substring") or word stems ("stem") are compared; a number such as ``12,500`` is one word.
     ``language`` is the language of stems and numbers; "label" stands for the question's label ``language`` or, if this
-    is missing or unknown, the detected language (English if none is detected). A refusal of an answerable question
-    scores 0. Unanswerable questions, and questions without keywords, are not scored.
+    label is missing or unknown, the detected language (English if none is detected). A refusal of an answerable
+    question scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
     TRAITS = PartTraits(version="8")
@@ -208,9 +208,9 @@ def _stems(text: str, code: str) -> str:
 def _pattern(keyword: str, match: Match) -> re.Pattern[str]:
     """Return the pattern that matches a keyword in a folded text.
 
-    Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required at an end
-    of the keyword whose character is a symbol (as in ``-(x+1)``), or belongs to Hangul or a script without spaces. A
-    letter at the end of the keyword does not match the same letter with a further mark.
+    Unless ``match`` is "substring", the match must begin and end at a word boundary. No boundary is required where the
+    first or last character of the keyword is a symbol (as in ``-(x+1)``) or belongs to Hangul or a script without
+    spaces. A letter at the end of the keyword does not match the same letter with a further mark.
     """
     folded, letter = fold(keyword).strip(), pattern("letter")
     expression = r"\s+".join(map(re.escape, folded.split()))
