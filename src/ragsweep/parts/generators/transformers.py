@@ -31,7 +31,8 @@ class Transformers(LocalModel):
     repeats its last prompt. If ``batch`` is more than 1, prompts are padded to a multiple of STEP tokens. The shape of
     a batch, which determines rounding, therefore depends on the request and on ``batch``, but not on other requests. If
     a prompt leaves fewer than ``max_new_tokens`` tokens of the model's maximum length, or if the reply ends within
-    thoughts, the answer counts as failed. The usage of an answer has tokens but no calls, so an answer costs nothing.
+    thoughts, the answer counts as failed. The usage of an answer counts tokens but no calls, so an answer costs
+    nothing.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(
@@ -71,7 +72,7 @@ class Transformers(LocalModel):
         if longest and self.max_new_tokens >= longest:
             raise ConfigError(
                 f"llm.max_new_tokens is {self.max_new_tokens}, which leaves no token for a prompt: the maximum length"
-                f" of {self.model} is {longest} tokens; lower it, or use another model"
+                f" of {self.model} is {longest} tokens; lower llm.max_new_tokens, or use another model"
             )
         architecture = str((self._config().get("architectures") or ["unknown"])[0])
         if not architecture.endswith(ARCHITECTURES):
@@ -81,13 +82,13 @@ class Transformers(LocalModel):
             )
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
-        """Answer every request with the seed of repetition ``replicate``, counted from 0, ``batch`` at a time.
+        """Answer all requests, ``batch`` at a time, with the seed of repetition ``replicate``, counted from 0.
 
         The ``seconds`` of an answer are the time of its whole batch.
 
         Raises:
             ConfigError: The model or the device cannot be used.
-            InputError: The model's chat template refuses a prompt.
+            InputError: The model's chat template rejects a prompt.
         """
         if requests:
             self._loaded  # noqa: B018 (load the model before time is measured)
@@ -156,7 +157,7 @@ class Transformers(LocalModel):
                 )
             except Exception as fault:  # a template is a program, and may raise anything
                 raise InputError(
-                    f"llm.model is {self.model!r}, whose chat template refuses the prompt: {fault}; use another model,"
+                    f"llm.model is {self.model!r}, whose chat template rejects the prompt: {fault}; use another model,"
                     " or, if it has no system role, set prompt.system='' and prompt.system_alone=''"
                 ) from fault
         else:
@@ -166,7 +167,7 @@ class Transformers(LocalModel):
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The maximum input length of the model in tokens, even if config.json uses GPT-2's name for it."""
+        """The maximum input length of the model in tokens; config.json may use GPT-2's name for this length."""
         return super()._longest_input or self._config().get("n_positions") or None
 
     @cached_property

@@ -19,7 +19,7 @@ class Baseline:
     Args:
         dataset: The dataset of the config.
         answer: A template with ``{input}``, ``{expected}`` or other fields of the case in braces, or a mapping of such
-            templates. A mapping, or a value of a field that is not text, is written as JSON.
+            templates. A mapping, or a field whose value is not a string, is written as JSON.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")

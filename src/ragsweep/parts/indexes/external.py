@@ -75,7 +75,7 @@ class ExternalIndex(ABC):
         self._complete.add(name)
 
     def check_ship(self) -> None:
-        """Raise InputError if the table is in a folder on this machine, because a bundle contains only its name."""
+        """Raise InputError if the table is in a folder on this machine: a bundle contains only the table's name."""
         if key := self._local():
             raise InputError(
                 f"the index's {key}: the {self.NAME} is in a folder on this machine, outside the bundle; evaluate the"
@@ -103,7 +103,7 @@ class ExternalIndex(ABC):
         """Return, for each query, the positions of about ``number`` vectors near the query, in any order."""
 
     def _local(self) -> str:
-        """Return the config key of the folder that contains the tables; empty if they are not on this machine."""
+        """Return the config key of the folder that contains the tables, "" if they are not on this machine."""
         return ""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The exact index, and a base class of indexes that find candidates with faiss and score them like the exact index."""
+"""The exact index, and a base class of indexes that find candidates with faiss and score them as in the exact one."""
 
 import importlib.metadata
 from abc import ABC, abstractmethod

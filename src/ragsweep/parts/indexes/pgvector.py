@@ -39,7 +39,7 @@ class PgVector(ExternalIndex):
     table, and concurrent processes wait. If the database lacks the ``vector`` extension, the extension is created; the
     database user needs permission to do so.
 
-    pgvector draws the layers of its graph without a seed, and builds with several processes; the search of a rebuilt
+    pgvector draws the layers of its graph without a seed and builds with several processes; the search of a rebuilt
     table may therefore miss different neighbours. Vectors may have at most 2,000 values. A ranking has at most
     ``ef_search`` vectors; the rest is padding.
     """
@@ -159,7 +159,7 @@ class PgVector(ExternalIndex):
             yield
         except psycopg.Error as fault:
             fact = quote(mask_text(str(fault), *_secrets(self._address())))
-            way = "correct this on the server, or choose another index"
+            way = "correct the fault on the server, or choose another index"
             if not fault.sqlstate:
                 way = "start the server, or correct the index's url (or url_env) and password"
             elif isinstance(fault, psycopg.errors.QueryCanceled):
@@ -168,7 +168,7 @@ class PgVector(ExternalIndex):
 
 
 class _Session:
-    """A database connection that is opened on first use, and reopened if it was lost."""
+    """A database connection that is opened on first use and reopened if it was lost."""
 
     def __init__(self, address: str, timeout: int) -> None:
         self._address, self._timeout = address, timeout
@@ -200,7 +200,7 @@ class _Session:
             self._connection.close()
 
     def run(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement with values for its placeholders, and return its rows; an empty list if there are none."""
+        """Run a statement with values for its placeholders; return its rows, [] if there are none."""
         cursor = self.alive().execute(statement, values or None, binary=True)
         return list(cursor.fetchall()) if cursor.description else []
 
@@ -241,8 +241,8 @@ def _session(address: str, timeout: int) -> _Session:
 def _index_of(table: str) -> str:
     """Return the name of a table's index.
 
-    PostgreSQL cuts names after LONGEST_NAME characters, so the longest name of a table would lose a suffix, and the
-    index would have the name of the table.
+    PostgreSQL cuts names after LONGEST_NAME characters: a suffix appended to the longest possible name of a table would
+    be lost, and the index would have the name of the table.
     """
     return f"{table}_hnsw" if len(table) < LONGEST_NAME else f"{table[:-5]}_hnsw"
 
@@ -252,7 +252,7 @@ def _is_url(text: str) -> bool:
 
 
 def _secrets(url: str) -> set[str]:
-    """Return the passwords in a URL (before the host, and in the parameters), as written and decoded; may be empty.
+    """Return the passwords in a URL (before the host, and in the parameters), both as written and decoded.
 
     The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries
     mistake such a piece for a port or a host, and quote the piece in their messages.

@@ -19,7 +19,7 @@ from ragsweep.services.replies import is_float32, read_token_counts
 class ApiReranker(ServiceSettings):
     """Score pairs of a question and a text by ``POST {base_url}/rerank``; a score is the reply's ``relevance_score``.
 
-    :class:`ragsweep.services.http_client.Service` makes the calls, and handles the API key, retries and waits.
+    :class:`ragsweep.services.http_client.Service` makes the calls and handles the API key, retries and waits.
     """
 
     TRAITS = replace(
@@ -84,7 +84,7 @@ class ApiReranker(ServiceSettings):
             return read(answer, len(texts)), read_token_counts(answer)
 
         scores, used = (await self.service.post(HttpRequest("rerank", body), read_and_count)).value
-        if used:  # else the service has a price per search, such as Cohere
+        if used:  # else the service, such as Cohere, has a price per search
             self.service.session.meter.record(self.model, used._replace(calls=1))
         return scores
 

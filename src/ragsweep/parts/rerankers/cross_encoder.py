@@ -23,7 +23,7 @@ DECIMALS = 4
 class CrossEncoder(LocalModel):
     """Score a pair of a question and a chunk by the logit of a classifier with one output; higher means more relevant.
 
-    A logit of 0 is a probability of 0.5. The probability itself is not used, because in single precision it is equal
+    A logit of 0 means a probability of 0.5. The probability itself is not used, because in single precision it is equal
     for all good candidates. The logit is rounded, because later decimals depend on the other pairs in the batch and
     would order equal passages by chance. ``max_length`` limits the tokens of the question and the chunk together (None:
     the model's own limit); the longer of the two is truncated first.

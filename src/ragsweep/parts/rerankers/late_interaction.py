@@ -1,4 +1,4 @@
-"""A reranker that compares the tokens of question and chunk with the embedding model, and one that does nothing."""
+"""A reranker that compares the token vectors of the question and a chunk, and one that does nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

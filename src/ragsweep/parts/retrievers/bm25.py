@@ -76,7 +76,7 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}  # version of the steps for these
+        letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}  # the version of their steps
         return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:
@@ -154,7 +154,7 @@ class Bm25:
             words = postings.unpacked(index["vocabulary"])
             load = _load_bm25s if self.backend == "bm25s" else _load_rank_bm25
             number = {word: n for n, word in enumerate(words)}
-            score = load(index, self.k1, self.b) if words else np.zeros  # never called: no query has a known word
+            score = load(index, self.k1, self.b) if words else np.zeros  # never called: no query contains a known word
             self._loaded = (index["vocabulary"], number, score)
         return self._loaded[1], self._loaded[2]
 
@@ -195,7 +195,7 @@ def _load_rank_bm25(index: Arrays, k1: float, b: float) -> Score:
     model = BM25Okapi([document.tolist() for document in documents], k1=k1, b=b)
 
     def score(words: list[int]) -> NDArray[Any]:
-        with np.errstate(invalid="ignore"):  # with b = 1, a blank chunk scores 0 / 0 = NaN, and is not found
+        with np.errstate(invalid="ignore"):  # with b = 1, a blank chunk scores 0 / 0 = NaN and is not found
             scores: NDArray[Any] = model.get_scores(words)
         return scores
 

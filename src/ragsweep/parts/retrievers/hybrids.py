@@ -15,7 +15,7 @@ class _Hybrid:
     """Base class of hybrid retrievers: the legs, and the weight of each leg, in the order of the legs."""
 
     def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-        """Raise ConfigError if there are no legs, if there is not exactly one weight per leg, or for invalid weights.
+        """Raise ConfigError if there are no legs, if there is not exactly one weight per leg, or if one is invalid.
 
         Negative and NaN weights are invalid, and so are weights that are all 0.
         """
@@ -32,7 +32,7 @@ class _Hybrid:
     def fingerprint(self) -> dict[str, str]:
         """Return an entry that changes the address of the rankings, or an empty dict if no weight is 0.
 
-        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong, and must not be reused.
+        The rankings that ragsweep 0.2.0 stored for a weight of 0 are wrong and must not be reused.
         """
         return {} if all(self.weights.values()) else {"zero_weight": "no chunks"}
 
@@ -78,7 +78,7 @@ class HybridConvex(_Hybrid):
         weights: Mapping[str, float] | None = None,
         normalisation: str = "min_max",
     ) -> None:
-        """Raise ConfigError for an invalid argument, or if a leg lacks bounds that the normalisation needs."""
+        """Raise ConfigError if an argument is invalid, or if a leg lacks bounds that the normalisation needs."""
         if not weights:
             if not 0 <= alpha <= 1:
                 raise ConfigError(

@@ -29,7 +29,7 @@ class NoRouter:
 
 @dataclass(eq=False)
 class Rule:
-    """Search for every question, except for short conversation, such as a greeting, that matches a pattern.
+    """Search for every question, except for short conversation (such as a greeting) that matches a pattern.
 
     The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
     at the end of a word; case, accents and the form of apostrophes are ignored. A text of more than ``most_words``
@@ -106,7 +106,7 @@ class Similarity:
             examples = getattr(self, name)
             if not isinstance(examples, list) or len(examples) < least or not all(map(_is_text, examples)):
                 number = "one or more " if least else ""
-                raise ConfigError(f"router.{name} must be a list of {number}non-blank texts, got {examples!r}")
+                raise ConfigError(f"router.{name} must be a list of {number}non-blank strings, got {examples!r}")
         if not -1 <= self.threshold <= 1:
             raise ConfigError(f"router.threshold must be between -1 and 1, got {self.threshold}")
 

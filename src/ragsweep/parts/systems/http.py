@@ -33,13 +33,13 @@ SIGNED = ("code", *SIGNATURES)
 class Http(ServiceSettings):
     """Evaluate a system over HTTP: POST each question as JSON to ``url``.
 
-    ``body`` is a mapping, or a text in JSON. In its values, every ``{question}`` is replaced by the question. A value
+    ``body`` is a mapping or a JSON string. In its values, every ``{question}`` is replaced by the question. A value
     ``{history}`` is replaced by a list of the earlier turns, each an object with ``role`` and ``content``; if
-    ``{history}`` is an item of a list, the turns become items of this list. ``answer``, ``contexts``, ``ids``,
+    ``{history}`` is an item of a list, the turns become items of that list. ``answer``, ``contexts``, ``ids``,
     ``scores``, ``tokens_in`` and ``tokens_out`` are paths of values in the response (see
     :mod:`ragsweep.parts.systems.responses`), or null. Without ``answer``, the system only searches. If the response is
-    a stream of events, the texts at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer whose
-    ``finish_reason`` states that it is truncated, withheld or aborted counts as failed.
+    a stream of events, the strings at a path are joined. If the path ``answer`` contains ``choices[0]``, an answer
+    whose ``finish_reason`` states that it is truncated, withheld or aborted counts as failed.
     """
 
     TRAITS = replace(ServiceSettings.TRAITS, version="3", operational=ServiceSettings.TRAITS.operational.union(FURTHER))
@@ -61,7 +61,7 @@ class Http(ServiceSettings):
     requests_per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        """Parse ``url`` and ``body``, and create the service; nothing is sent."""
+        """Parse ``url`` and ``body``, and create the client of the service, without sending a request."""
         address, _, self.query = self.url.partition("?")
         base, _, self.path = address.rpartition("/")
         self.service = Service(base, **self.call_settings(*FURTHER))
@@ -96,7 +96,7 @@ class Http(ServiceSettings):
             raise ConfigError(f"system.body must be a mapping or JSON that contains {QUESTION}, got {self.body!r:.200}")
         if any(HISTORY in text != HISTORY for text in texts(self.body)):
             raise ConfigError(
-                f"system.body: {HISTORY} stands for a list of turns, so it must be a whole value, not part of a text;"
+                f"system.body: {HISTORY} stands for a list of turns, so it must be a whole value, not part of a string;"
                 f" got {self.body!r:.200}"
             )
         for name, path in self.paths.items():
@@ -119,7 +119,7 @@ class Http(ServiceSettings):
 
     async def _respond(self, request: Request) -> Response:
         counted = bool(self.tokens_in or self.tokens_out)
-        if counted or self.answers:  # a search has no tokens
+        if counted or self.answers:  # a search uses no tokens
             self.service.session.meter.check_price(self.url, counted)
         billed, incomplete = Usage(), Response()
 

@@ -35,8 +35,8 @@ class Python:
     and ``content``. It must return the text of the answer (None: an abstention), or a mapping with ``answer`` (optional
     if ``answers`` is false) and any of ``contexts``, ``ids``, ``scores``, ``tokens_in`` and ``tokens_out``. If the
     function raises an exception or returns anything else, the answer counts as failed. The module of the function must
-    be trusted. The address of a result contains a hash of the source of the function's module, and of the modules that
-    it imports from its own package.
+    be trusted. The address of a result contains a hash of the source of this module, and of the modules that it imports
+    from its own package.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", operational=frozenset({"concurrency"}))
@@ -49,7 +49,7 @@ class Python:
     concurrency: int = 1
 
     def check(self) -> None:
-        """Raise ConfigError for invalid settings, and if the function is not trusted or cannot be imported.
+        """Raise ConfigError if a setting is invalid, or if the function is not trusted or cannot be imported.
 
         The module of the function is imported.
         """
@@ -128,7 +128,7 @@ class Python:
             needed = "answer (unless system.answers=false) and " if self.answers else ""
             keys = ", ".join(KEYS[1:] if self.answers else KEYS)
             raise ValueError(
-                f"the function must return a text, or a mapping with {needed}any of {keys}, got {returned!r:.60}"
+                f"the function must return a string, or a mapping with {needed}any of {keys}, got {returned!r:.60}"
             )
         tokens_in, tokens_out = (int(returned.get(name) or 0) for name in ("tokens_in", "tokens_out"))
         found = Returned(*map(returned.get, Returned._fields))

@@ -38,9 +38,9 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
     document) become one list; if a document has a single id or score, it applies to all chunks of the document. Chunks
     with neither an id nor a text are dropped.
 
-    The answer is a text, or the parts of a chat message. Thoughts, which are separate parts or enclosed in ``tags``,
-    are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is an
-    abstention. An answer that ends within thoughts counts as failed.
+    The answer is a string, or a list of the parts of a chat message. Thoughts, which are separate parts or enclosed in
+    ``tags``, are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is
+    an abstention. An answer that ends within thoughts counts as failed.
     """
     written, parts, _ = read_content(found.answer)
     text, thoughts, unclosed = separate(written.strip(), tags)
@@ -131,18 +131,18 @@ def parse_path(path: str) -> list[str | int]:
 def value_at(value: Any, path: str) -> Any:
     """Return the value at a path in ``value``; the empty path returns ``value`` itself.
 
-    ``[*]`` returns a list: for each item of the list at this point, the value at the rest of the path. Raises
+    ``[*]`` returns a list of the values at the rest of the path, one for each item of the list at this point. Raises
     PathNotFound, whose message names the first missing part of the path, and ValueError for an invalid path.
     """
     return _value(value, parse_path(path), "")
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the texts at a path in the events of a stream, joined; events without the path are ignored.
+    """Return the strings at a path in the events of a stream, joined; events without the path are ignored.
 
-    Lists of the parts of a chat message are joined, too, as one list in which each text is a part. If no value at the
-    path is a text or such a list, return the last value that is not null, or None if all are null. Raises PathNotFound
-    if the path exists in no event, and ValueError for an invalid path.
+    Lists of the parts of a chat message are joined, too, as one list in which each string is a part. If no value at the
+    path is a string or such a list, return the last value that is not null, or None if all are null. Raises
+    PathNotFound if the path exists in no event, and ValueError for an invalid path.
     """
     found, fault = list[Any](), PathNotFound("the stream has no events")
     for event in stream.events:
