@@ -141,5 +141,5 @@ def test_runs_are_linked_to_the_prompt_of_their_llm(traced: Traced) -> None:
 def test_a_choice_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"tracking\.traces must be none, failures, sample or all, got 'some'"):
         Mlflow(traces="some").check()
-    with pytest.raises(ConfigError, match=r"tracking\.experiment: is blank"):
+    with pytest.raises(ConfigError, match=r"tracking\.experiment is blank"):
         Mlflow(experiment=" ").check()

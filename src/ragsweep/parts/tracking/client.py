@@ -1,8 +1,8 @@
 """Record results in MLflow through its client, leaving the process's active run and default tracking URI as they were.
 
-A sweep is a parent run, and each of its configs a child run (tag ``mlflow.parentRunId``). The status of every run is
-set explicitly, because MLflow leaves the run of a killed process RUNNING and sets the run of a crashed process to
-FINISHED. NaN is never sent, because MLflow would store it as 0.
+A sweep is recorded as a parent run, and each of its configs as a child run (tag ``mlflow.parentRunId``). The status of
+every run is set explicitly, because MLflow leaves the run of a killed process RUNNING and sets the run of a crashed
+process to FINISHED. NaN is never sent, because MLflow would store it as 0.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Maximum number of jobs whose runs are searched for one by one (20 ms each); for more, all runs of the sweep are
-listed (10 ms each)."""
+"""Maximum number of jobs whose runs are searched for one by one (20 ms each); if there are more, all runs of the sweep
+are listed (10 ms each)."""
 
 QUESTIONS = "questions.json"
 """The artifact with the table of questions that MLflow's evaluation page displays."""
@@ -80,11 +80,11 @@ class Mlflow:
         if self.tables not in TABLES:
             raise ConfigError(f"tracking.tables must be {' or '.join(TABLES)}, got {self.tables!r}")
         if not self.experiment.strip():
-            raise ConfigError("tracking.experiment: is blank; name an experiment, or omit the key")
+            raise ConfigError("tracking.experiment is blank; name an experiment, or omit the key")
         self._connection.check()
 
     def risk(self) -> str:
-        """Return a warning if credentials would be sent to another machine unencrypted; empty otherwise."""
+        """Return a warning if credentials would be sent to another machine unencrypted, else ""."""
         return describe_risk(self.uri)
 
     def models(self) -> ModelRegistry:
@@ -132,7 +132,7 @@ class Mlflow:
         if is_server(self.uri):
             experiment = self._connection.experiments.get(self.experiment)
             return mask_uri(self.uri).rstrip("/") + (f"/#/experiments/{experiment}?{RUNS_VIEW}" if experiment else "")
-        # `mlflow ui` alone opens the store in this variable or, if it is not set, the experiments in these files.
+        # `mlflow ui` alone opens the store in MLFLOW_BACKEND_STORE_URI or, if it is not set, any experiments in mlruns.
         has_another = "MLFLOW_BACKEND_STORE_URI" in os.environ or any(Path("mlruns").glob("*/meta.yaml"))
         if database_path(self.uri) == Path("mlflow.db").absolute() and not has_another:
             return f"{mlflow_command()} ui"

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 WAY_OUT = f"check that the database is writable, correct {ADDRESS}, or evaluate with tracking=none"
 CHECK_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
-"""Seconds without calls after a request to a server has timed out; each subsequent timeout doubles them, until a call
-succeeds."""
+"""Seconds without calls after a request to a server has timed out; each subsequent timeout doubles this period, until a
+call succeeds."""
 NOTICE_SECONDS, ANSWER_SECONDS = 10.0, 300.0
 """Seconds after which a message reports that the server is slow, and maximum seconds for all calls in one ``opened``
 block. MLflow's own limit applies only to the time between two bytes."""
@@ -119,7 +119,7 @@ class Connection:
         import mlflow
 
         names = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID")
-        place, chosen = map(os.environ.get, names)  # mlflow.set_tracking_uri also sets the first one
+        place, chosen = map(os.environ.get, names)  # mlflow.set_tracking_uri also sets the first variable
         mlflow.set_tracking_uri(self.uri)
         os.environ[names[1]] = experiment
         try:

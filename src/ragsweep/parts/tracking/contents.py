@@ -164,7 +164,7 @@ def link_prompt(connection: Connection, run: OpenRun, config: ConfigRun) -> None
             if key not in connection.prompts:
                 connection.prompts[key] = _prompt_version(connection, name, prompt)
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # such as a registry without prompts; config.yaml has the prompt
+    except Exception as fault:  # such as a registry without prompts; config.yaml contains the prompt
         connection.prompts = None
         reason = str(fault).partition("\n")[0] or type(fault).__name__
         _log.warning("prompts are not registered in MLflow, only recorded in each run's config.yaml: %s", reason)

@@ -65,7 +65,7 @@ def check_uri(uri: str) -> None:
     """Raise TrackingError for a URI that MLflow rejects, and for the URI of a database in memory."""
     try:
         scheme, _ = urlsplit(uri).scheme, urlsplit(uri).port if is_server(uri) else None
-    except ValueError:  # whose text may quote a part of a password
+    except ValueError:  # the message of this error may quote a part of a password
         raise TrackingError(f"{mask_uri(uri)}: invalid port or host; correct {ADDRESS}") from None
     if scheme == "file" or ("://" not in uri and not uri.startswith("databricks")):
         folder, way_out = local_folder(uri), f"set {ADDRESS} to sqlite:///mlflow.db"
@@ -171,7 +171,8 @@ def use_write_ahead_log(path: Path) -> None:
     """Switch a database file to a write-ahead log, so that readers and the writer do not block each other.
 
     This process's connections then sync to disk only at checkpoints, not at every commit (nine per config). If the
-    process is killed, nothing is lost; after a power failure, the last configs may be missing, but the ledger has them.
+    process is killed, nothing is lost; after a power failure, the last configs may be missing here but not in the
+    ledger.
     """
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, timeout=5)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # fails harmlessly if another process uses the file
@@ -201,10 +202,10 @@ def _has_tables(uri: str, path: Path) -> bool:
 
 
 def describe_risk(uri: str) -> str:
-    """Return a warning if credentials would be sent to another machine unencrypted; empty otherwise."""
+    """Return a warning if credentials would be sent to another machine unencrypted, else ""."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # `check_uri` refuses it
+    except ValueError:  # `check_uri` rejects it
         return ""
     is_local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
     variables = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")

@@ -126,7 +126,7 @@ def metrics(result: Result) -> dict[str, float]:
     - ``<metric>``: the value of each objective, headline metric and judged metric
     - ``<objective>_low``, ``<objective>_high``: the 95 % interval of each objective
     - ``<metric>_n_failed``: the number of questions that an objective or headline metric failed to measure, if any
-    - ``race_asked``, ``race_of``: in a race, the number of questions on which the config ran, and of all questions
+    - ``race_asked``, ``race_of``: in a race, the number of questions on which the config ran, and the total number
     - ``race_ahead``: a lower bound of the best config's lead over this config, if the race dropped this config
     - ``usage_generate_calls``, ``_tokens_in``, ``_tokens_out``, ``_money``, and the same for ``judge``, ``route`` and
       ``query``: the usage of the original calls, even if their results were reused
@@ -212,8 +212,8 @@ def parquet(result: Result) -> bytes:
     table = pyarrow.table({name: column(values) for name, values in to_texts(result.questions).items()})
     facts = {"format": OUTCOMES_FORMAT, "signature": result.run.signature}
     buffer = pyarrow.BufferOutputStream()
-    # Dictionaries, statistics and a second schema are useless in a table of a few hundred rows. A higher level takes
-    # up to twice as long, and saves less than a tenth.
+    # Dictionaries, statistics and a second schema are useless in a table of a few hundred rows. A higher compression
+    # level takes up to twice as long but saves less than a tenth.
     plain = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
     with writer.ParquetWriter(buffer, table.schema, compression="zstd", compression_level=3, **plain) as file:
         file.add_key_value_metadata(facts)
@@ -246,13 +246,13 @@ def packed(name: str, text: str) -> bytes:
     if not name.endswith(".gz"):
         return encoded(text)
     # Z_FILTERED ignores short matches, which are accidental among digits; the file becomes 10 % smaller. Level 7 takes
-    # twice as long as 4 for rankings, and makes them 8 % smaller.
+    # twice as long as level 4 for rankings and makes them 8 % smaller.
     packer = zlib.compressobj(4, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return packer.compress(encoded(text)) + packer.flush()
 
 
 def json_bytes(values: Mapping[str, str]) -> bytes:
-    """Encode a mapping of names to texts as JSON, in UTF-8."""
+    """Encode a mapping from names to strings as JSON, in UTF-8."""
     return encoded(json.dumps(values, indent=1, ensure_ascii=False))
 
 
@@ -262,7 +262,7 @@ def short_tag(value: str) -> str:
 
 
 def long_tags(tags: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the artifact with the whole values of the tags that `short_tag` cuts; empty if it cuts none."""
+    """Return the artifact with the whole values of the tags that `short_tag` cuts; {} if it cuts none."""
     long = {name: value for name, value in tags.items() if len(value) > LONGEST_TAG}
     return {"long_tags.json": json_bytes(long)} if long else {}
 

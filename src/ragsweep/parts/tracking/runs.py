@@ -56,7 +56,7 @@ class Child:
 
 
 def git_commit() -> str:
-    """Return the hash of the commit that is checked out in the current folder; empty if git finds none."""
+    """Return the hash of the commit that is checked out in the current folder; "" if git finds none."""
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):

@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class ServedStep:
-    """A step of a served request: its duration and, if it ranks chunks, the highest score and its lead over the next.
+    """A step of a served request: its duration and, if it ranks chunks, the top score and its lead over the next score.
 
     Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent to be displayed, but are not read back.
     """
