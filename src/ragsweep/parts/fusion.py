@@ -45,7 +45,7 @@ def convex(
     """Fuse by scores: the score of a chunk is the weighted sum of its normalised scores in all legs.
 
     A leg that did not find the chunk adds 0. ``normalisation`` is a key of NORMALISATIONS. ``lowest`` holds the lowest
-    possible score of each leg (None: 0 for every leg), and is used only by "theoretical". Return rankings of ``depth``
+    possible score of each leg (if None, 0 for every leg); only "theoretical" uses it. Return rankings of ``depth``
     ranks, padded if there are fewer candidates. Source: Bruch, Gai and Ingber, "An analysis of fusion functions for
     hybrid retrieval", ACM TOIS 2023, eq. 2.
     """
@@ -57,7 +57,7 @@ def convex(
 def min_max(rankings: Rankings, lowest: float = 0.0) -> Doubles:
     """Scale the scores of every question so that the lowest becomes 0 and the highest 1; return (questions, depth).
 
-    If all scores of a question are equal, or there is only one, each becomes 1. Padding gets 0. ``lowest`` is ignored.
+    If a question has one score or only equal scores, each becomes 1. Padding gets 0. ``lowest`` is ignored.
     """
     is_chunk, scores, low, high = _extremes(rankings)
     return _scaled(is_chunk, scores - low, high - low)
@@ -99,7 +99,7 @@ NORMALISATIONS: Mapping[str, Callable[[Rankings, float], Doubles]] = {
 def _extremes(rankings: Rankings) -> tuple[NDArray[np.bool_], Doubles, Doubles, Doubles]:
     """Return a mask of the ranks with a chunk, all scores in float64, and each question's lowest and highest score.
 
-    The last two are (questions, 1), and infinite for a question without candidates.
+    The lowest and highest scores, (questions, 1), are infinite for a question without candidates.
     """
     is_chunk = rankings.positions != NO_CHUNK
     scores = rankings.scores.astype(np.float64)

@@ -17,7 +17,7 @@ from ragsweep.core.words import (
 )
 
 LIGATURES = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "\u0640": ""})
-"""Letters that Unicode does not decompose, and their ASCII replacements; the Arabic tatweel has none."""
+"""Letters that Unicode does not decompose, and their ASCII replacements; the Arabic tatweel is removed."""
 
 SIGNS = str.maketrans(
     {
@@ -57,7 +57,7 @@ _CODES = {name: code for code, name in NAMES.items()} | {
     **{"eng": "en", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de", "spa": "es", "ita": "it", "nld": "nl"},
     **{"dut": "nl", "por": "pt"},
 }
-"""Names of languages, in English and their own, and codes of three letters (ISO 639-2) -> two-letter code."""
+"""Names of languages (in English and in the language) and codes of three letters (ISO 639-2) -> two-letter code."""
 
 _SCRIPTS = {
     "ja": re.compile("[\u3041-\u30ff]"),
@@ -73,11 +73,11 @@ Japanese is tested first, because Japanese texts also contain Chinese characters
 """
 
 _NOT_RUSSIAN = re.compile("[\u0404\u0406-\u0408\u040e\u0452-\u045f\u0490-\u052f]")
-"""Cyrillic letters that another language uses and Russian does not, such as Ukrainian, Serbian, Kazakh or Mongolian."""
+"""Cyrillic letters of other languages, such as Ukrainian, Serbian, Kazakh or Mongolian, that Russian does not use."""
 
 _ONLY_RUSSIAN = re.compile("[\u044b\u044d\u0451]")
 _LEAST_LETTERS = 300
-"""A text of this many letters is Russian only if it has one of the letters that Bulgarian does not use."""
+"""A text with at least this many letters is Russian only if it contains a letter that Bulgarian does not use."""
 
 _NOT_ARABIC = re.compile("[\u067e\u0686\u06a9\u06af\u06cc]")
 """Letters that Persian or Urdu uses and Arabic does not."""
@@ -117,14 +117,14 @@ def fold(text: str) -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the key in STOP_WORDS for a label (``fr``, ``fr-CA``, ``fra``, ``French``); empty if there is none."""
+    """Return the key in STOP_WORDS for a label (``fr``, ``fr-CA``, ``fra``, ``French``); "" if there is none."""
     name = re.split(r"[-_ ]", fold(label.strip()))[0]
     code = _CODES.get(name, name)
     return code if code in STOP_WORDS else ""
 
 
 def script_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected from its script; empty if the language is unclear."""
+    """Return the two-letter code of a text's language, detected from its script; "" if the language is unclear."""
     if text.isascii() or not (letters := sum(map(str.isalpha, text))):
         return ""
     for code, pattern in _SCRIPTS.items():
@@ -137,7 +137,7 @@ def script_language(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def detect_language(text: str) -> str:
-    """Return the two-letter code of a text's language, detected from its stop words; empty if the language is unclear.
+    """Return the two-letter code of a text's language, detected from its stop words; "" if the language is unclear.
 
     A stop word that n languages share adds 1/n to the score of each of these languages.
     """
@@ -194,7 +194,7 @@ _PHRASES: Mapping[str, str] = {
 
 
 def _phrases() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Return a list for each language: pairs of a form and the words of one of its phrases, longest phrases first."""
+    """Map each language to pairs of a form and the words of a phrase of this form; the longest phrases come first."""
     found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for form, text in _PHRASES.items():
         for part in text.split(";"):

@@ -162,7 +162,7 @@ class LocalModel:
             ).eval()
         longest = self._longest_input
         if longest and self._config().get("model_type") in AFTER_PADDING and (model.max_seq_length or 0) > longest:
-            model.max_seq_length = longest  # the library counts the positions that hold no token
+            model.max_seq_length = longest  # the library also counts the positions that hold no token
         if dtype == "int8":
             try:
                 onnx_model.compute_in_int8(model, self.fingerprint(), self.exports)

@@ -114,7 +114,7 @@ def package_folder(package: str, requirement: str) -> Path:
 
 
 def locate_tokenizer(tokenizer: str, key: str, download: bool = False) -> Path:
-    """Return ``tokenizer`` if it is a file, else this model's tokenizer.json; raise ConfigError if neither exists."""
+    """Return ``tokenizer`` if it is a file, else the model's tokenizer.json; raise ConfigError if neither exists."""
     named = Path(tokenizer).expanduser()
     if not named.exists() and named.suffix == ".json":
         raise ConfigError(f"{key} is {tokenizer!r}, but there is no such file; use a {TOKENIZER}, or a model with one")
@@ -167,12 +167,12 @@ def resolve_dtype(dtype: str, device: str, key: str, weights: Path | None = None
 
 
 def on_gpu(device: str) -> bool:
-    """Return whether ``device`` is a GPU; "auto" is one if this machine has a GPU."""
+    """Return whether ``device`` is a GPU; "auto" counts as a GPU if this machine has one."""
     return device != "cpu" and (device != "auto" or any(Path(name).exists() for name in GPUS))
 
 
 def fastest_dtype(flags: Set[str]) -> str:
-    """Return the fastest dtype on a CPU with these flags, among those that rank like float32.
+    """Return the fastest dtype on a CPU with the given flags, among the dtypes that rank like float32.
 
     A dtype ranks like float32 if nDCG@10 on SciFact differs by at most .002. The fastest is bfloat16 on a CPU with
     matrix units (AMX), int8 on other CPUs with 8-bit dot products (``avx512_vnni``), and float32 on all remaining CPUs,
@@ -185,7 +185,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the Linux names of the CPU's instruction sets; empty if unknown, for instance outside Linux."""
+    """Return the Linux names of the CPU's instruction sets; no names if they are unknown, as outside Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -178,7 +178,7 @@ def _trace(transformer: Any, output: str, typed: bool) -> Any:
 
 
 def _difference(transformer: Any, graph: Any, output: str, typed: bool) -> float:
-    """Return the largest difference between the values of model and graph, as a share of the largest absolute value.
+    """Return the largest difference between values of the model and the graph, relative to the largest absolute value.
 
     Both read texts of the lengths in PROBES, shortened to the maximum input length of the model.
     """
@@ -209,7 +209,7 @@ def session_of(graph: bytes) -> Any:
 
 
 def _ids(length: int) -> Any:
-    """Return token ids (1, length) of an artificial text; only the ids 3 to 9 are used, which every vocabulary has."""
+    """Return token ids (1, length) of an artificial text; it uses only the ids 3 to 9, which every vocabulary has."""
     import torch
 
     return (torch.arange(length) % 7 + 3)[None]

@@ -16,7 +16,7 @@ class Prices:
 
     ``models`` maps a pattern for names of models, such as ``gpt-4o-mini*``, to [input price, output price] per million
     tokens. Case is ignored. If several patterns match, the pattern with the most characters other than ``*`` applies;
-    of several such patterns, the one with the fewest ``*``.
+    if there are several such patterns, the one with the fewest ``*`` applies.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

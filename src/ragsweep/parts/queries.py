@@ -54,7 +54,7 @@ class Rewrite:
 
     In the prompt, the conversation is enclosed in tags that the conversation cannot imitate, and the model is
     instructed not to follow instructions between the tags. A blank query counts as failed. A ``response_format`` in the
-    model's ``extra`` is for answers, and is not sent.
+    model's ``extra`` is for answers and is not sent.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2", unread={"llm": ("prompt",)})

@@ -26,7 +26,7 @@ def arrange(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankin
 
 
 def arrange_ascending(positions: NDArray[Any], scores: NDArray[Any], depth: int) -> Rankings:
-    """Do the same as ``arrange`` for positions that ascend in every row; padding may be anywhere in the row."""
+    """Return the same rankings as ``arrange`` for positions that ascend in every row; padding may be anywhere."""
     kept = scores.astype(np.float32)
     np.copyto(kept, -np.inf, where=positions == NO_CHUNK)
     order = _descending(kept, depth)

@@ -12,7 +12,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.ranking import check_min_score, mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""Parameters of a reranker that do not change its scores, but only how they are used."""
+"""Parameters of a reranker that do not change its scores, but only how the scores are used."""
 
 
 class Reordering(NamedTuple):
@@ -47,9 +47,9 @@ def reorder(ranking: Rankings, scores: Floats, how: Reordering) -> Rankings:
     """Return rankings in which the first ``candidates`` chunks, the head, are reordered; equal scores keep their order.
 
     ``scores`` (pairs,) holds the reranker's scores for the chunks of all heads, row by row, without padding. Chunks
-    after the head keep their ranks and scores; if ``min_score`` is set, they are dropped, and so are the chunks of the
-    head with a lower score. The returned scores of the head are the scores that determine its order (mixed scores if
-    ``mix`` is above 0).
+    after the head keep their ranks and scores; if ``min_score`` is set, they are dropped, and so are chunks of the head
+    that score lower. The returned scores of the head are the scores that determine its order (mixed scores if ``mix``
+    is above 0).
     """
     head = ranking.first(how.candidates)
     is_chunk = head.positions != NO_CHUNK

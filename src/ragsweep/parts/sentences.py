@@ -34,7 +34,7 @@ class SentenceSplitter:
     """Base class of parts that split texts into sentences."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the version of the library, because the sentences may depend on it."""
+        """Return the version of the library, on which the sentences may depend."""
         return {LIBRARY: importlib.metadata.version(LIBRARY)}
 
 

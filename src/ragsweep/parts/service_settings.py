@@ -62,5 +62,5 @@ class EndpointSettings(ServiceSettings):
     service: Endpoint = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Create the service; nothing is sent."""
+        """Create the client of the service, without sending a request."""
         self.service = Endpoint(self.base_url, self.model, thoughts=self.thoughts, **self.call_settings(*LIMITS))

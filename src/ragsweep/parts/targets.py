@@ -28,7 +28,7 @@ class Target:
     rounding errors are allowed for.
 
     Args:
-        threshold: The limit that a value must reach to pass; bands have no influence on this.
+        threshold: The limit that a value must reach to pass, whatever its band.
         good: The limit of the band "good"; None: the threshold.
         fair: The limit of the band "fair"; None: the threshold.
         warn: Whether a value that does not pass is a warning instead of a failure.
@@ -53,7 +53,7 @@ class Target:
     ideal_improvement: float | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for a setting or the limit of a band that is not a finite number."""
+        """Raise ConfigError if a setting or the limit of a band is not a finite number."""
         for key in ("threshold", "good", "fair", "ideal", "improvement", "ideal_improvement"):
             if not math.isfinite(getattr(self, key) or 0):
                 raise ConfigError(f"{key} must be a finite number, got {getattr(self, key)}")

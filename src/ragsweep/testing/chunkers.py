@@ -14,7 +14,7 @@ GAPS = (" ", "  ", "\n", "\n\n", "\r\n", ". ", "? ", "\t", "\u2028")
 
 
 def texts(number: int = 60) -> list[str]:
-    """Return seven texts of special kinds (such as empty, blank, a very long word), and ``number`` random texts."""
+    """Return seven special texts (such as an empty text and a very long word), and ``number`` random texts."""
     chance = random.Random(0)
     mixed = ["".join(chance.choices(WORDS + GAPS, k=chance.randrange(200))) for _ in range(number)]
     return ["", " ", "\n \t\n", "x", "x" * 5000, " " * 3000 + "end", "half \ud800 a character", *mixed]

@@ -61,10 +61,10 @@ def collect(
 def assert_lawful(rankings: Rankings, depth: int, chunks: int) -> None:
     """Check the shapes and dtypes of rankings of ``chunks`` chunks, and the order of each row.
 
-    A row must be sorted by descending score, then by position; its positions must be distinct and in range, and its
-    scores finite; and padding must be at its end, with the score -inf. Raises AssertionError otherwise.
+    A row must be sorted by descending score, then by position. Its positions must be distinct and in range, its scores
+    must be finite, and padding must be at its end, with the score -inf. Raises AssertionError otherwise.
     """
-    assert isinstance(rankings, Rankings), f"must be Rankings, as arrange of ragsweep.parts.ranking makes: {rankings!r}"
+    assert isinstance(rankings, Rankings), f"must be Rankings (see ragsweep.parts.ranking.arrange), not {rankings!r}"
     positions, scores = rankings.positions, rankings.scores
     assert positions.dtype == np.int32, f"positions must be int32, not {positions.dtype}"
     assert scores.dtype == np.float32, f"scores must be float32, not {scores.dtype}"

@@ -29,6 +29,6 @@ class DatasetContract(Contract):
         assert named <= set(dataset.corpus.ids)
 
     def test_reading_twice_gives_the_same_digests(self) -> None:
-        """Check that a second reading gives the same digests of corpus and golden set, which identify results."""
+        """Check that a second reading gives equal digests of the corpus and golden set, which identify results."""
         first, second = self.part().load(), self.part().load()
         assert (first.corpus.digest, first.golden.digest) == (second.corpus.digest, second.golden.digest)

@@ -40,7 +40,7 @@ class HybridRetrieverContract(Contract):
             assert fused.chunks == "chunking"
 
     def test_only_what_a_leg_found_is_ranked(self) -> None:
-        """Check that a fused ranking of sufficient depth has exactly the chunks in the rankings of the legs."""
+        """Check that a fused ranking of sufficient depth contains exactly the chunks in the rankings of the legs."""
         legs = self._legs()
         for row, fused in enumerate(self.part().fuse(legs, CHUNKS).positions):
             candidates = {chunk for leg in legs.values() for chunk in leg.positions[row]}

@@ -59,7 +59,7 @@ class VectorIndexContract(RankingContract):
     def test_a_vector_finds_itself(self) -> None:
         """Check that the nearest neighbour of each vector is the vector itself or a copy of it.
 
-        For an index that is not ``exact``, over 80 % of the vectors suffice.
+        If the index is not ``exact``, this must hold for over 80 % of the vectors.
         """
         vectors = self.chunks()
         nearest = self.rank_anew(vectors, 1).positions[:, 0]

@@ -23,7 +23,7 @@ class SystemContract(Contract):
     def test_every_request_is_answered_once(self) -> None:
         """Check that each request has one response: an answer, an abstention, or the reason for a failure.
 
-        Each passage must have a name or a text. Scores, if there are any, must be finite, and one per passage.
+        Each passage must have a name or a text. If there are scores, there must be one finite score per passage.
         """
         for response in collect(self.part().ask, REQUESTS):
             assert not (fault := describe_wrong_type(response, Response)), fault
