@@ -57,7 +57,7 @@ _CODES = {name: code for code, name in NAMES.items()} | {
     **{"eng": "en", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de", "spa": "es", "ita": "it", "nld": "nl"},
     **{"dut": "nl", "por": "pt"},
 }
-"""Names of languages (in English and in the language) and codes of three letters (ISO 639-2) -> two-letter code."""
+"""English and native names of languages, and codes of three letters (ISO 639-2) -> two-letter code."""
 
 _SCRIPTS = {
     "ja": re.compile("[\u3041-\u30ff]"),

@@ -75,7 +75,7 @@ def locate(model: str, key: str, download: bool = False) -> Path:
     """Return the folder of a model.
 
     ``key`` is the config key of ``model``, used in messages. A model given by a hub id is read from the local hub
-    cache, and downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are
+    cache and downloaded only if ``download`` is true. Raises ConfigError if the model is not found, if its weights are
     missing or not safetensors (reading pickled weights can run code), or if it needs custom code.
     """
     if model == BUNDLED:

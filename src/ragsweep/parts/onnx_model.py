@@ -1,8 +1,8 @@
-"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and run each text separately.
+"""Run a transformer in int8 with ONNX Runtime: export it once, cache the file, and process each text separately.
 
 Activations are quantised at run time, with one scale per tensor (dynamic quantisation: Zafrir et al. 2019, "Q8BERT",
-section 2.1). In a padded batch, this scale would depend on all texts of the batch. Every text is therefore run without
-padding and separately, in parallel threads, so that its vector never depends on other texts.
+section 2.1). In a padded batch, this scale would depend on all texts of the batch. Every text is therefore processed
+separately and without padding, in parallel threads, so that its vector never depends on other texts.
 """
 
 import hashlib
@@ -99,7 +99,7 @@ def _digest(graph: bytes, name: str) -> bytes:
 
 
 class Int8Forward:
-    """A replacement for a transformer's ``forward`` that runs each text of a batch separately, in parallel threads."""
+    """A replacement for a transformer's ``forward`` that processes each text of a batch separately, in parallel."""
 
     def __init__(self, graph: bytes, output: str) -> None:
         import torch

@@ -31,7 +31,7 @@ _LISTS = ("reference", "keywords")
 class Csv:
     """Read a corpus and a table of questions.
 
-    A row has at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
+    A row contains at most one piece of evidence; rows with the same id form one question. The cells of unknown columns
     become labels of the question, except for cells that contain lists or objects. Questions whose category is in
     ``conversation`` need no retrieval.
     """

@@ -87,7 +87,7 @@ class Gguf:
         """Answer every request with the seed of repetition ``replicate``, counted from 0.
 
         ``done(index, answer)`` is called in the thread of the caller. Raises ConfigError if the model cannot be loaded,
-        and InputError if llama.cpp reports an error other than that a prompt is too long.
+        and InputError if llama.cpp reports an error, unless the error is that a prompt is too long.
         """
         if not requests:
             return

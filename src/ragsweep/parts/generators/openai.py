@@ -24,9 +24,9 @@ class OpenAI(EndpointSettings):
     """Answer each request with a call of ``POST {base_url}/chat/completions``.
 
     :class:`ragsweep.services.endpoint.Endpoint` makes the calls. If a call fails permanently, or its reply is truncated
-    at ``max_tokens``, the answer counts as failed. If the key is wrong, the model unknown or the endpoint unavailable,
-    the whole config fails. Each of the ``replicates`` answers to a request is generated with its own values of
-    ``seed`` and ``extra.random_seed``, if they are set.
+    at ``max_tokens``, the answer counts as failed. If the key is wrong, the model is unknown or the endpoint is
+    unavailable, the whole config fails. Each of the ``replicates`` answers to a request is generated with its own
+    values of ``seed`` and ``extra.random_seed``, if they are set.
     """
 
     TRAITS = replace(

@@ -22,7 +22,7 @@ class ExternalIndex(ABC):
 
     Each combination of vectors and build parameters has its own table, and the table's name contains a hash of both.
     Before a search, a missing table is created and filled; an incomplete table is completed, rebuilt or rejected,
-    depending on the database. A complete table is reused, and never deleted.
+    depending on the database. A complete table is reused and never deleted.
     """
 
     NAME: ClassVar[str] = "table"
@@ -84,12 +84,12 @@ class ExternalIndex(ABC):
 
     @cached_property
     def _complete(self) -> set[str]:
-        """The names of the tables that this object has filled, or has found to be complete."""
+        """The names of the tables that this object has filled or has found to be complete."""
         return set()
 
     @abstractmethod
     def _name(self, vectors: Floats) -> str:
-        """Return the name of the table for these vectors; see :func:`name_by_content`."""
+        """Return the name of the table for ``vectors``; see :func:`name_by_content`."""
 
     @abstractmethod
     def _fill(self, name: str, vectors: Floats) -> None:

@@ -110,7 +110,7 @@ class Flat:
     """Compare the query with all vectors, using faiss, and return the vectors with the largest inner products.
 
     The rounding errors of inner products in float32 depend on the other queries of a batch. These products therefore
-    only select candidates: all vectors that could belong to the ranking within the bound of the error. The candidates
+    only select candidates: all vectors that could belong to the ranking, given the bound of the errors. The candidates
     are scored again in float64, so that a ranking never depends on other queries, and equal vectors are in order of
     position.
     """
@@ -164,8 +164,8 @@ def _matrix_products(dimension: int) -> Iterator[None]:
     """Within a ``with`` block, make faiss compute the products of several queries by multiplying large matrices.
 
     By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies
-    matrices of 1,024 vectors, with a thread barrier after each. The products of two matrices take 32 MiB here. See
-    docs/measurements.md for the speed. The previous settings are restored at the end.
+    matrices of 1,024 vectors, with a thread barrier after each product. The products of two matrices take 32 MiB here.
+    See docs/measurements.md for the speed. The previous settings are restored at the end.
     """
     settings = library().cvar
     values = {

@@ -164,7 +164,7 @@ class LanceTable(ExternalIndex):
     def _readable_faults(self) -> Iterator[None]:
         """Convert OSError, RuntimeError and ValueError in the block to CallFailed, with a one-line message.
 
-        LanceDB raises these classes, and has no exception classes of its own.
+        LanceDB raises these classes and has no exception classes of its own.
         """
         try:
             yield

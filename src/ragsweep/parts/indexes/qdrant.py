@@ -36,7 +36,7 @@ class Qdrant(ExternalIndex):
     A search waits until the server has built the index. The server uses several threads to build the index; the search
     of a rebuilt collection may therefore miss different neighbours. A ranking has at most ``ef_search`` vectors; the
     rest is padding. If ``path`` is set instead of ``base_url``, no server is used: the client library stores the
-    vectors in the folder ``path``, and searches them exactly and to any depth.
+    vectors in the folder ``path`` and searches them exactly, to any depth.
     """
 
     NAME: ClassVar[str] = "collection"

@@ -10,7 +10,7 @@ from ragsweep.core.types import Floats, Rankings
 from ragsweep.parts.ranking import arrange_ascending
 
 BLOCK = 65_536
-"""Number of vectors read at a time; vectors may be mapped from a file, and are never copied all at once."""
+"""Number of vectors read at a time; the vectors may be mapped from a file and are never copied all at once."""
 
 PAIRS = 512
 """Number of query-vector pairs scored at a time; their vectors fit into the cache of the CPU."""

@@ -100,7 +100,7 @@ class ContextTokenPrecision(Proportion):
     name = "context_token_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason without relevant evidence or without the context's text."""
+        """Return one score per question; NaN and a reason if it has no relevant evidence or its context has no text."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
         return withhold(scores, (count == 0) & (_lengths(view.context) > 0), NO_TEXT)
@@ -205,7 +205,7 @@ document, and its start and end in the document.
 
 
 class DistractorRate(Proportion):
-    """Proportion of the context's chunks from distractors, which resemble the relevant documents but are wrong.
+    """Proportion of the context's chunks that come from distractors, which resemble relevant documents but are wrong.
 
     An empty context scores 0. Questions without distractors in the corpus, and conversational questions, are not
     scored.
@@ -217,7 +217,7 @@ class DistractorRate(Proportion):
     higher_is_better = False
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it is not scored."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         (question, document, _, _), reasons = _distractors(view.questions, view.chunks.corpus)
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[view.context]
         sums = np.zeros(len(view.context))
@@ -239,7 +239,7 @@ class SectionHit(Proportion):
     needs = ("section",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it is not scored."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         (question, *located), reasons = _sections(view.questions, view.chunks.corpus)
         document, start, end = (column[:, None] for column in located)
         context = view.context[question]

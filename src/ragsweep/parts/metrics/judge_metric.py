@@ -179,4 +179,4 @@ class JudgeMetric(Proportion):
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Judgement:
-        """Judge a case once; return the value, or NaN and a reason, and the usage. ``number`` is the index, from 0."""
+        """Judge a case once; return the value (or NaN and a reason) and the usage. ``number`` is the index, from 0."""

@@ -16,7 +16,7 @@ _DECIMAL = re.compile(
 """Matches a number with a decimal mark, with or without thousands separators: ``1.5``, ``1,5`` and ``1,234.50``.
 
 Groups of two digits, as in ``12,34,567.50``, are Indian. A single mark after at most three digits and before exactly
-three may separate thousands and is not matched.
+three digits may separate thousands and is not matched.
 """
 
 _LEADING_POINT = re.compile(r"(?<![\w.,])\.(?=\d+(?![.,]?\d))")

@@ -76,7 +76,8 @@ class Bm25:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the versions of the libraries that split texts into words, stem the words, and compute scores."""
         libraries = {"bm25s", "PyStemmer", self.backend.replace("_", "-")}
-        letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}  # the version of their steps
+        # "letters" is the version of the steps in ``_split`` that only these languages need.
+        letters = {"letters": "2"} if self.language in ("turkish", *MARKED) else {}
         return {name: importlib.metadata.version(name) for name in sorted(libraries)} | letters
 
     def build(self, texts: Sequence[str]) -> Arrays:

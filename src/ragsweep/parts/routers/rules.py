@@ -60,7 +60,7 @@ class Rule:
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
         """Report a decision for every request, based only on its question; the score is 1 for conversation, else 0."""
-        # Compiled one by one: in a joint pattern, groups would be numbered, and their names shared, across patterns.
+        # Compiled one by one: in a joint pattern, the groups of all patterns would share their numbers and names.
         patterns = [re.compile(_folded(pattern) + r"(?!\w)") for pattern in self.conversation]
         for number, request in enumerate(requests):
             text = _bare(request.question).strip()
@@ -88,7 +88,7 @@ def _bare(text: str) -> str:
 class Similarity:
     """Search for every text, unless it is more similar to examples of conversation than to examples of questions.
 
-    A text is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold``, and
+    A text is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold`` and
     greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the
     place of the second cosine. The score is the first cosine minus the second.
     """

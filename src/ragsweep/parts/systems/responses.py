@@ -106,7 +106,7 @@ def _flat(values: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
 
 
 class PathNotFound(ValueError):
-    """A path that does not exist in a value."""
+    """Raised if a path does not exist in a value."""
 
 
 def parse_path(path: str) -> list[str | int]:

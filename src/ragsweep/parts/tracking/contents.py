@@ -103,7 +103,7 @@ def log_values(
     from mlflow.entities import Metric, Param
 
     short, long = files.parameters(parameters)
-    # MLflow rejects a changed parameter, and would store an unchanged metric as a second point.
+    # MLflow rejects a changed parameter and would store an unchanged metric as a second point.
     params, values = (run.before.data.params, run.before.data.metrics) if run.before else ({}, {})
     now = round(time.time() * 1000)
     numbers = [
@@ -130,7 +130,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     source = json.dumps({"golden_digest": facts.golden_digest, "corpus_digest": facts.corpus_digest})
     digest = facts.golden_digest[: files.LONGEST_DIGEST]
     dataset = Dataset(facts.name[:500] or "dataset", digest, "ragsweep", source, profile=profile)
-    # MLflow stores a dataset once for all runs, but the tags of an input for each run. It ignores repeated inputs.
+    # MLflow stores a dataset once for all runs, stores the tags of an input for each run, and ignores repeated inputs.
     tags = [InputTag("mlflow.data.context", "evaluation"), InputTag("corpus_digest", facts.corpus_digest)]
     connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 

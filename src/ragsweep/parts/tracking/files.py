@@ -62,7 +62,7 @@ def missing(location: str, names: Collection[str], uri: str) -> list[str]:
 
 
 def remove_unfinished(location: str) -> None:
-    """Remove the files that a killed process left unfinished below ``location``; do nothing unless it is local."""
+    """Remove the files that a killed process left unfinished below ``location``, if that is a local folder."""
     folder = local_folder(location)
     for path in folder.rglob(f"{UNFINISHED}*") if folder else ():
         path.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ FAILED = "_n_failed"
 """Suffix of the metrics that count the questions for which a metric failed."""
 
 MOST_METRICS = 40
-"""Number of metrics of a run beyond which no optional ones are added: MLflow displays all metrics side by side."""
+"""Number of metrics of a run beyond which no optional metrics are added: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
 """Matches the names of metrics with many variants: metrics at cutoffs, of latency, and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")

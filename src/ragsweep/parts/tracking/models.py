@@ -139,7 +139,7 @@ def _signature() -> Any:
     fields = {"document": text, "start": whole, "end": whole, "text": text, "score": number}
     passage = Object([Property(name, kind) for name, kind in fields.items()])
     step = Object([Property("step", text), Property("value", number)])
-    # In a table, a row without a history has NaN, which MLflow rejects for an array type; `as_turns` checks histories.
+    # In a table, a missing history is NaN, which MLflow rejects for an array type; `as_turns` checks histories.
     inputs = [ColSpec(text, "question"), ColSpec(AnyType(), "history", required=False)]  # type: ignore[no-untyped-call]
     outputs = [
         ColSpec(text, "query"),
