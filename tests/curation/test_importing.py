@@ -482,7 +482,7 @@ def test_the_right_answer_wins_in_a_table_of_our_own_columns(tmp_path: Path) -> 
     assert found.left == {"answer": 2}
     filled_once = table(tmp_path, [row | {"contexts": ""}, row | {"id": "q2", "answer": "", "contexts": ""}])
     assert filled_once.left == {"answer": 1}
-    with pytest.raises(InputError, match='question "q1" has another "team" in'):
+    with pytest.raises(InputError, match='question "q1" has a different "team" in'):
         table(tmp_path, [row | {"team": "docs"}, row | {"team": "ops", "document": "yew"}])
 
 

@@ -62,9 +62,9 @@ class GeneratorContract(Contract):
         together = list(map(content, collect(part.generate, REQUESTS)))
         assert together[0] == together[-1], "equal requests have different answers"
         alone = [content(collect(part.generate, [request])[0]) for request in REQUESTS]
-        assert alone == together, "a request has another answer when it is alone"
+        assert alone == together, "a request has a different answer when it is alone"
         turned = list(map(content, collect(part.generate, REQUESTS[::-1])))[::-1]
-        assert turned == together, "a request has another answer in another order"
+        assert turned == together, "a request has a different answer in a different order"
 
     def test_generator_that_needs_context_abstains_without_it(self) -> None:
         """Check that, without context, a generator with the trait ``needs_context`` abstains with an empty text."""

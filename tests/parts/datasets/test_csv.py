@@ -163,12 +163,12 @@ def test_faults_of_rows_are_reported_at_once_with_the_line_where_a_row_begins(tm
         ",,,,,,\n"
         'q5,how,a,apple,,,"2\n'
     )  # fmt: skip
-    table = "quote the whole cell, and double each quote inside it"
+    table, agree = "quote the whole cell, and double each quote inside it", "rows with the same id must agree"
     assert refused(tmp_path, rows) == [
         "questions.csv:6: 2 cells where the header has 7 columns; add the missing cells",
         f"questions.csv:7: not a row of a table: ',' expected after '\"'; {table}",
         f"questions.csv:9: not a row of a table: unexpected end of data; {table}",
-        'questions.csv:4: question "q1" has another "question" in questions.csv:2; rows with the same id must agree',
+        f'questions.csv:4: question "q1" has a different "question" in questions.csv:2; {agree}',
         'questions.csv:5: "answerable" is "maybe", not true or false',
         'questions.csv:2: "start" is "x", not a whole number',
         'questions.csv:5: "anchor" requires a "document", which is missing',
@@ -185,7 +185,7 @@ def test_rows_of_one_question_agree_in_their_labels(tmp_path: Path) -> None:
     agree = "rows with the same id must agree"
     for first, second in (("", "ops"), ("docs", "ops")):
         assert refused(tmp_path, rows.format(first, second)) == [
-            f'questions.csv:3: question "q1" has another "team" in questions.csv:2; {agree}'
+            f'questions.csv:3: question "q1" has a different "team" in questions.csv:2; {agree}'
         ]
     for second in ("", "docs"):
         dataset = csv(tmp_path, rows.format("docs", second)).load()

@@ -158,7 +158,7 @@ class Transformers(LocalModel):
             except Exception as fault:  # a template is a program, and may raise anything
                 raise InputError(
                     f"llm.model is {self.model!r}, whose chat template rejects the prompt: {fault}; use another model,"
-                    " or, if it has no system role, set prompt.system='' and prompt.system_alone=''"
+                    " or, if the template has no system role, set prompt.system='' and prompt.system_alone=''"
                 ) from fault
         else:
             text = "\n\n".join([*(message["content"] for message in messages), "Answer:"])

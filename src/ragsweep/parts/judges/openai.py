@@ -141,7 +141,7 @@ class OpenAIJudge(EndpointSettings):
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
-                fact = f"{self.embeddings_model} returned a vector that is zero or has a number that is not finite"
+                fact = f"{self.embeddings_model} returned a vector that is zero or contains a number that is not finite"
                 raise self._malformed(f"{fact}; set another judge.embeddings_model", usage)
             self._vectors |= zip(new, vectors, strict=True)
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)

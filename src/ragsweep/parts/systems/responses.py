@@ -18,7 +18,11 @@ from ragsweep.services.thoughts import TAGS, read_content, separate
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d+|\*)\]")
 
 
-KINDS = {"ids": ("a text", str | int), "contexts": ("a text", str | int), "scores": ("a finite number", int | float)}
+KINDS = {
+    "ids": ("a string", str | int),
+    "contexts": ("a string", str | int),
+    "scores": ("a finite number", int | float),
+}
 """The name of each list that a system may return -> the type of its items, in words and as a Python type."""
 
 

@@ -70,7 +70,7 @@ class ModelRegistry:
         if found is None:
             place, names = mask_uri(self.connection.uri), ["--name", name, *(["--alias", rest] if sign == "@" else [])]
             command = shlex.join(["ragsweep", "ship", "RUN", *names, "--uri", place])
-            raise InputError(f'{place}: no model version "{text}"; correct it, or register one: {command}')
+            raise InputError(f'{place}: no model version "{text}"; correct the name, or register one: {command}')
         return found
 
     def download(self, version: ModelVersion, names: Sequence[str], folder: Path) -> Path:
