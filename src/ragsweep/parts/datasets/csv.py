@@ -103,8 +103,10 @@ def _read_questions(rows: Sequence[Row], dropped: Collection[str]) -> list[Quest
         for name in (*QUESTION_COLUMNS[1:], *labels):
             differs = name in row and group_name(row.text(name)) != group_name(earlier.text(name))
             if differs and (name in QUESTION_COLUMNS or not is_structure(row.text(name))):
-                fact = f'question "{identifier}" has a different "{name}" in {earlier.where}'
-                row.fault(f"{fact}; rows with the same id must agree")
+                row.fault(
+                    f'question "{identifier}" has a different "{name}" in {earlier.where};'
+                    " rows with the same id must agree"
+                )
     return [read_question(row.with_values(_question_values(row))) for row in first.values()]
 
 
