@@ -1,4 +1,4 @@
-"""Analyse the outcomes of answers by kind of question, by the effect of the context, and by the answers' support."""
+"""Analyse answers: their outcomes by kind of question, the effect of the context, and abstention by support."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ class CoveragePoint(NamedTuple):
     """The result of giving only answers whose support is at least ``threshold``: a point of a risk-coverage curve.
 
     ``coverage`` is the share of all questions that would be answered. ``score_answered`` is the mean score of the given
-    answers (NaN if none); ``score`` is the mean over all questions, where a refusal counts 1 for an unanswerable
-    question and 0 for any other. ``hallucinated`` is the share of the unanswerable questions that would be answered
-    (NaN if there are none).
+    answers (NaN if there are none). ``score`` is the mean over all questions, where a refusal counts 1 for an
+    unanswerable question and 0 for any other. ``hallucinated`` is the share of the unanswerable questions that would be
+    answered (NaN if there are none).
     """
 
     threshold: float
@@ -58,9 +58,9 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must have the same golden set, agree in the keys of ``SAME``, and define the success metric in the same way;
-    of several such configs, the first is used. Configs without such a counterpart, without answers, or without their
-    success metric are left out.
+    The two must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the success
+    metric; of several such configs without context, the first is used. Configs without such a counterpart, without
+    answers, or without scores of their success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]
@@ -86,8 +86,8 @@ def success_of(result: Result) -> Success:
 def confusion(outcomes: Mapping[str, Sequence[Any]]) -> list[Cells]:
     """Count the outcomes of the answerable questions and of each type of unanswerable question.
 
-    The outcome of a question is unknown if its answer failed, or if it is answerable but its correct answer is not
-    known. If answers are repeated, the first one counts. Without answers, the list is empty.
+    The outcome of a question is unknown if its answer failed, or if the question is answerable but has no known correct
+    answer. If answers are repeated, the first answer to each question counts. Without answers, the list is empty.
     """
     if not {"abstained", *FATES} <= outcomes.keys():
         return []
@@ -129,7 +129,7 @@ def coverage_curve(
     The answers that a generator refused to give are unknown, so the curve ends at the generator's own threshold.
     Questions with equal support are answered together: the first point has no answers, and each distinct support, in
     descending order, adds one point. Questions without a score, and answers without support, are left out. The list
-    is empty if no answer has both.
+    is empty if no answer has both a score and support.
 
     Args:
         support: The generator's confidence in each answer; NaN if missing.
@@ -171,7 +171,7 @@ def coverage_curve(
 def best_point(points: Sequence[CoveragePoint]) -> CoveragePoint:
     """Return the point with the best score over all questions; of tied points, the one with the fewest answers.
 
-    With other questions, the score at this threshold will usually be a little worse. ``points`` must not be empty.
+    On other questions, the score at this threshold will usually be a little worse. ``points`` must not be empty.
     """
     return max(points, key=lambda point: (point.score, point.threshold))
 

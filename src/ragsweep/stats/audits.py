@@ -168,7 +168,7 @@ class Audits(NamedTuple):
 
 RATE = "distractor_rate"
 FEWEST_CHANGES = 10
-"""Minimum number of questions that ``distractor_loss`` needs to return a result."""
+"""Minimum number of questions for ``distractor_loss`` to return a result."""
 
 
 def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) -> DistractorLoss | None:

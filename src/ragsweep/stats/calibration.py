@@ -229,7 +229,8 @@ def measure(
         metric: The metric's name.
         verdicts: Question -> score by the judge.
         labels: Question -> human label.
-        threshold: The pass mark for verdicts, and for labels on their scale; labels of 0 and 1 are wrong and right.
+        threshold: The pass mark for verdicts, and for labels on the scale of the verdicts; labels of 0 and 1 mean
+        wrong and right.
         sources: Question -> its cluster; None means that each question is its own cluster.
         reasons: Question -> why it has no verdict.
 
@@ -273,5 +274,5 @@ def measure(
 
 
 def count_reasons(missing: Mapping[str, int]) -> str:
-    """Format the number of labels without a verdict for each reason, separated by commas."""
+    """Format, for each reason, the number of labels without a verdict; the reasons are separated by commas."""
     return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())

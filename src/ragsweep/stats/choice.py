@@ -22,7 +22,10 @@ COSTS = ("cost_per_1000", "context_tokens", "latency_p95_ms")
 SAVING = 0.1
 """Minimum saving, as a share of the higher of two costs."""
 TOLERANCES = {"margin": 0.05, "loss": 0.005}
-"""Defaults of ``recommend.margin`` and ``recommend.loss``; with a unit, shares of the mean over all configs."""
+"""Defaults of ``recommend.margin`` and ``recommend.loss``.
+
+For a metric with a unit, they are shares of the mean over all configs.
+"""
 TIE = 1e-9
 """Tolerance, relative to the largest value, within which expected values tie."""
 
@@ -121,7 +124,7 @@ class Choice:
     """
 
     row: int | None
-    best: int  # the best expected mean among the rows that may be chosen, or among all rows if none may
+    best: int  # has the best expected mean of the rows that may be chosen, or of all rows if none may
     loss: float
     cost: str = ""
     baseline: Against | None = None  # None if none is declared, or if it is the choice
@@ -148,7 +151,7 @@ def choose(
         costs: The costs of these configs.
         constraints: Name of a cost -> its upper limit; None for no limit. A config with an unknown value of a limited
         cost is not within the limit.
-        loss: The expected loss against the best config must be below this, in the unit of the means.
+        loss: Exclusive upper limit of the expected loss against the best config, in the unit of the means.
         refusing: Rows that refuse every answerable question. One of them is chosen only if no other row is within the
         limits.
         baseline: The row of the config in production, if one is declared. Unless the limits or ``refusing`` exclude
@@ -240,9 +243,9 @@ def _cheapest(costs: ConfigCosts, best: int, near: Sequence[int]) -> tuple[int, 
 def find_tolerance(config: Mapping[str, Any], key: Literal["margin", "loss"], matrix: Matrix, unit: str) -> float:
     """Return ``recommend.margin`` or ``recommend.loss``, or its default, in the unit of the compared scores.
 
-    Two means count as equal within the margin; the expected loss of the choice must be below the loss. If ratios are
-    compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that it does not
-    depend on any single one.
+    Two means count as equal within the margin; the choice's expected loss must be below ``recommend.loss``. If ratios
+    are compared, the result is log(1 + tolerance / mean), where the mean is taken over all configs, so that the result
+    does not depend on any single config.
     """
     given, default = (config.get("recommend") or {}).get(key), TOLERANCES[key]
     if not (unit and matrix.questions):

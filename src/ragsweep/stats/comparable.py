@@ -22,7 +22,7 @@ _NO_SCORE = re.compile(
 """Matches the names of the parameters that cannot change the score of any question."""
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
-"""Config keys that determine a ranking; its address also covers the fingerprints of the parts that they select."""
+"""Config keys that determine a ranking; the ranking's address also covers the fingerprints of the selected parts."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -30,7 +30,7 @@ HOW_MEASURED = ("evidence.threshold",)
 
 @dataclass(frozen=True)
 class Factor:
-    """A difference between two configs in one parameter or a whole part; the value is "" if a config lacks it."""
+    """A difference between two configs in one parameter or in a whole part; "" is the value in a config without it."""
 
     name: str
     before: str
@@ -81,7 +81,7 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether a parameter differs or, if a run lacks it (as with a list of options), whether the nodes do."""
+    """Return whether runs differ in a parameter or, where a run lacks it (as for a list of options), in its node."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
@@ -152,7 +152,7 @@ def _factor_value(run: Run, part: str) -> str:
 
 
 def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:
-    """Raise InputError if two results (``swept``: of one sweep) differ in golden set, corpus or ``HOW_MEASURED``."""
+    """Raise InputError if two results (of one sweep if ``swept``) differ in golden set, corpus or ``HOW_MEASURED``."""
     for what, field in (("golden set", "golden_digest"), ("corpus", "corpus_digest")):
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
@@ -161,7 +161,7 @@ def check_same_questions(one: Result, other: Result, swept: bool = False) -> Non
                 for result, digest in zip((one, other), digests, strict=True)
             )
             way = f"sweep over one {what}" if swept else f"run the first config again on the {what} of the second"
-            fact = f"rebaseline: the {what} of {one.name} is {first}, that of {other.name} is {second}"
+            fact = f"rebaseline: the {what} of {one.name} is {first}, and that of {other.name} is {second}"
             raise InputError(f"{fact}; {way}")
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
@@ -222,8 +222,8 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
     chosen = wanted or [name for name in usual if name in comparable]
     if not chosen and not comparable:
         raise InputError(
-            "the compared runs share no comparable metric (a mean of scores, of which higher or lower is better); run"
-            " all of them again with such a metric"
+            "the compared runs share no comparable metric (a mean of scores for which either higher or lower is"
+            " better); run all of them again with such a metric"
         )
     if not chosen:
         raise InputError(

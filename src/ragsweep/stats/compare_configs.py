@@ -25,10 +25,10 @@ from ragsweep.stats.verdict import Beliefs
 SLICED = 20
 """Maximum number of configs compared by slice: the reference and the best others; more would widen all intervals."""
 SET_LEVEL = 0.975
-"""Level of ``all_pairs`` with a baseline.
+"""Level of ``all_pairs`` if a baseline is declared.
 
 The intervals against the baseline exclude the best config by mistake in up to 2.5 % of sweeps, and the comparison of
-all pairs may do so in another 2.5 %.
+all pairs does so in up to another 2.5 %.
 """
 
 
@@ -83,7 +83,7 @@ def deciding_metric(results: Sequence[Result]) -> str:
 
 
 def _measured_in_all(results: Sequence[Result]) -> list[str]:
-    """Return the metrics to compare by that every config has: the objectives of any config, then others."""
+    """Return the metrics for the comparison that all configs have: the objectives of any config, then others."""
     names = dict.fromkeys([*(name for one in results for name in objectives(one.run.config)), *_named(results[0])])
     return [name for name in names if name and all(name in result.summaries.metrics for result in results)]
 
@@ -180,7 +180,7 @@ def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> 
 
 
 def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
-    """Return, by row, the variance shares of differences from the reference; empty if nothing is repeated."""
+    """Return, by row, the variance shares of the difference from the reference; empty if nothing is repeated."""
     found = {
         row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
         for row in range(len(results))

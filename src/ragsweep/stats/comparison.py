@@ -42,7 +42,7 @@ def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that are shown only for reference (see ``is_reference``); [] if all configs are."""
+    """List the configs that are shown only for reference (see ``is_reference``); [] if that is true of all."""
     found = [one.name for one in results if is_reference(one)]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -152,7 +152,7 @@ class SweepComparison:
 
     @property
     def ranked(self) -> Doubles:
-        """The values by which configs are ranked, higher is better: corrected means, else means of compared scores."""
+        """The values by which configs are ranked (higher is better): corrected means, else means of compared scores."""
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
         return self.matrix.sign * self.means

@@ -63,7 +63,7 @@ def _needed(verdict: SweepComparison) -> tuple[int | None, int | None]:
     if verdict.differences.by_labels or verdict.verdicts[row].kind in (SHOWN_BETTER, SHOWN_WORSE, EQUAL, THE_SAME):
         return None, None
     observed = float(verdict.ranked[choice.row] - verdict.ranked[lead.row])
-    if observed <= 0:  # by expected means or by cost, the choice can be a config with a lower mean
+    if observed <= 0:  # a config that is chosen by its expected mean or its cost can have the lower mean
         return None, None
     return lead.row, questions_needed(observed, float(verdict.power.spread[row]), level=verdict.power.level)
 

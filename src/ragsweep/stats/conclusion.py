@@ -63,7 +63,7 @@ class SweepConclusion:
     evidence: SweepEvidence = field(default_factory=SweepEvidence)
     audits: Audits = field(default_factory=Audits)
     holdout_views: int = 0  # uses of the holdout questions so far
-    holdout_configs: int = 0  # number of configs that this sweep evaluated on them
+    holdout_configs: int = 0  # number of configs that this sweep evaluated on the holdout
     missing: int = 0  # number of configs that have not been run yet
 
     @property
@@ -139,7 +139,7 @@ class PairSlice(NamedTuple):
 
 
 class PairCorrection(NamedTuple):
-    """A pair's difference corrected by human labels, the verdict on it, and its limitations."""
+    """A pair's difference corrected by human labels, the verdict on it, and notes on the labels."""
 
     found: Corrected
     kind: Kind
@@ -219,7 +219,7 @@ class Family:
 def conclude_pair(
     results: tuple[Result, Result], metrics: Sequence[str], family: Family, people: RunLabels
 ) -> PairConclusion:
-    """Compare the second config with the first within their ``family``; correct by the labels of ``people``, if any.
+    """Compare the second config with the first within their ``family``; labels of ``people`` correct the differences.
 
     Raises:
         InputError: One of the configs has no label that counts for a labelled metric, or the run of a label matches
@@ -243,7 +243,7 @@ def _pair_metric(pair: PairComparison, p_holm: float, results: tuple[Result, Res
 def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[PairSlice]:
     """Compare the pair in each slice; ignore rare losses if a longer context can only raise the metric.
 
-    ``unit`` is "" unless ratios are compared, which a value of 0 in any config of the family prevents.
+    ``unit`` is "" unless ratios are compared; they are not compared if any config of the family has a value of 0.
     """
     labels, safe = labels_of(results[0], matrix.questions), [False, bool(length_keys(*results, matrix))]
     found = []

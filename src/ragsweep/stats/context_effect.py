@@ -1,4 +1,4 @@
-"""The effect of context: the same questions answered with and without context, question by question.
+"""The effect of context: answers to the same questions with and without context, compared by question.
 
 Each question with a score under both configs has one of five ``KINDS`` (see ``compare``). Only "helped" and "hurt"
 questions are solved by just one of the two configs, and only these are tested.
@@ -40,7 +40,7 @@ class ContextEffect:
     kinds: Mapping[str, str]
     left_out: int
     always_abstains: bool
-    weights: Mapping[str, float] = field(default_factory=dict)  # of the compared questions; empty: equal weights
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the compared questions; if empty, all are equal
 
     @cached_property
     def counts(self) -> dict[str, int]:

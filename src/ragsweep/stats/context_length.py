@@ -26,7 +26,7 @@ LONGER = 1.5
 
 
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
-    """Return the keys that make the context of one of two configs longer, if this can only raise the metric.
+    """Return the keys that make one of two configs' contexts longer, if a longer context can only raise the metric.
 
     The result is empty unless the metric begins with one of ``RISING``, the configs differ only in ``LENGTHENING``
     keys, all in the same direction (so that the longer context begins with the shorter one), and no question scores
@@ -37,7 +37,7 @@ def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
 
 
 def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tuple[str, ...]:
-    """List the keys that make the context of ``chosen`` longer than another's, if this can only raise the metric.
+    """List the keys that make ``chosen`` have a longer context than another config, if that can only raise the metric.
 
     A key that lowers a score is omitted, with all keys that differ together with it: a key lowers a score if two of the
     ``others`` differ only in it, and some question scores worse with the longer context. The result is empty if several

@@ -42,7 +42,7 @@ class Curve:
     ``flat`` is the range of values around the best that are not shown to be worse than any other. ``may_be_best`` has
     one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
     cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is ``best_mean`` without
-    the optimism of choosing the best value, as on unseen questions; it is NaN with fewer than ten clusters.
+    the optimism of choosing the best value, as expected on unseen questions; it is NaN with fewer than ten clusters.
     """
 
     parameter: str
@@ -104,7 +104,7 @@ def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | N
 
 
 def flat_region(values: Sequence[float], alike: Flags, best: int) -> tuple[float, float]:
-    """Return the first and the last of the values around the ``best`` one (an index) that are all ``alike``."""
+    """Return the first and the last value of the range around the index ``best`` in which all values are ``alike``."""
     low = high = best
     while low > 0 and alike[low - 1]:
         low -= 1

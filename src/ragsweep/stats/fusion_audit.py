@@ -33,8 +33,8 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
         reranked: Whether to audit the hybrid's ranking after the reranker instead.
 
     Returns:
-        The comparison; None for a config that is not a hybrid, for a result without scores of the legs (an older one,
-        or one without a headline metric that needs only evidence), and if no question has a score in all rankings.
+        The comparison; None if the config is not a hybrid, if the result has no scores of the legs (because it is
+        older, or has no headline metric that needs only evidence), or if no question has a score in all rankings.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:
@@ -100,7 +100,7 @@ def _alone(result: Result, leg: str) -> tuple[str, ...]:
 
 def _outside(key: str, inside: str) -> str:
     group, _, package = key.replace(inside, "retriever").partition("@")
-    # A group in its own package is named without it: retriever/index, not retriever/index@retriever.index.
+    # A group in its own package is named without the package: retriever/index, not retriever/index@retriever.index.
     return group if package in ("", group.replace("/", ".")) else f"{group}@{package}"
 
 

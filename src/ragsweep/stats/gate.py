@@ -68,12 +68,12 @@ class Check:
     """The check of one condition on all questions, in one slice, or question by question.
 
     ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
-    in four of five cases; None if it is unknown or reached, if the candidate lacks scores, if the check is sequential
-    or corrected by labels, and for all other checks. ``needed_repetitions`` is the number of repetitions of each answer
-    that would narrow the interval as much with the same questions; None if no number would, if nothing is repeated, or
-    without ``needed``. ``against`` names the baseline if there are several, else "". If human labels correct a judge,
-    ``judged`` is the decision by the judge's scores alone, and ``labels`` is the number of labels of the config with
-    the fewest. ``lost`` describes the questions that do not pass a question-by-question check.
+    in four of five cases. It is None for any other check, if the number is unknown or reached, if the candidate lacks
+    scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions of
+    each answer that would narrow the interval as much with the same questions; None if no number would, if nothing is
+    repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If human labels
+    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the number of labels of
+    the config with the fewest. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition
@@ -123,7 +123,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
     """Raise ConfigError for a margin that no loss exceeds, a gain that no score reaches, or a bound out of range.
 
     ``bounds`` are the lowest and the highest value of the metric. A margin that is a share of the baseline's mean is
-    refused only if it is 100 % or more, higher is better, and no value is below 0.
+    rejected only if it is 100 % or more, higher values are better, and no value is below 0.
     """
     low, high = bounds
     size, known = condition.written_size, f"{condition.metric} ranges from {low:g} to {high:g}"
@@ -162,9 +162,9 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
     """Check a condition on all chosen questions of the scope and in each slice, or question by question.
 
     Raises:
-        InputError: The scope has human labels for the metric, but some config has none that counts, or the run of a
-        label matches both configs; or a test in ``noninferiority`` raises it, as for a relative margin if the mean is
-        not above 0. A slice with such a mean is inconclusive instead.
+        InputError: The scope has labels of the metric but some config has none that counts, the run of a label matches
+        both configs, or a test in ``noninferiority`` raises InputError, for example because the mean is not above 0 for
+        a relative margin. A slice with such a mean is inconclusive instead.
     """
     unit = before.summaries.metrics[condition.metric].unit
     compared = [before, filled.result] if condition.paired else [filled.result]
@@ -250,7 +250,7 @@ def _correct(
         else:
             found = correct_gate(found, mean, sign, judged.margin)
     check_corrected(matched, mean)
-    unused = matched.why_unused() if condition.paired else ""  # unpaired, they may belong to the baseline
+    unused = matched.why_unused() if condition.paired else ""  # else they may belong to the baseline
     notes = [found.note, reason_uncorrected(matched, mean) or unused, matched.marks]
     return replace(found, note="; ".join(filter(None, notes))), mean.labels
 
@@ -272,8 +272,8 @@ def _questions_needed(condition: Condition, matrix: Matrix, found: noninferiorit
 def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], before: Result) -> Check:
     """Decide question by question: the check fails if any question is worse by more than the margin.
 
-    Otherwise it is inconclusive if there are no questions, or if the candidate has no score for some (``missing``);
-    else it passes. The ``slack`` of the check is the smallest slack of any question; NaN if there are none.
+    Otherwise it is inconclusive if there are no questions, or if the candidate lacks scores (``missing``); else it
+    passes. The ``slack`` of the check is the smallest slack of any question; NaN if there are none.
     """
     baseline, candidate = matrix.scores
     unit, names = before.summaries.metrics[margin.metric].unit, before.questions["question_id"]
@@ -281,7 +281,7 @@ def _check_each(matrix: Matrix, margin: Condition, missing: Sequence[str], befor
     allowed = margin.size * np.abs(baseline) if margin.relative else np.full(len(baseline), margin.size)
     slack = (candidate - baseline) * matrix.sign + allowed
     beyond = [n for n in np.argsort(slack, kind="stable").tolist() if slack[n] < -_ROUNDING]
-    note = "" if len(slack) else "no question was scored in both"
+    note = "" if len(slack) else "no question was scored in both configs"
     if missing:
         note = f"not scored in the candidate: {list_first(missing)}"
     decision: noninferiority.Decision = "inconclusive" if note else "pass"

@@ -44,9 +44,7 @@ _INCOMPLETE = (
     " are labelled"
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
-_RUNS = (
-    'put the run id, or the config\'s name in tables, into the column "run"; no name that you gave with name= counts'
-)
+_RUNS = 'put the run id, or the config\'s name in tables, into the column "run"; a name given with name= does not count'
 _MORE = "label more answers of every config, to questions that all of them have scores for"
 
 
@@ -55,9 +53,9 @@ class MatchedLabels:
     """The labels of one metric, by config and question of a matrix; NaN if missing.
 
     ``own`` has the labels that name the config's run or, with a single config, neither run nor answer. ``shared`` maps
-    each source (a run, or "-" without one) to its labels, for every config that gave the labelled answer; ``drawn``
-    flags the questions that the source has a label for. On a question, configs with equal ``cases`` gave the metric
-    the same input.
+    each source (a run, or "-" if none is named) to its labels, for every config that gave the labelled answer;
+    ``drawn`` flags the questions that the source has a label for. On a question, configs with equal ``cases`` gave the
+    metric the same input.
     """
 
     own: Doubles  # (configs, questions)

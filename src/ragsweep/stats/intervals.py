@@ -86,7 +86,7 @@ def _effective(known: Flags, weights: Doubles | None) -> Doubles:
 
 
 def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, float]:
-    """Bound the mean of a few scores by Student's t; NaN if they are equal, or effectively fewer than two.
+    """Bound the mean of a few scores by Student's t; NaN if they are equal, or if their effective number is below 2.
 
     The bounds are also NaN if a score is infinite.
     """
@@ -210,9 +210,10 @@ def quantile(ordered: Doubles, share: float) -> float:
 def quantile_interval(scores: Doubles, share: float, weights: Doubles | None = None) -> tuple[float, float, float]:
     """Return a quantile of scores, none of which is NaN, and its 95 % interval; all NaN if there are no scores.
 
-    The ends are order statistics (Conover 1999, section 3.2), which is exact for any distribution. With few scores, the
-    smallest or the largest score is an end, provided that the interval still reaches ``LEVEL``. An end beyond all
-    scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 for a 99th; both of a median need 6.
+    The ends are order statistics (Conover 1999, section 3.2), a method that is exact for any distribution. With few
+    scores, the smallest or the largest score is an end, provided that the interval still reaches ``LEVEL``. An end
+    beyond all scores is NaN: the upper end needs 59 scores for a 95th percentile, and 299 scores for a 99th percentile;
+    both ends need 6 scores for a median.
 
     With ``weights``, the quantile is the smallest score up to which the weights reach the share, without interpolation.
     The ends are the quantiles at the share minus and plus 1.96 standard errors, for the effective number of questions

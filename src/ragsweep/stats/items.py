@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs as all of it does.
+"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs like the whole.
 
 Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
 (see ``distinct_rows``).
@@ -19,7 +19,7 @@ FEWEST = 8
 GOOD = 0.25
 """Share of the configs, those with the best means, that count as good."""
 REDUNDANT = 0.98
-"""Two questions of one cluster are redundant if their correlation over the configs is at least this."""
+"""Minimum correlation, over the configs, from which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
 _PRIOR = 2.0
@@ -32,10 +32,10 @@ TINY = 1e-9
 class Items(NamedTuple):
     """The item statistics of questions; columns are (questions,).
 
-    ``difficulty`` is 1 minus the mean score. ``discrimination`` is the correlation, over the configs, with the mean of
-    the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z. ``information`` is
-    defined in ``item_information``. For a question on which all configs have the same score, the information is 0 and
-    the correlation is NaN.
+    ``difficulty`` is 1 minus the mean score. ``discrimination`` is the correlation, over the configs, of the score with
+    the mean of the other questions; ``low`` and ``high`` are the ends of its 95 % interval by Fisher's z.
+    ``information`` is defined in ``item_information``. For a question on which all configs have the same score, the
+    information is 0 and the correlation is NaN.
     """
 
     difficulty: Doubles
@@ -48,9 +48,9 @@ class Items(NamedTuple):
 class Suspect(NamedTuple):
     """A question whose label is suspicious: worse configs do better on it, or all of the best configs fail it.
 
-    ``good`` is the number of best configs, ``others`` the number of other configs that do not fail. ``reversed`` is
-    true if the interval of the question's discrimination is below 0; ``failed_by_best`` is true if all best configs
-    fail the question and some other config does not.
+    ``good`` is the number of best configs; ``others`` is the number of other configs that do not fail the question.
+    ``reversed`` is true if the interval of the question's discrimination is below 0; ``failed_by_best`` is true if all
+    best configs fail the question and some other config does not.
     """
 
     question: int  # its index
@@ -192,7 +192,7 @@ class Agreement(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How well a subset that was chosen by one half of the configs ranks the other half.
+    """How well a subset that was chosen from the scores of one half of the configs ranks the other half.
 
     ``chosen`` and ``random`` are means over the divisions, for the chosen subsets and for random subsets of the same
     size; 90 % of the random subsets are between ``low`` and ``high``.
@@ -209,9 +209,9 @@ def choose_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Seq
     """Greedily choose ``size`` questions whose summed scores correlate best with the sums of all scores.
 
     The correlation is over the configs. Return the sorted indices of the questions. Covariances of different questions
-    are halved. Each category has its share of the places; a cluster has at most its share, rounded up, while questions
-    of other clusters are available. ``categories`` has each question's category, ``given`` the indices of questions to
-    include.
+    are halved. Each category has its proportional share of the subset; a cluster has at most its share, rounded up,
+    while questions of other clusters are available. ``categories`` has each question's category; ``given`` has the
+    indices of questions to include.
     """
     scores = matrix.values - matrix.values.mean(axis=0)
     variances, columns = np.square(scores).sum(axis=0), np.ascontiguousarray(scores.T)
@@ -251,7 +251,7 @@ def quotas(counts: Counter[int], size: int) -> dict[int, int]:
 
 
 def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: Sequence[int] = ()) -> Estimate:
-    """Estimate how well a subset chosen by one half of the configs ranks the other half (20 random divisions)."""
+    """Estimate how well a subset chosen from one half of the configs ranks the other half (20 random divisions)."""
     generator = np.random.default_rng(_SEED)
     configs, questions = matrix.values.shape
     chosen, drawn = list[Doubles](), list[Doubles]()
@@ -272,8 +272,8 @@ def estimate_mini(matrix: Matrix, categories: Sequence[str], size: int, given: S
 def agreements(whole: Doubles, parts: Doubles) -> Doubles:
     """Return Kendall's tau-b and Pearson's correlation of each part (parts, configs) with the whole (configs,).
 
-    The result is (parts, 2). A correlation is 0 for a part without differences between configs, NaN if the whole has
-    none.
+    The result is (parts, 2). A correlation is 0 for a part without differences between configs, and NaN if the
+    whole has no differences.
     """
     one, other = np.triu_indices(len(whole), 1)
     rank = np.sign(np.round(whole[one] - whole[other], 9))

@@ -88,15 +88,15 @@ def compare_labelled(
     baseline: str | None = None,
     references: Sequence[str] = (),
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep like ``compare_configs``, but by corrected scores for metrics with labels.
+    """Compare a sweep's configs as ``compare_configs`` does, but by corrected scores for metrics with labels.
 
     Intervals of corrected differences are simultaneous (Bonferroni). If the deciding metric has labels, configs with
     too few labels are excluded. If the reference, or every other config, has too few labels, if ratios are compared, or
     if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
 
-    Without a baseline, differences refer to the choice by corrected means. These means are the reference's plus the
-    differences from it, so the choice can depend on the reference; ``references`` are those tried so far, and the last
-    one remains if the choice is one of the others.
+    Without a baseline, differences refer to the choice by corrected means. Each of these means is the reference's mean
+    plus the difference from it, so the choice can depend on the reference. ``references`` are those tried so far; if
+    the choice is an earlier one, the last one remains.
 
     Raises:
         InputError: The run of a label matches more than one config.

@@ -54,7 +54,7 @@ class VarianceShares:
         partly = not once and math.isnan(self.twice_repetitions)
         what = "difference" if len(self.repetitions) > 1 else "mean"
         text = f"of the variance of this {what}, {', '.join(parts)}: {', '.join(ways)}"
-        return text + ("; the noise of answers drawn once counts as the questions'" if partly else "")
+        return text + ("; the noise of answers drawn once counts as noise of the questions" if partly else "")
 
     def repetitions_for(self, questions: float) -> int | None:
         """Return how many repetitions would narrow the interval as much as ``questions`` times as many questions would.

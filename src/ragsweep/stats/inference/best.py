@@ -67,7 +67,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 
 
 def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
-    """Estimate the selection bias in the metric's unit; if amounts are compared by ratios, from their logarithms.
+    """Estimate the selection bias in the metric's unit, from logarithms if amounts are compared by ratios.
 
     With ratios the winner has the best mean logarithm, and the bias of this logarithm is a factor on the winner's mean.
     See :func:`selection_bias` and ``matrix.transform_amounts``.

@@ -1,7 +1,7 @@
 """Standard errors of means over clusters of unequal size, and the degrees of freedom of their t statistics.
 
-Sums over large clusters vary more, and dominate the mean from which deviations are taken: the plain cluster estimator
-is then too small, and its t statistic has fewer degrees of freedom than there are clusters.
+Sums over large clusters vary more and dominate the mean from which deviations are taken. The plain cluster estimator is
+then too small, and its t statistic has fewer degrees of freedom than there are clusters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FEWEST = 10
 """Minimum effective number of clusters for an estimate of the spread."""
 FEW = f"fewer than {FEWEST} independent questions"
 TAIL = 0.02
-"""Two-sided tail at which degrees of freedom are fitted: a compromise between one interval (5 %) and many (less)."""
+"""Two-sided tail at which degrees of freedom are fitted: a compromise between 5 % (for one interval) and less."""
 PRECISION, STEPS = 1e-9, 40
 """Relative precision of a root (the integral is less accurate), and maximum number of steps."""
 NODES = 768
@@ -31,7 +31,7 @@ KINDS = 40
 
 
 def effective_clusters(sizes: Doubles) -> float:
-    """Return the effective number of clusters: n² / sum of squared sizes, with n the sum of sizes; 0 if empty."""
+    """Return the effective number of clusters: (sum of sizes)² / sum of squared sizes; 0 if there are no clusters."""
     return float(sizes.sum() ** 2 / np.square(sizes).sum()) if len(sizes) else 0.0
 
 
@@ -80,7 +80,8 @@ class VarianceCorrection(NamedTuple):
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
     """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
 
-    For weighted questions a cluster's size is the sum of its weights, and ``squares`` has the sum of their squares.
+    For weighted questions a cluster's size is the sum of its weights, and ``squares`` has the sum of the squared
+    weights.
 
     A cluster's factor is the variance of its sum, divided by the expected square of its sum of deviations: CR2 for a
     mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
@@ -103,7 +104,7 @@ def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None
 
 
 def _merge_kinds(kinds: Doubles, counts: Numbers) -> tuple[Doubles, Numbers]:
-    """Average adjacent smaller kinds, which are sorted by size, so that ``KINDS`` remain; keep their sums."""
+    """Reduce kinds, sorted by size, to at most ``KINDS`` by averaging adjacent small ones; all sums stay the same."""
     kept = KINDS // 2
     if (rest := len(kinds) - kept) <= kept:
         return kinds, counts

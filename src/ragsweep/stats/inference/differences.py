@@ -38,7 +38,7 @@ def compare_with_baseline(
     """Compare every config with the row ``baseline``, paired by question.
 
     The intervals come from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times
-    weights: Wilcoxon's test treats questions as independent, the randomisation test flips whole clusters. Holm's
+    weights. Wilcoxon's test treats questions as independent; the randomisation test flips whole clusters. Holm's
     correction counts every config except the baseline. With fewer than ten effective clusters there are tests but no
     intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs
     (``all_pairs``): then the intervals hold whichever config was chosen.
@@ -102,8 +102,9 @@ def _corrected(p_values: Doubles, others: Flags) -> Doubles:
 def _effects(differences: Doubles, weights: Doubles) -> Doubles:
     """Divide each mean difference by the standard deviation of the differences.
 
-    The effect is 0 if nothing differs; it is NaN if all differences are the same number other than 0, or for fewer than
-    two questions. ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean of 1.
+    The effect is 0 if nothing differs; it is NaN if all differences are the same number other than 0, or if there are
+    fewer than two questions. ``differences`` (rows, questions) are already multiplied by ``weights``, which have a mean
+    of 1.
     """
     if differences.shape[1] < 2:
         return np.full(len(differences), np.nan)
@@ -135,8 +136,8 @@ def all_pairs(matrix: Matrix, level: float = LEVEL, resamples: int = RESAMPLES) 
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
     This is like Tukey's method for means, but uses the observed dependence between configs. Configs with equal scores
-    count as one. If only one config is left, or with too few clusters, ``largest`` is 0 and every config may be the
-    best.
+    count as one. If only one config is left, or if there are too few clusters, ``largest`` is 0 and every config may
+    be the best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)

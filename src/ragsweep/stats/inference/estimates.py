@@ -19,7 +19,8 @@ class Differences:
     """The differences of configs from the baseline: one number per config, in the metric's unit and direction.
 
     If less is better, a negative ``estimate`` is a gain; ``better`` and ``worse`` allow for that. ``low`` and ``high``
-    hold simultaneously for all configs at ``LEVEL``; ``standard_error`` is that of each single difference, by clusters.
+    bound intervals that hold simultaneously for all configs at ``LEVEL``; ``standard_error`` is that of each single
+    difference, by clusters.
     ``effect`` is Cohen's d_z (1988): the weighted mean difference, divided by the weighted standard deviation of the
     differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
     reason.
@@ -93,9 +94,9 @@ class Power:
     ``spread`` is the standard deviation of each config's paired differences per question, including clustering: the
     standard error times the square root of the number of questions. ``typical`` is the true difference that is found
     with the probability ``POWER``, two-sided at 1 - ``level``, for the median spread of the configs that differ from
-    the baseline; ``alone`` is the same number for a comparison of only two configs. All are NaN with fewer than ten
-    effective clusters, and if no difference varies, with the reason in ``note``; so is the spread of a config whose
-    difference does not vary. ``typical`` or ``alone`` is also NaN if no simulated gain is shown often enough.
+    the baseline; ``alone`` is the same number for a comparison of only two configs. All are NaN, with the reason in
+    ``note``, if there are fewer than ten effective clusters or if no difference varies. The spread of a config whose
+    difference does not vary is also NaN; so is ``typical`` or ``alone`` if no simulated gain is shown often enough.
     """
 
     spread: Doubles
@@ -112,9 +113,9 @@ class Slice:
     """Each config's difference from the baseline in one slice: the questions with one value of a label.
 
     Differences are in the metric's unit and direction. Intervals hold simultaneously for all configs and slices;
-    their ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has these
-    corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed could reverse
-    the result, so neither ``better`` nor ``worse`` is true.
+    their ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has the
+    same p-values, corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed
+    could reverse the result, so neither ``better`` nor ``worse`` is true.
     """
 
     label: str
@@ -131,12 +132,12 @@ class Slice:
 
     @property
     def better(self) -> Flags:
-        """The configs that are better than the baseline in this slice, corrected over all slices."""
+        """The configs that are better than the baseline in this slice, after correction over all slices."""
         return self._sure(1.0) & ~self.exposed
 
     @property
     def worse(self) -> Flags:
-        """The configs that are worse than the baseline in this slice, corrected over all slices."""
+        """The configs that are worse than the baseline in this slice, after correction over all slices."""
         return self.seems_worse & ~self.exposed
 
     @property

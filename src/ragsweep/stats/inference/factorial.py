@@ -158,7 +158,7 @@ def _contrast(design: _Design, term: tuple[tuple[str, str], ...]) -> Doubles:
 
     The levels of the other factors have equal weights: a column that crosses the changed factors with a level of
     another factor has the weight 1 / (number of that factor's levels). Columns that lack a changed factor have the
-    weight 0, because they cancel; so do columns with another of its levels.
+    weight 0, because they cancel; so do columns with another level of that factor.
     """
     weights = []
     for column in design.columns:

@@ -51,7 +51,7 @@ class Matrix:
     higher_is_better: bool = True
     asked: int = 0
     weights: Doubles | None = None  # (questions,)
-    declined: Flags | None = None  # (configs, questions); None: nowhere
+    declined: Flags | None = None  # (configs, questions); None if there are none
 
     @property
     def declines(self) -> tuple[int, ...]:
@@ -156,7 +156,7 @@ def ratio_of(logarithm: float) -> float:
 
 
 def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
-    """Align a metric's scores in one or more results on the questions scored in all; see ``fill_declined``.
+    """Return the matrix of a metric's scores, on the questions with a score in all results (see ``fill_declined``).
 
     Raises:
         InputError: A result has no such metric, or the metric has no direction.
@@ -221,7 +221,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
 
     ``scores`` (configs, questions), NaN where missing, is modified in place; the mask has the same shape. With several
     configs, only questions for which another config has a score are filled, because the metric applies to these.
-    Unanswerable questions, and metrics without a worst score, are unchanged.
+    Scores of unanswerable questions, and of metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
     summary = results[0].summaries.metrics[metric]
@@ -243,7 +243,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
 
 
 def worst_score(unit: str, higher_is_better: bool | None, scores: Doubles) -> float:
-    """Return the worst possible score, 0 or 1; NaN with a unit, no direction, a score outside 0 to 1, or none."""
+    """Return the worst possible score, 0 or 1; NaN with a unit, no direction, no scores, or a score outside 0 to 1."""
     known = scores[~np.isnan(scores)]
     if unit or higher_is_better is None or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
@@ -276,9 +276,9 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined, if the metric has one (``worst_score``).
 
-    A missing score is replaced if the baseline has a score there; without a baseline, if measuring failed or the reason
-    is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is correct. The
-    baseline's declined answers get the worst score later, in the matrix (``fill_declined``).
+    A missing score is replaced if the baseline has a score there; without a baseline, it is replaced if measuring
+    failed or the reason is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is
+    correct. The baseline's declined answers get the worst score later, in the matrix (``fill_declined``).
     """
     ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()

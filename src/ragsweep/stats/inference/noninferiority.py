@@ -79,7 +79,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
         InputError: The margin is a share of a mean of 0 or less.
     """
     if not matrix.values.shape[1]:
-        return undecided(matrix, math.nan if relative else margin, "no question was scored in both")
+        return undecided(matrix, math.nan if relative else margin, "no question has a score in every config")
     baseline = float(matrix.values[0].mean())
     if relative and baseline <= 0:
         share = f"{100 * margin:g}% of the baseline's mean is not a usable margin, because the mean is {baseline:g}"
@@ -105,7 +105,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
 
 
 def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
-    """Decide like :func:`gate`, for a growing set of questions that is examined repeatedly.
+    """Decide as :func:`gate` does, for a growing set of questions that is examined repeatedly.
 
     Two bets are made on each cluster's differences (see ``confidence_sequence.betting``): that the candidate is not
     worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
@@ -125,7 +125,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
             f" {abs(margin):g}"
         )
     if not matrix.values.shape[1]:
-        return undecided(matrix, margin, "no question was scored in both")
+        return undecided(matrix, margin, "no question has a score in every config")
     differences = matrix.sign * (matrix.scores[1] - matrix.scores[0])
     if np.abs(differences).max() > spread * (1 + 1e-9):
         most = f"{matrix.metric}: differences of up to {np.abs(differences).max():g} are beyond its range, {spread:g}"
@@ -184,7 +184,7 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision for an interval of the slack; ends within rounding of 0 count as 0, NaN is inconclusive."""
+    """Return the decision for an interval of the slack, inconclusive for NaN; ends within rounding of 0 count as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
@@ -207,7 +207,7 @@ def _allow_for_losses(matrix: Matrix, turn: float, slack: Doubles, margin: float
 
     ``turn`` is 1 for a pass, and -1 for a fail, for which the slack is negated. The mean of scores between 0 and 1 must
     survive one more cluster that loses everything; with enough observed losses, the studentised bootstrap gives the
-    bound instead. The bound is infinite if none is needed, and for other scores, which have no largest loss.
+    bound instead. The bound is infinite if none is needed, or if scores outside 0 to 1 leave losses unlimited.
     """
     scores, turned = matrix.scores, turn * slack
     if scores.min() < 0 or scores.max() > 1:

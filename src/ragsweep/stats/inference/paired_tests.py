@@ -32,7 +32,7 @@ class Ranked:
 
 
 def round_to_ties(differences: Doubles) -> Doubles:
-    """Round differences (rows, questions) to 40 bits below each row's largest: .3 - .1 and .2 become a tie."""
+    """Round differences (rows, questions) to 40 bits below each row's largest, so that .3 - .1 and .2 tie."""
     largest = np.abs(differences).max(axis=1, initial=0.0)
     shift = (40 - np.frexp(largest)[1])[:, None]
     return np.asarray(np.ldexp(np.rint(np.ldexp(differences, shift)), -shift))

@@ -38,7 +38,7 @@ class Variation(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A planned golden set: the number of questions, of source documents, and of comparisons with one baseline."""
+    """A planned golden set: the numbers of questions, of source documents, and of comparisons with one baseline."""
 
     questions: int
     clusters: int
@@ -102,7 +102,7 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Design | None:
-    """Return the design with the number of clusters, of unchanged mean size, that shows a difference of ``effect``.
+    """Return the design that has enough clusters, of unchanged mean size, to show a difference of ``effect``.
 
     Return None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no
     spread.
@@ -154,7 +154,7 @@ Row = Mapping[str, Any]
 class Planned(NamedTuple):
     """A metric to plan for: the variation of its differences, and the difference to detect (``effect``).
 
-    If amounts are compared by ratios, ``variation`` is that of their logarithms, and ``mean`` is that of the pilot.
+    If amounts are compared by ratios, ``variation`` is that of their logarithms, and ``mean`` is the pilot's mean.
     """
 
     metric: str

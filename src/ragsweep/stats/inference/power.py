@@ -134,8 +134,8 @@ def questions_needed(effect: float, spread: float, level: float = LEVEL) -> int 
 
     The number is the smallest n, at least ten, whose detectable effect (see :func:`estimate_power`, with one question
     per cluster) is at most the size of ``effect``. ``spread`` is the standard deviation of the paired differences per
-    question, in the same unit. Return None if the number is above ``MOST``, for an effect of 0 or infinity, and if
-    ``effect`` or ``spread`` is NaN.
+    question, in the same unit. Return None if the number is above ``MOST``, if the effect is 0 or infinite, or
+    if ``effect`` or ``spread`` is NaN.
     """
     if not effect or not math.isfinite(effect) or math.isnan(spread):
         return None

@@ -42,7 +42,7 @@ def prediction_powered(
 
     The method is power-tuned prediction-powered inference (PPI++: Angelopoulos, Duchi and Zrnic, arXiv 2311.01453). The
     estimate is the mean of the labels, plus ``weight`` times the difference between the judge's means over all
-    questions and over the labelled ones. The weight minimises the estimated variance, between 0 and 1. Variances are
+    questions and over the labelled ones. The weight, between 0 and 1, minimises the estimated variance. Variances are
     computed from each question's influence, summed by cluster, so rows may be labelled on the same or on different
     questions. The labelled questions must be drawn at random.
 

@@ -84,7 +84,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
     """Flag the rows where a loss too rare to have been observed could reverse the mean difference.
 
     Args:
-        rows: Differences of each question (rows, questions).
+        rows: Differences on each question (rows, questions).
         clusters: Cluster of each question, numbered from 0.
         shown: Flags of the rows to examine; other rows are not flagged.
         most: The largest fall and the largest rise of one question (``largest_losses``).

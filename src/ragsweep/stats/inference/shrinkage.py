@@ -121,8 +121,8 @@ def posterior(matrix: Matrix) -> Posterior:
     differences between good configs. The true means of a group vary around their mean with standard deviation t, one of
     ``SPREADS``, and are correlated as the observed means are: configs with similar scores on most questions differ
     little (Zellner's g prior, 1986). Then the posterior keeps t² / (t² + s²) of each observed difference, where s is
-    the typical standard error of a mean. The variance of the kept difference is the same share of the observed one's,
-    and its error follows Student's t. The order of the observed means is preserved.
+    the typical standard error of a mean. The kept difference has the same share of the observed difference's
+    variance, and its error follows Student's t. The order of the observed means is preserved.
 
     Probabilities of t and of each division follow from the observed means (empirical Bayes: Efron and Morris, Journal
     of the American Statistical Association 70, 1975). Configs with equal scores on every question count as one.
