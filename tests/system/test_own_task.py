@@ -130,7 +130,7 @@ def test_unreadable_reply_has_no_score_with_its_reason_and_makes_no_result_parti
     shown = evaluate(session(), *task, *asked(server), own, "headline=[rows_equal,characters]")
     assert (found.run.state, shown.run.state) == ("COMPLETE", "COMPLETE")
     assert shown.run.warnings == (
-        "1 of 4 replies could not be read, and have no score in the metrics that read them; the column output_fault of"
+        "1 of 4 replies could not be read and have no score in the metrics that read them; the column output_fault of"
         " outcomes.parquet names each fault",
     )
 

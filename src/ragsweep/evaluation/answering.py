@@ -1,4 +1,4 @@
-"""Make keys for questions, requests and cases, request results from parts, and pack the results as rows to store."""
+"""Make keys for questions, requests and cases; obtain results from parts; and pack the results as rows to store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
-"""Limits of a group of results that needed no call to a service: its size, and seconds since results were stored.
+"""Limits of a group of results that needed no call to a service: its size, and seconds since a group was stored.
 
 Both limits are checked when a result arrives; once one of them is reached, the group is stored.
 """
@@ -131,7 +131,7 @@ def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) ->
     """Return answers or judgements with ``money`` set to the price of their usage.
 
     If the model's name in the reply, which may end with a date, has no price, the config's model (or the URL of an
-    external system) determines the price; this name is read from the ``node`` of the answers or queries.
+    external system), which is read from the ``node`` of the answers or queries, determines the price.
     """
     configured = _configured_model(node) if node else ""
     return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]
@@ -198,8 +198,8 @@ def ask_all(
 
     A result that needed a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
-    are the requests, and a function to which it passes each result with the index of the request. If it raises
-    CallFailed, as with an embedding service, missing results are requested in ever smaller parts; a request that fails
+    are the requests, and a function to which it passes each result with the index of the request. If ``ask`` raises
+    CallFailed, as for an embedding service, missing results are requested in ever smaller parts; a request that fails
     on its own gets a failed result of ``kind``. Raises ConfigError, which names the part, unless each request has
     exactly one result, of the type ``kind``.
     """
@@ -280,7 +280,7 @@ def packed_node(
     kind: type[Any],
     **further: Any,
 ) -> Node:
-    """Make a node with packed results of ``kind`` as rows; failed rows are not stored. ``further``: fields of Node."""
+    """Make a node with packed results of ``kind`` as rows; failed rows are not stored. ``further`` sets more fields."""
     return Node(stage, spec, inputs, compute, "rows", result=np.ndarray, cacheable=cacheable(kind), **further)
 
 

@@ -39,7 +39,7 @@ PROTOCOLS: Mapping[str, Sequence[type]] = {
 
 
 def checked_part(builder: Builder, plain: Mapping[str, Any], group: str) -> BuiltPart:
-    """Build the part of a group; raises ConfigError if the part satisfies none of the group's protocols."""
+    """Build the part of a group. Raises ConfigError if the part satisfies none of the group's protocols."""
     built = builder.build(plain[group], group)
     check_members(built.value, PROTOCOLS[group], group)
     return built
@@ -71,7 +71,7 @@ def build_graph(
     depth, candidates = plain["depth"], reranker.value.candidates
     if candidates > depth:
         raise ConfigError(
-            f"reranker.candidates={candidates} exceeds depth={depth}; raise depth, or lower the candidates"
+            f"reranker.candidates={candidates} exceeds depth={depth}; raise depth, or lower reranker.candidates"
         )
     generator, router, query = (optional_part(builder, plain, group) for group in ("llm", "router", "query"))
     return graph(

@@ -24,7 +24,7 @@ class Parts:
     generator: BuiltPart | None = None
     judged: Mapping[str, BuiltPart] = field(default_factory=dict)  # judged metrics by name
     router: BuiltPart | None = None
-    query: BuiltPart | None = None  # writes the search query; None: the golden set's query, else the question's text
+    query: BuiltPart | None = None  # writes queries; None means the golden set's query, else the question's text
     excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see Dataset.excluded
 
 
@@ -41,12 +41,12 @@ class PaidStage(NamedTuple):
 
     part: Any
     node: Node
-    reader: Node | None = None  # None if both have the same rows
+    reader: Node | None = None  # None if the keys of the rows are known without it
     uses: tuple[str, ...] = ("question",)  # fields of Case that its requests contain
 
 
 class Repetition(NamedTuple):
-    """One answer to every question, and the verdicts; only the first repetition has verdicts that read no answer."""
+    """One answer to every question, and its verdicts; verdicts that read no answer are in the first repetition only."""
 
     answer: Node | None  # None if the config has no answers
     verdicts: Mapping[str, Node]  # by metric

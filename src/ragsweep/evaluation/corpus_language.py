@@ -52,7 +52,7 @@ class SampledLanguage(NamedTuple):
 
 @memoize_by_identity
 def corpus_language(corpus: Corpus) -> SampledLanguage:
-    """Detect the most frequent language of a corpus from evenly spaced documents, the same in every process."""
+    """Detect the most frequent language of a corpus from evenly spaced documents, which every process chooses alike."""
     return sample_language(corpus.texts)
 
 
@@ -135,7 +135,7 @@ def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tupl
 
 
 def _shares(found: SampledLanguage) -> str:
-    """Return a text with the share of the main language and, in a mixed corpus, every other share of at least 5 %."""
+    """Format the share of the main language and, in a mixed corpus, every other share of at least 5 %."""
     first, *others = found.shares.items()
     named = [f"{percentage(share)} {name}" for name, share in others if found.is_mixed and share >= 0.05]
     return "; ".join([f"{100 * first[1]:.0f} % of {counted(found.texts, 'document')}", *named])

@@ -33,10 +33,10 @@ KINDS: dict[str, type[Any]] = {
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
-    """Set the plan's currency, and add the expected and the highest cost of calls to services to its stages."""
+    """Set the plan's currency, and add to its stages the expected and the highest cost of their calls to services."""
     planned.currency = experiments[0].currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
-    # Rows whose keys are unknown are texts "ADDRESS ROW" (see Plan.missing); count them by the address of their reader.
+    # Rows with unknown keys are strings "ADDRESS ROW" (see Plan.missing), counted by the address of their reader.
     counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
     for experiment in experiments:
         for stage in experiment.graph.paid_stages:

@@ -65,7 +65,7 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
 _OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""A metric without other needs can also be scored on the ranking before reranking."""
+"""Needs of the metrics that can also be scored on the ranking before reranking; other needs rule this out."""
 
 
 @dataclass

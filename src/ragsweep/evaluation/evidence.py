@@ -74,7 +74,7 @@ class Coverage:
     chunks: Chunks  # the chunking itself
 
     def first_ranks(self, rankings: Rankings) -> Numbers:
-        """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if none."""
+        """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if unranked."""
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
@@ -130,13 +130,13 @@ def cover(chunks: Chunks, golden: GoldenSet, threshold: float = 0.5, counts: Num
     A chunk covers a passage if it contains at least ``threshold`` (above 0, at most 1) of the passage's characters. If
     no chunk contains that many, the chunks that contain the most cover the passage, so that small chunks lose no label.
     Evidence that is a whole document is covered by any chunk of the document, and by none if it has no chunks.
-    ``counts`` (chunks,) are the numbers of tokens of the chunks; None: they are counted.
+    ``counts`` (chunks,) has the number of tokens of each chunk; if it is None, the tokens are counted.
 
     Raises:
         ConfigError: The threshold is out of range.
-        InputError: Some labels name unknown documents, or their anchors do not occur there (see :func:`find_places`).
-            If there are no such labels: some labels have anchors of which no chunk contains any part. The message
-            lists all faulty labels.
+        InputError: Some labels name unknown documents, or have anchors that do not occur in their documents (see
+            :func:`find_places`). If there are no such labels, some have anchors of which no chunk contains any part.
+            The message lists all faulty labels.
     """
     if not 0 < threshold <= 1:
         raise ConfigError(f"evidence.threshold: must be above 0 and at most 1, got {threshold}")
@@ -187,7 +187,7 @@ def _touches(spans: Spans, places: Places) -> Overlaps:
 
 
 def count_tokens(chunks: Chunks) -> Numbers:
-    """Return each chunk's number of tokens, title included (chunks,)."""
+    """Return the number of tokens of each chunk, including its title (chunks,)."""
     spans, corpus = chunks.spans, chunks.corpus
     counts = np.zeros(len(chunks), dtype=np.int64)
     for low, high in pairwise(np.flatnonzero(np.diff(spans.document, prepend=-1, append=-1))):
@@ -232,7 +232,7 @@ def _union(group: Numbers, start: Numbers, end: Numbers, size: int) -> NDArray[n
 
 
 def view(coverage: Coverage, rankings: Rankings, top_k: int, length: Numbers | None = None) -> EvaluationView:
-    """Return the input of metrics for rankings at full depth, which have one row per question, without latency.
+    """Return the input of metrics, without latency, for rankings at full depth, which have one row per question.
 
     ``length`` (questions,) is the number of chunks in each context; None without a token budget.
     """

@@ -34,8 +34,8 @@ def find_faults(
 ) -> dict[str, str]:
     """Score one question with perfect retrieval and a perfect answer; map the names of failing metrics to their errors.
 
-    No stage is computed, and no service or judge is called. ``answered`` is whether the config has answers, and
-    ``routed`` whether it has routes; ``stages`` are the stages with latency. Built-in metrics are not tried. The result
+    No stage is computed, and no service or judge is called. ``answered`` is true if the config has answers, and
+    ``routed`` if it has routes; ``stages`` are the stages with latency. Built-in metrics are not tried. The result
     is empty if there are no questions. Raises RagsweepError if a metric raises it.
     """
     foreign = [metric for metric in metrics if not is_ours(metric)]
@@ -71,7 +71,7 @@ def _example(dataset: Dataset, answered: bool, routed: bool) -> EvaluationView:
 
 
 def _excerpts(question: Question, corpus: Corpus) -> dict[str, str]:
-    """Return an excerpt of each evidence document by id: its anchors and, for labels without one, its beginning."""
+    """Return, by id, an excerpt of each labelled document: the anchors or, for a label without one, the beginning."""
     texts: dict[str, str] = {}
     for one in question.evidence:
         whole = corpus.texts[corpus.position[one.document]][:EXCERPT] if one.document in corpus.position else ""

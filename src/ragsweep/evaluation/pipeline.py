@@ -292,7 +292,7 @@ class _Stages:
 
 
 def _checked(part: object, found: object) -> Rankings:
-    """Return what a part found. Raises ConfigError, which names the part, unless this is of the type Rankings."""
+    """Return the rankings that a part found. Raises ConfigError, which names the part, if they have another type."""
     if not isinstance(found, Rankings):
         wrong = f"a result must be of the type ragsweep.core.types.Rankings, got {type(found).__name__}"
         raise ConfigError(f"{type(part).__name__}: {wrong}; ragsweep.parts.ranking.arrange makes one")

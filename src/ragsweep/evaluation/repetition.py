@@ -92,7 +92,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
 
 
 def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Question]) -> NDArray[np.float64]:
-    """Return the scores (repetitions, questions), the worst score in place of those that the config lacks by declining.
+    """Return the scores (repetitions, questions), with the worst score where the config has none because it declined.
 
     Without the replacement (see ``score_repetitions``), a config would gain by declining some repetitions.
     """

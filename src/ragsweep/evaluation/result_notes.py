@@ -39,9 +39,9 @@ def result_warnings(
         aligned: AlignedContext = executor.get(located)
         if aligned.unknown:
             yield (
-                f"{counted(aligned.unknown, 'context')} of the system could not be located: text that is not in the"
-                " corpus covers no evidence; make the system return document ids (or document:start-end), or texts from"
-                " the corpus"
+                f"{counted(aligned.unknown, 'context')} of the system could not be located, and text that is not in"
+                " the corpus covers no evidence; make the system return document ids (or document:start-end), or text"
+                " from the corpus"
             )
         if aligned.rising:
             yield (
@@ -63,7 +63,7 @@ def result_warnings(
         is_lost = any(isinstance(getattr(metric, "unread", None), str) for metric in reading)
         yield (
             f"{unread} of {sum(map(len, outputs))} replies could not be read"
-            f"{', and have no score in the metrics that read them' if is_lost else ''}; the column output_fault of"
+            f"{' and have no score in the metrics that read them' if is_lost else ''}; the column output_fault of"
             " outcomes.parquet names each fault"
         )
     yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
@@ -72,8 +72,8 @@ def result_warnings(
     if lost:
         listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
         yield (
-            f"some of {len(views[0].questions):,} questions have failed repetitions; only the successful ones are"
-            f" scored: {listed}; rerun=true repeats only the failed calls"
+            f"some of {len(views[0].questions):,} questions have failed repetitions, and only the successful ones are"
+            f" scored (questions by metric: {listed}); rerun=true repeats only the failed calls"
         )
 
 
@@ -82,14 +82,14 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     # A system without answers is scored by its contexts.
     if answers and not is_measured and not experiment.graph.located:
         yield (
-            "the answers of this llm are not measured, because no metric needs them; add such metrics, for example with"
-            " metrics=[retrieval,answers]"
+            "the answers of this llm are not measured, because no metric needs them; add metrics that do, for example"
+            " with metrics=[retrieval,answers]"
         )
     models = sorted({answer.model for answer in answers if answer.model and not answer.failed})
     if len(models) > 1:  # although the config names only one
         yield (
-            f"the answers come from several models ({', '.join(models)}): the service changed its model; set a fixed"
-            " version of the model (for an llm: llm.model)"
+            f"the answers come from several models ({', '.join(models)}), because the service changed its model; set a"
+            " fixed version of the model (for an llm: llm.model)"
         )
 
 
@@ -105,14 +105,14 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
         longest = max(sizes, default=0)
         if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
             yield (
-                f"{name}: the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts;"
-                " it probably cuts prompts to its context length without an error; increase this length (Ollama:"
+                f"{name}: the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts,"
+                " so it probably cuts prompts to its context length without an error; increase this length (Ollama:"
                 " OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
             )
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Return a text that suggests a setting, if possible a size, with which chunks fit into the embedder's window."""
+    """Suggest a setting, if possible a size, with which chunks fit into the embedder's window."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:

@@ -75,7 +75,7 @@ _log = logging.getLogger(__name__)
 
 
 def score_metric(metric: Metric, view: EvaluationView) -> Scores:
-    """Score every question like `try_metric`; if the metric fails, every score is NaN, with the error as the reason."""
+    """Score every question as `try_metric` does; if the metric fails, every score is NaN, with the error as reason."""
     count, scores = len(view.questions), try_metric(metric, view)
     return Scores(np.full(count, np.nan), np.full(count, scores)) if isinstance(scores, str) else scores
 
@@ -106,7 +106,7 @@ class Failures(NamedTuple):
         return np.asarray((self.upstream != "") | (self.answer != ""))
 
     def drop(self, scores: Scores) -> Scores:
-        """Return the scores, with NaN and the reason for the failure for questions with an upstream failure.
+        """Return the scores, with NaN (and the failure as the reason) for questions with an upstream failure.
 
         Scores that are missing because the metric does not apply keep their reason. If the latency of a probed question
         is missing, the reason is the upstream failure or, if there is none, the failure of the answer.
@@ -150,8 +150,8 @@ def is_ours(metric: object) -> bool:
 def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
     """Return a function that calls ``judge``; if ``judge`` fails, each remaining case gets a verdict with the reason.
 
-    It also fails if it does not report exactly one Judgement for each case. A RagsweepError, and any exception after
-    the deadline, is not caught.
+    ``judge`` also fails if it does not report exactly one Judgement for each case. A RagsweepError, and any exception
+    after the deadline, is not caught.
     """
 
     def ask(cases: Sequence[Case], done: Done) -> None:
@@ -184,8 +184,8 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
 def checked_scores(scores: Any, questions: int, bounds: tuple[float | None, float | None]) -> Scores:
     """Return a metric's result for ``questions`` questions, with a reason for every missing score.
 
-    Raises TypeError if it is not of the type Scores, and ValueError for wrong shapes, infinite values, values outside
-    ``bounds``, and values with a reason.
+    Raises TypeError if the result is not of the type Scores, and ValueError for wrong shapes, infinite values, values
+    outside ``bounds``, and values with a reason.
     """
     if not isinstance(scores, Scores):
         returned = type(scores).__name__

@@ -13,9 +13,9 @@ from ragsweep.evaluation.question_table import QuestionTable
 
 
 def collect_steps(view: EvaluationView) -> dict[str, StepResults]:
-    """Return the facts of each step by name: a stage with latency, ``query``, ``generate`` or ``judge/METRIC``.
+    """Return the results of each step (a stage with latency, ``query``, ``generate`` or ``judge/METRIC``), by name.
 
-    If answers are repeated, these are the facts of the first answers. Steps without a known fact are omitted.
+    If answers are repeated, the results are those of the first answers. Steps without a known result are omitted.
     """
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, facts in (*_times(view), *_calls(view)):
@@ -51,7 +51,7 @@ def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[
     """Return the usage and the cost (``money``) of the original calls, summed by stage.
 
     A result that several questions share (by their keys in ``table``) counts once. ``money`` is absent for
-    routes, and if there were no calls or a price is unknown.
+    routes, for a stage without calls, and for a stage with an unknown price.
     """
     view, items = views[0], list[tuple[str, Sequence[QuestionKey], Sequence[Any]]]()
     for n, one in enumerate(views):

@@ -151,7 +151,7 @@ def write_run(
 
 
 def write_qrels(qrels: Qrels) -> str:
-    """Return grades as a text in qrels format; fractions are kept, although trec_eval reads only whole numbers."""
+    """Return grades in qrels format; fractions are kept, although trec_eval reads only whole numbers."""
     rows = [(question, *grade) for question, grades in qrels.items() for grade in grades.items()]
     return "".join(f"{encode_id(question)} 0 {encode_id(document)} {grade:g}\n" for question, document, grade in rows)
 
@@ -176,7 +176,7 @@ def six_digits(scores: Floats) -> Floats:
 def strictly_falling(scores: Floats, rows: Numbers | int = 0) -> Floats:
     """Return the scores of rankings, lowered just enough that they strictly decrease in single precision.
 
-    ``rows`` is the ascending number of each score's ranking.
+    ``rows`` has the number of each score's ranking, in ascending order.
     """
     # Map the floats to integers in the same order, so that neighbouring floats differ by 1. Each integer then becomes
     # min(itself, preceding result - 1), which is a running minimum after adding its position. Subtracting more than the
