@@ -150,7 +150,7 @@ def _configured_model(node: Node) -> str:
 
 
 def cacheable(kind: type[Answer | Judgement | Route | Response]) -> Callable[[Packed], NDArray[np.bool_]]:
-    """Return a function that flags which packed rows of a kind of result may be stored: those that did not fail."""
+    """Return a function that flags the packed rows of ``kind`` that may be stored, because they did not fail."""
     return lambda rows: np.array([not _has_failed(item) for item in unpacked(rows, kind)], dtype=bool)
 
 
@@ -289,7 +289,7 @@ def wording_node(
 ) -> Node:
     """Make the node of a part's results for questions; its rows are keyed by `QuestionKey.wording`.
 
-    ``ask`` is the part's method, such as ``route``, and ``kind`` the type of its results.
+    ``ask`` is the part's method, such as ``route``, and ``kind`` is the type of its results.
     """
 
     def compute(work: StageContext, rows: Rows) -> Packed:

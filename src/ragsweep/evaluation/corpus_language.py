@@ -157,7 +157,7 @@ def _misfits(experiment: Experiment, language: str, build: Build) -> Iterator[st
         if accepted and chosen not in (NONE, fitting):
             rules = f"{where}.language={chosen} applies the rules of {chosen.capitalize()}"
             yield f"{fact}: {rules}; set {where}.language={fitting}"
-        is_trained = hasattr(find_class(node["_target_"], where), "trained_on")  # on a single language
+        is_trained = hasattr(find_class(node["_target_"], where), "trained_on")  # trained on one language
         trained = build(node, where).value.trained_on if is_trained else ""
         if trained not in ("", language):
             name = f"embedder={option('embedder', '')}"

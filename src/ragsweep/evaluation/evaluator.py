@@ -244,7 +244,7 @@ class Evaluator:
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
         """Return the work of each stage since ``before``, and how long it took to first compute the config's nodes.
 
-        For embedding, this includes the number of chunks and the largest share of tokens that an embedder cut off.
+        For embedding, the work includes the number of chunks and the largest share of tokens that an embedder cut off.
         """
         embedded = [self.executor.get(node) for node in graph.embeddings]
         stages: dict[str, dict[str, float]] = {}
@@ -252,7 +252,7 @@ class Evaluator:
             old = vars(before.get(stage, StageWork()))
             stages[stage] = {name: value - old[name] for name, value in vars(work).items()}
         for node in walk(graph.own):
-            if node.stage in stages:  # its cost when it was computed, in this run or an earlier one
+            if node.stage in stages:  # the seconds that computing it took, in this run or an earlier one
                 seconds = stages[node.stage].get("first_seconds", 0.0)
                 stages[node.stage]["first_seconds"] = seconds + self.executor.seconds(node)
         if embedded:

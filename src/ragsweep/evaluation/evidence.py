@@ -275,11 +275,11 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
     """Return the rank at which each piece is credited: one piece per rank, so that no ranking beats the ideal ranking.
 
     The pieces of a question's evidence are taken in the order of their first ranks; in case of a tie, the piece with
-    the higher grade is first. Each is credited at ``max(first_rank, previous credited + 1)``: at its first rank or, if
-    the previous piece is credited at this or a later rank, one rank after that piece. As no two pieces share a rank,
-    nDCG, average precision and precision are at most 1. A chunk that covers two pieces counts like two chunks, at its
-    own rank and the next. If no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,); rank
-    0 means not found.
+    the higher grade is first. Each piece is credited at ``max(first_rank, previous credited + 1)``: at its first rank
+    or, if the previous piece is credited at this or a later rank, one rank after that piece. As no two pieces share a
+    rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces counts like two chunks, at
+    its own rank and the next. If no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,);
+    rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

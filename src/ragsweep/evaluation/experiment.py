@@ -91,5 +91,5 @@ def repeated_lines(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
             repeated.append(one.name)
         seen.add(key)
     names = ", ".join([*repeated[:3], *["..."] * (len(repeated) > 3)])
-    fact = f"{len(repeated)} of {len(experiments)} repeat the results of an earlier config ({names})"
+    fact = f"{len(repeated)} of {len(experiments)} configs ({names}) repeat the results of an earlier one"
     return [("note", f"{fact}: what differs between them has no effect on results")] if repeated else []

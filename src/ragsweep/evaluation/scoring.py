@@ -81,9 +81,9 @@ def score_metric(metric: Metric, view: EvaluationView) -> Scores:
 
 
 def try_metric(metric: Metric, view: EvaluationView) -> Scores | str:
-    """Score every question; if the metric raises an exception or returns invalid scores, return the error as text.
+    """Score every question; if the metric raises an exception or returns invalid scores, return the error as a string.
 
-    The text contains the exception and its location in the code. A RagsweepError is re-raised, because it would recur
+    The string contains the exception and its location in the code. A RagsweepError is re-raised, because it would recur
     in every config; after the deadline, every exception is re-raised. The scores of built-in metrics are not checked.
     """
     try:

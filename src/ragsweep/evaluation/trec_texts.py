@@ -131,8 +131,8 @@ def write_run(
     """Return rankings as text in TREC run format.
 
     Each question has a list of ``documents``, the best first; ``scores`` (single precision) are those of all lists, one
-    after another. They are rounded to six significant digits. A score that is then not below the preceding score in
-    the list is lowered to the next single-precision number below the latter, so every tool keeps our order of ties.
+    after another. They are rounded to six significant digits. A score that is then not below its predecessor in the
+    list is lowered to the next single-precision number below this predecessor, so every tool keeps our order of ties.
     White space in ids is percent-encoded, and so are existing percent codes, so that ``urllib.parse.unquote`` restores
     every id. The last field, ``tag``, names the system.
     """

@@ -131,7 +131,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _kind(config: Mapping[str, Any], path: str) -> str | None:
-    """Return the class that a config node names; "" if it names none, None if it is absent or not a mapping."""
+    """Return the class that a config node names; "" if it names none, None if the node is absent or not a mapping."""
     node = _node(config, path)
     return str(node.get("_target_", "")) if isinstance(node, Mapping) else None
 

@@ -98,7 +98,7 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
         name
         for name in differing_parameters(before.run, after.run)
         if (name in LENGTHENING or name.partition(".")[0] == "chunker")
-        and not _number(after.run, name) < _number(before.run, name)  # anything but a number is NaN, and not less
+        and not _number(after.run, name) < _number(before.run, name)  # other values become NaN, which is not less
     )
     if not keys or not 0 < tokens[0] * LONGER <= tokens[1]:
         return None

@@ -132,7 +132,7 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number in ``now`` is larger than a number in ``before``; ties count half.
 
-    The variance is computed by cluster, from how the numbers of each side rank among the other side's (DeLong et al.,
+    The variance is computed by cluster, from how the numbers of each sample rank among the other's (DeLong et al.,
     Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
     (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted as being in
     the opposite order.

@@ -98,7 +98,7 @@ def funnel(result: Result) -> Funnel | None:
     - reranking: the ranking before the reranker has it, but the ranking after the reranker does not; or the ranking
       before has it in its first ``top_k``, but the ranking after does not;
     - top_k: no ranking has it in its first ``top_k``;
-    - budget: it is in the first ``top_k``, but beyond the token budget.
+    - budget: the final ranking has it in its first ``top_k``, but beyond the token budget.
     """
     traces = read_traces(result)
     if traces is None:

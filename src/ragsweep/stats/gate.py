@@ -163,8 +163,8 @@ def run_checks(condition: Condition, before: Result, filled: FilledCandidate, sc
 
     Raises:
         InputError: The scope has labels of the metric but some config has none that counts, the run of a label matches
-        both configs, or a test in ``noninferiority`` raises InputError, for example because the mean is not above 0 for
-        a relative margin. A slice with such a mean is inconclusive instead.
+        both configs, or a test in ``noninferiority`` raises InputError, for example because a relative margin refers to
+        a mean that is not above 0. A slice with such a mean is inconclusive instead.
     """
     unit = before.summaries.metrics[condition.metric].unit
     compared = [before, filled.result] if condition.paired else [filled.result]

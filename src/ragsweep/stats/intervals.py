@@ -45,7 +45,7 @@ def means_with_intervals(
     rows = np.ascontiguousarray(rows)
     mean, low, high = _bootstrap(rows, weights).T.copy()
     unknown = np.isnan(low)
-    low, high = np.fmax(low, lowest), np.fmin(high, highest)  # these ignore bounds that are NaN
+    low, high = np.fmax(low, lowest), np.fmin(high, highest)  # fmax and fmin ignore a bound of NaN
     low[unknown] = high[unknown] = np.nan
     _open_at_bounds(rows, (lowest, highest), (low, high), weights)
     return mean, low, high
@@ -227,7 +227,7 @@ def quantile_interval(scores: Doubles, share: float, weights: Doubles | None = N
         return _weighted_quantile(ordered, share, weights[order])
     low, high = (math.nan if rank is None else float(ordered[rank]) for rank in _quantile_ranks(len(ordered), share))
     value = quantile(ordered, share)  # interpolated: with two scores, it may be below the lower order statistic
-    return value, min(low, value), max(high, value)  # NaN, as the first argument, stays
+    return value, min(low, value), max(high, value)  # min and max return a first argument of NaN
 
 
 @lru_cache(maxsize=256)

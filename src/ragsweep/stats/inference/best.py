@@ -45,7 +45,7 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 
     The questions are divided into ten folds of whole clusters. The config that is best on nine folds is scored on the
     tenth, where its mean is usually worse; the loss is averaged over the folds of 20 divisions. The bias is this loss
-    times the square root of .9, because the bias on all questions is smaller by this factor than that on nine tenths.
+    times the square root of .9, because the bias on all questions is smaller by this factor than on nine tenths.
     The bias is at most the distance from the best mean to the worst score of all, because no expected mean is worse
     than that score. A question's mean over all configs is subtracted first; otherwise, with folds of unequal size, that
     mean would appear as a loss or a gain.

@@ -121,7 +121,7 @@ class Slice:
     label: str
     value: str
     questions: int
-    small: bool  # whether it has fewer than 20 questions
+    small: bool  # whether the slice has fewer than 20 questions
     estimate: Doubles
     low: Doubles
     high: Doubles
@@ -160,7 +160,7 @@ class Slice:
 
 
 class Reversal(NamedTuple):
-    """A config (a row number) that is better than the baseline on average, but seems worse in one slice.
+    """A config (a row number) that is better than the baseline on average but seems worse in one slice.
 
     ``exposed`` is true if a gain too rare to have been observed could reverse the loss in the slice.
     """

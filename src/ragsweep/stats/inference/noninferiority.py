@@ -117,7 +117,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     weight relative to the largest weight, which must be the same at every look.
 
     Raises:
-        InputError: ``spread`` is not finite, the size of the margin is not below it, or a difference exceeds it.
+        InputError: ``spread`` is not finite, is not above the size of the margin, or is below some difference.
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(

@@ -213,7 +213,7 @@ def worth_finding(matrix: Matrix, unit: str) -> float:
 
 
 def paired(matrix: Matrix) -> Matrix:
-    """Return the matrix; add to a single row a second, whose differences from it vary as ``CORRELATION`` implies."""
+    """Return the matrix; add a second row to a single one, with differences that vary as ``CORRELATION`` implies."""
     if len(matrix.values) > 1:
         return matrix
     scores = matrix.values[0]

@@ -53,9 +53,9 @@ def _smallest_gain_shown(gains: Doubles, clusters: Numbers, gain: float, critica
     """Return the smallest true mean gain, at least ``gain``, whose interval excludes 0 with probability ``POWER``.
 
     Golden sets are simulated by drawing from the observed clusters, the gaining ones more often, so that the mean is
-    the true gain; the additional hits also widen the spread. Return NaN if no gain up to ``WIDEST`` times ``gain``, and
-    below that of the best cluster, is shown often enough; return ``gain`` if no cluster gains. ``critical`` is in
-    standard errors.
+    the true gain; the additional hits also widen the spread. Only gains up to ``WIDEST`` times
+    ``gain``, and below the gain of the best cluster, are tried. Return NaN if none of them is shown often enough;
+    return ``gain`` if no cluster gains. ``critical`` is in standard errors.
     """
     sums, size = np.sort(cluster_sums(gains[None, :], clusters)[0]), len(gains) / (clusters.max() + 1)
     if sums[-1] <= 0:

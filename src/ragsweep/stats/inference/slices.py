@@ -65,7 +65,7 @@ def by_slice(
 
 
 def reversals(overall: Differences, slices: Sequence[Slice], rows: Sequence[int] | None = None) -> tuple[Reversal, ...]:
-    """Find the configs that are better than the baseline on average, but seem worse in a slice, both significantly.
+    """Find the configs that are shown to be better than the baseline on average but seem worse in a slice.
 
     The result is in the order of ``slices``. ``rows`` maps each row of a slice to its row in ``overall``; None means
     that a slice has all rows.
