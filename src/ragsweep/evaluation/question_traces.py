@@ -40,7 +40,7 @@ class QuestionTracer:
     summaries: Mapping[str, Summary]
 
     def trace(self, table: QuestionTable) -> list[dict[str, Any]]:
-        """Return the traces of the questions that ``tracking.traces`` selects; none by default."""
+        """Return the traces of the questions that ``tracking.traces`` selects; by default, it selects none."""
         which = (self.config.get("tracking") or {}).get("traces")
         return [self._trace(n, table) for n in self._chosen(which, table)]
 

@@ -202,10 +202,10 @@ def _meaning(node: Any) -> Any:
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics to compare by: the ``wanted`` ones if any, else the comparable ones among the ``usual`` ones.
+    """Return the metrics of a comparison: the ``wanted`` ones if any, else the comparable ones of the ``usual`` ones.
 
     Raises:
-        ConfigError: A wanted metric is missing from some result, or is not comparable.
+        ConfigError: A wanted metric is missing from some result or is not comparable.
         InputError: No metric is wanted, and none of the usual ones is comparable.
     """
     shared = [

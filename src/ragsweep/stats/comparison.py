@@ -64,7 +64,7 @@ class Correction:
 
     means: Doubles
     judged: Differences
-    labels: int  # number of labels of the config that has the fewest
+    labels: int  # smallest number of labels of any config
     note: str = ""
 
 

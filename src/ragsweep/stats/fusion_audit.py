@@ -34,7 +34,7 @@ def fusion_audit(result: Result, metric: str | None = None, reranked: bool = Fal
 
     Returns:
         The comparison; None if the config is not a hybrid, if the result has no scores of the legs (because it is
-        older, or has no headline metric that needs only evidence), or if no question has a score in all rankings.
+        older or has no headline metric that needs only evidence), or if no question has a score in all rankings.
     """
     traces = read_traces(result)
     if traces is None or not traces.scores:

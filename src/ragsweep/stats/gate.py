@@ -72,8 +72,8 @@ class Check:
     scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions of
     each answer that would narrow the interval as much with the same questions; None if no number would, if nothing is
     repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If human labels
-    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the number of labels of
-    the config with the fewest. ``lost`` describes the questions that do not pass a question-by-question check.
+    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest number of
+    labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition

@@ -103,7 +103,7 @@ def _student_ends(scores: Doubles, weights: Doubles | None) -> tuple[float, floa
 
 
 def _means(rows: Doubles, known: Flags, weights: Doubles | None) -> Doubles:
-    """Return the mean of each row's known scores (NaN if none); rows lacking the same scores are computed together."""
+    """Return each row's mean of known scores (NaN without any); rows lacking the same scores are computed together."""
     if known.all() and known.size and weights is None:
         return np.asarray(rows.mean(axis=1))
     middle = np.full(len(rows), np.nan)

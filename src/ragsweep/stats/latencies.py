@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BUSY = 2.0
 """Minimum ``slowness`` of a machine that counts as busy (docs/measurements.md, "Latency")."""
 DRIFT = 1.5
-"""Factor by which ``latency_apart`` widens each interval: the processor's speed varies (docs/measurements.md)."""
+"""Factor by which ``latency_apart`` widens an interval, because processor speed varies (docs/measurements.md)."""
 LEAST_MS = 1.0
 """Minimum difference in milliseconds; smaller differences are within the noise of measuring one config twice."""
 CALLED = frozenset({"generate", "query"})

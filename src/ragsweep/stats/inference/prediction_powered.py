@@ -24,7 +24,7 @@ class Corrected(NamedTuple):
     """A corrected mean, or difference between means, with its interval; NaN with too few labels.
 
     ``judged`` is the estimate by the judge's scores alone. ``weight`` is the weight of these scores, from 0 (labels
-    only) to 1; NaN if no question needs a label. ``labels`` is the number of labels of the config with the fewest.
+    only) to 1; NaN if no question needs a label. ``labels`` is the smallest number of labels of any config.
     """
 
     value: float
