@@ -34,7 +34,7 @@ MOST_GROUPS = 40
 """Maximum number of values of a label by which results are grouped; a label with more values is an identifier."""
 
 MOST_PROBED = 60
-"""Maximum number of questions probed; 59 suffice for the longest time to exceed the p95 with 95 % confidence."""
+"""Maximum number of questions probed; the longest of 59 times exceeds the p95 with 95 % confidence."""
 
 
 def has_evidence(question: Question) -> bool:

@@ -191,7 +191,7 @@ def choose(
 
 
 def _is_worth_a_change(beliefs: Beliefs, costs: ConfigCosts, best: int, baseline: int) -> bool:
-    """Return whether the best config is likely better than the baseline, or shown to be cheaper."""
+    """Return whether the best config is likely better than the baseline or shown to be cheaper."""
     name = costs.deciding([best, baseline])
     cheaper = bool(name) and costs.saves(name, best, baseline)
     return cheaper or beliefs.probability_better(best, baseline) > LIKELY

@@ -1,4 +1,4 @@
-"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs like the whole.
+"""Item analysis of a golden set: statistics of each question, and a small subset that ranks configs as the set does.
 
 Scores are arrays (configs, questions) of numbers between 0 and 1; higher is better. No two configs may have equal rows
 (see ``distinct_rows``).

@@ -51,7 +51,7 @@ class ScoreTable:
     unanswered: Flags | None = None
 
     def summarise(self, chosen: Numbers | None = None) -> dict[str, Summary]:
-        """Return each metric's summary, by name, over the questions with the indices ``chosen`` (None: over all)."""
+        """Return each metric's summary, by name, over the questions with the indices ``chosen`` (None means all)."""
         values = self.values if chosen is None else np.ascontiguousarray(self.values[:, chosen])
         known = ~np.isnan(values)
         weights = varying(self.weights if chosen is None or self.weights is None else self.weights[chosen])

@@ -50,12 +50,12 @@ class Differences:
 
     @property
     def better(self) -> Flags:
-        """The configs whose whole interval is on the better side of 0, confirmed by the exact tests."""
+        """The configs whose whole interval is on the better side of 0, if the exact tests confirm it."""
         return self.confirmed & (self.low > 0 if self.higher_is_better else self.high < 0)
 
     @property
     def worse(self) -> Flags:
-        """The configs whose whole interval is on the worse side of 0, confirmed by the exact tests."""
+        """The configs whose whole interval is on the worse side of 0, if the exact tests confirm it."""
         return self.confirmed & (self.high < 0 if self.higher_is_better else self.low > 0)
 
     @property

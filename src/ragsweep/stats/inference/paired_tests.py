@@ -17,7 +17,7 @@ FIRST, DOUBT = 0.2, 0.1
 TAIL = 1 / (2 * math.erfc(1.0))
 """3.18: upper bound on the tail probability of a weighted sum of random signs, as a multiple of the normal tail."""
 ROUNDING = 1e-6
-"""Tolerance, relative to the sum of absolute values, within which signed sums are equal: they are float32 sums."""
+"""Tolerance, relative to the sum of absolute values, within which signed sums count as equal (they are in float32)."""
 BLOCK = 500
 SEED = 20261123
 

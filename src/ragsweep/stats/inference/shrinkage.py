@@ -23,7 +23,7 @@ TYPICAL = 0.4
 For other scores, ``SPREADS`` are multiplied by the ratio of the scores' standard deviation to this one.
 """
 UNDERSTATED = 1.5
-"""Factor on the observed skewness of a lead, which is too small if large losses were not drawn."""
+"""Factor on the observed skewness of a lead; this skewness is too small if large losses were not drawn."""
 NEVER = 1e-12
 """Probability, relative to the most probable division, below which a division is dropped."""
 
