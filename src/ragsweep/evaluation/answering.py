@@ -130,8 +130,8 @@ def _plain_row(row: bytes) -> Any:
 def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) -> list[Priced]:
     """Return answers or judgements with ``money`` set to the price of their usage.
 
-    If the model's name in the reply, which may end with a date, has no price, the config's model (or the URL of an
-    external system), which is read from the ``node`` of the answers or queries, determines the price.
+    If the model's name in the reply, which may end with a date, has no price, the price is that of the config's model
+    (or of an external system's URL), which is read from the ``node`` of the answers or queries.
     """
     configured = _configured_model(node) if node else ""
     return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]

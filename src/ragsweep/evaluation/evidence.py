@@ -203,8 +203,8 @@ def _mark(
     """Count, for every question and every chunk that overlaps its evidence, the chunk's tokens inside the evidence.
 
     A token inside several pieces of evidence is counted once. ``question`` is the question of each overlap (touches,),
-    and ``whole`` (touches,) flags overlaps with evidence that is a whole document. ``counts`` (chunks,) are the numbers
-    of tokens of the chunks.
+    and ``whole`` (touches,) flags overlaps with evidence that is a whole document. ``counts`` (chunks,) has the number
+    of tokens of each chunk.
     """
     first, last = np.zeros_like(touches.chunk), np.where(whole, counts[touches.chunk], 0)
     anchored = np.flatnonzero(~whole)

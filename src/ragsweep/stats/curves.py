@@ -39,8 +39,8 @@ class Point:
 class Curve:
     """A metric over one parameter, with all others equal, as plain data (``dataclasses.asdict`` gives JSON types).
 
-    ``flat`` is the range of values around the best that are not shown to be worse than any other. ``may_be_best`` has
-    one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
+    ``flat`` is the range around the best value in which no value is shown to be worse than any other. ``may_be_best``
+    has one flag per point, because values outside this range may meet the same condition. ``chosen`` is the value that
     cross-validation chooses most often, or ``best`` with fewer than ten clusters. ``held_out`` is ``best_mean`` without
     the optimism of choosing the best value, as expected on unseen questions; it is NaN with fewer than ten clusters.
     """

@@ -23,7 +23,7 @@ TOLERANCE = {SHARE: 0.05, ORDER: 0.1, RATIO: 1.5}
 """Largest changes that are not drift: of a share, of a probability (from .5), and of a typical number (a factor)."""
 
 NOISE = 1e-6
-"""Tolerance for equality, relative to the largest number: scores computed on two machines differ by rounding."""
+"""Tolerance for equality, relative to the largest number, because scores from two machines differ by rounding."""
 
 ROUNDING = 1e-12
 """Tolerance for the rounding error of a sum of weights."""

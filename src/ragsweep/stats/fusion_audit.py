@@ -117,7 +117,7 @@ def _matrix(result: Result, traces: Traces, metric: str, reranked: bool) -> Matr
 
 
 def _compared(matrix: Matrix, chosen: Flags, row: int, found: Differences | Slice) -> LegComparison:
-    """Turn the difference leg minus hybrid on the ``chosen`` questions into a comparison of the hybrid with the leg."""
+    """Turn the difference (leg minus hybrid) on the ``chosen`` questions into a comparison of hybrid and leg."""
     weights = matrix.weights_or_ones[chosen]
     hybrid, alone = (float(np.average(matrix.scores[n][chosen], weights=weights)) for n in (0, row))
     change = matrix.better[0][chosen] - matrix.better[row][chosen]

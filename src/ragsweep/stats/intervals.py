@@ -54,7 +54,8 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores the ends are Student's t bounds, NaN if all are equal. Without scores, all three are NaN.
+    With fewer than ten scores the ends are Student's t bounds, NaN if all scores are equal. Without scores,
+    all three numbers are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)

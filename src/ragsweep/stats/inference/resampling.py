@@ -156,9 +156,9 @@ def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | No
     In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
     and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
     resample with equal scores has none. The quantile is then converted from the normal distribution to Student's t
-    (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; None computes the
-    quantile of the rows alone. Rows that vary only within clusters cannot be resampled by cluster; the quantile is then
-    at least the normal one, corrected for the number of these rows (Bonferroni).
+    (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; if None, the
+    quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled by cluster; the
+    quantile is then at least the normal one, corrected for the number of these rows (Bonferroni).
     """
     furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
     if within := np.count_nonzero((data.errors > 0) & ~data.sums.any(axis=1)):
