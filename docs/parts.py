@@ -1,4 +1,4 @@
-"""Write docs/parts.md: the options of every config group, and their keys, from the comments of the YAML files.
+"""Write docs/parts.md: the options of the groups that select parts, and their keys, from comments in the YAML files.
 
 From the clone: .venv/bin/python docs/parts.py; a test compares the page with this output.
 """
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 LEFT_OUT = ("answer_context", "answer_metrics", "hydra", "metrics", "targets", "tracking")
 SHORT = 20
-"""Characters up to which a comment is repeated in every group that has the key."""
+"""Maximum length of a comment that is repeated in every group that has the key; longer ones share a row."""
 
 Shared = Mapping[tuple[str, str], list[str]]
 """Name and comment of a key -> the groups that have it."""
@@ -160,7 +160,7 @@ def _keys(text: str) -> Iterator[Key]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Yield the lines of a file, each text or list of several lines as the line of its key with the value "..."."""
+    """Yield the lines of a file, each string or list of several lines as the line of its key with the value "..."."""
     inside, lines = False, text.splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if inside and (not line or line.startswith(" ")):

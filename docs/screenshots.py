@@ -49,7 +49,7 @@ BROWSER = [
 FOLDER = Path(tempfile.gettempdir()) / "demo"
 """The working directory; MLflow displays the paths of artifacts, so its name appears in the pictures."""
 PATIENCE, SETTLING = 120, 3
-"""Maximum seconds until a page contains its text, and seconds to wait after that until it is completely drawn."""
+"""Maximum seconds until a page contains the expected text, and further seconds until it is completely drawn."""
 CLICKS = "for (const place of ['button[aria-label=Close]', '.ag-row button']) document.querySelector(place)?.click()"
 """Closes the assistant that MLflow opens in every new browser, and unfolds the configs in its list of sweeps."""
 
@@ -164,7 +164,7 @@ class Page:
     def photograph(
         self, address: str, name: str, width: int, height: int, theme: str = "light", shown: str = ""
     ) -> None:
-        """Open an address in a window of a given size, wait until it shows a text, and save a screenshot."""
+        """Open an address in a window of a given size, wait until it contains ``shown``, and save a screenshot."""
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500

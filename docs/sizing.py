@@ -202,7 +202,7 @@ def _measured(rows: Mapping[tuple[str, int], Any], index: str) -> list[Mapping[s
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str, size: int) -> float:
-    """Extrapolate MB to bytes along a line through the smallest and the largest measurement, as part is constant."""
+    """Extrapolate MB to bytes along a line through the smallest and the largest measurement: part is constant."""
     first, last = rows[0], rows[-1]
     if first is last:
         return LINEAR.scale(1e6 * float(last[key]), last["size"], size)
