@@ -20,11 +20,11 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-The options of the groups that select parts, and their keys, generated from `conf/` by `python docs/parts.py`.
+The options of the config groups that select parts, with the keys of each option (from `python docs/parts.py`).
 `chunker=recursive` selects an option, `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`
-marks a required value, `...` a string or list of several lines in the YAML file. A range such as "20 to 80" is usual
-for sweeps, not always a limit. A row for several options shows one default with its exceptions by name, or one default
-per option, in order. An empty option cell repeats the one above. "Keys of `x`" apply to the option, too.
+marks a required value, `...` a string or list of several lines in the YAML file. A range such as "20 to 80" is what
+one sweeps, not always a limit. A row for several options shows one default with its exceptions by name, or one default
+per option, in order. An empty option cell repeats the one above. "Keys of `x`": the option also has these.
 """
 
 

@@ -252,8 +252,8 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
     refuse(gate, {
         'did you mean "ndcg"': [*options, "--margin", "ndgc=.02"],
         'did you mean "category"': [*options, *margin, "--slice", "categories"],
-        "--margin: ndcg has two values": [*options, *margin, "--margin", "ndcg=.03"],
-        "--at-least: ndcg has two values": [*options, "--at-least", "ndcg=+.1", "--at-least", "ndcg=+.2"],
+        "--margin: two values are given for ndcg; give one": [*options, *margin, "--margin", "ndcg=.03"],
+        "--at-least: two values are given for ndcg; give one": [*options, "--at-least", "ndcg=+.1", "--at-least", "ndcg=+.2"],
         "use only one of them": [*options, *margin, "--each", "--slice", "category"],
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],

@@ -116,7 +116,7 @@ def read(arguments: Sequence[str]) -> argparse.Namespace:
     if twice := [key for n, key in enumerate(keys) if key in keys[:n]]:
         metric, kind = twice[0]
         option = (LEAST if kind == GAIN else kind).replace(" ", "-")
-        raise ConfigError(f"--{option}: {metric} has two values; specify one")
+        raise ConfigError(f"--{option}: two values are given for {metric}; give one")
     return options
 
 

@@ -59,7 +59,7 @@ class Coverage:
     """The chunks of one chunking that cover each relevant piece of evidence (grade > 0); see :func:`cover`.
 
     There are two kinds of pairs. In the covering pair n (of a piece and a chunk), the chunk ``chunk[n]`` covers the
-    piece ``evidence[n]``. A marked pair (of a question and a chunk) is a row of ``marked``.
+    piece ``evidence[n]``. Each row of ``marked`` is a question and a chunk that overlaps its evidence.
     """
 
     questions: Sequence[Question]

@@ -232,7 +232,7 @@ class Row:
         return self.values.get(name) is not None
 
     def with_values(self, values: Mapping[str, Any]) -> Row:
-        """Return a row with new values, the same place and the same faults."""
+        """Return a copy of this row with new values, which keeps its place and faults."""
         return replace(self, values=values)
 
     def fault(self, fact: str) -> None:

@@ -141,7 +141,7 @@ class LocalModel:
         return self.device
 
     def _load(self, load: Callable[..., Any], **arguments: Any) -> Any:
-        """Return the model loaded with ``load``, a class of sentence-transformers; with dtype int8, it runs in int8.
+        """Load the model with ``load``, a sentence-transformers class, and convert it if the dtype is int8.
 
         ``arguments`` are passed to ``load``. Raises ConfigError if the model cannot be loaded, the device cannot be
         used, or the model cannot be exported for int8.

@@ -26,7 +26,7 @@ class Last:
 class History:
     """Search with earlier turns of the conversation and the question, joined by line breaks.
 
-    Only the last ``turns`` turns (None: all) whose role is in ``roles`` are included.
+    Of the turns whose role is in ``roles``, the last ``turns`` are included (None: all).
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

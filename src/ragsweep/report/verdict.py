@@ -183,7 +183,7 @@ def name(verdict: SweepComparison, row: int) -> str:
 
 
 def change(verdict: SweepComparison, row: int) -> str:
-    """Format a config's value minus the reference's, whether higher or lower is better, with its interval.
+    """Format a config's value minus the reference's, with its interval; a lower value is negative, even if better.
 
     If ratios are compared, the ratio to the reference is formatted instead.
     """

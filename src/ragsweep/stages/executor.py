@@ -181,7 +181,7 @@ class Executor:
         return store.size(node) if store else None
 
     def notes(self, node: Node) -> StoredReplies:
-        """Return a node's stored replies; if there is a store, these include the replies of other processes."""
+        """Return the replies recorded for a node, including those of other processes if there is a store."""
         if node.address in self._notes:
             self._notes[node.address].read()
         else:

@@ -81,7 +81,7 @@ class RowTable:
 
 
 class RowTables:
-    """The row tables of a process, by address; above a size limit, the least recently used tables are evicted."""
+    """A process's cache of row tables, by address; above a size limit, the least recently used tables are evicted."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[str, RowTable] = OrderedDict()

@@ -142,7 +142,7 @@ def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubl
     """Estimate three components of the noise of each question's mean (or difference), as (questions, 3).
 
     The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
-    the mean. The second and third differ because repetitions with the same text share a judgement, and so its error.
+    the mean. The second and third differ because repetitions with the same text share a judgement with its error.
     All three are NaN if failures leave a config too few repetitions.
     """
     planned = [table.scores.shape[1] for table in tables]

@@ -69,9 +69,9 @@ def latency(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
 
 
 def environment(results: Sequence[Result]) -> Iterator[Block]:
-    """Yield the digests of the data, the duration of the sweep and the software versions; nothing without results.
+    """Yield the digests of the data, the duration of the sweep and the software versions, if there are results.
 
-    The duration is the time during which any config was evaluated: a sweep may be interrupted and continued later.
+    The duration is the time during which any config was being evaluated, because a sweep may be interrupted.
     """
     if not results:
         return

@@ -306,8 +306,8 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
 def _find(tree: Any, key: str) -> tuple[str, Any] | None:
     """Return the path and the value of a key; None if there is no such key.
 
-    If the path ends early, at a string, return the path and the value of that string, which may be an interpolation of
-    the node that has the key.
+    If a string is reached before the last part of the key, return the path and value of this string, which may be an
+    interpolation of the node that contains the key.
     """
     where, node = "", tree
     for part in filter(None, key.split(".")):

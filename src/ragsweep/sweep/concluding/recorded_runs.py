@@ -48,7 +48,7 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read the result that ``run`` names: by ``SWEEP#NUMBER``, a given name, an MLflow run id, or a prefix of the id.
+    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, an MLflow run id, or its beginning.
 
     ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
     """

@@ -235,9 +235,8 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
 def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record]) -> Iterator[Record]:
     """Yield the records of the jobs, best value first; each record is read when it is needed.
 
-    If a config failed on a question, the summaries cover different questions. Then, if the configs are comparable, the
-    order is that of the means over the questions that every config was scored on, with declined answers counted as in
-    the verdict.
+    If a config failed on a question, the summaries cover different questions. Comparable configs are then ordered by
+    their means over the questions on which all of them were scored; declined answers count as in the verdict.
     """
     jobs = sorted(summaries, key=lambda job: goodness(summaries[job]), reverse=True)
     if any(one.n_failed for one in summaries.values()):
