@@ -253,7 +253,7 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path) -> None:
         'did you mean "ndcg"': [*options, "--margin", "ndgc=.02"],
         'did you mean "category"': [*options, *margin, "--slice", "categories"],
         "--margin: two values are given for ndcg; give one": [*options, *margin, "--margin", "ndcg=.03"],
-        "--at-least: two values are given for ndcg; give one": [*options, "--at-least", "ndcg=+.1", "--at-least", "ndcg=+.2"],
+        "--at-least: two values are given": [*options, "--at-least", "ndcg=+.1", "--at-least", "ndcg=+.2"],
         "use only one of them": [*options, *margin, "--each", "--slice", "category"],
         "needs a condition for the candidate": options,
         "--candidate": ["--baseline", "1", *margin],

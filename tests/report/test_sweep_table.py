@@ -56,6 +56,15 @@ def test_paths_are_shown_by_their_last_parts_if_these_differ(models: tuple[str, 
     assert {row[1] for row in sweep_table(results, ["ndcg"]).rows} == {*shown}
 
 
+def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> None:
+    config = {**RESULTS[0].run.config, "headline": ["recall"], "answer_headline": []}
+    typed = [changed(one, config=config, overrides=("headline=[recall]",)) for one in RESULTS[:2]]
+    shown, width = ["tokens", "recall"], 60
+    assert ">recall" in sweep_table(typed, shown, compared(RESULTS[:2]), width=width).header
+    assert ">recall" not in sweep_table(RESULTS[:2], shown, compared(RESULTS[:2]), width=width).header
+    assert sweep_table(typed, shown, compared(RESULTS[:2]), width=30).left_out == ("recall",)
+
+
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60
@@ -69,10 +78,10 @@ def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     assert set(narrow.left_out) == judged.keys() - columns
     assert 0 < len(narrow.left_out) < len(judged)
     (line,) = narrow.omissions("abc")
-    assert line == f"... {len(narrow.left_out)} more judged metrics: ragsweep show abc#{narrow.rows[0][0]}"
+    assert line == f"... {len(narrow.left_out)} more metrics: ragsweep show abc#{narrow.rows[0][0]}"
     assert not sweep_table(results, shown, compared(RESULTS[:2]), width=400).left_out
     (baseline,) = SweepTable([">#"], [["prod"]], [], 0, ("faithful_1",)).omissions("abc")
-    assert baseline == "... 1 more judged metric: ragsweep show prod"
+    assert baseline == "... 1 more metric: ragsweep show prod"
 
 
 def test_baseline_and_choice_have_a_row_and_a_mark() -> None:

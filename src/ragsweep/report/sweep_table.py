@@ -47,7 +47,7 @@ class SweepTable(NamedTuple):
         if self.left_out:
             first = self.rows[0][0]  # a number, or the name or id of a recorded baseline
             shown = f"{sweep}#{first}" if first.isdigit() else first
-            yield f"... {counted(len(self.left_out), 'more judged metric')}: ragsweep show {shown}"
+            yield f"... {counted(len(self.left_out), 'more metric')}: ragsweep show {shown}"
 
 
 class Column(NamedTuple):
@@ -106,8 +106,8 @@ def sweep_table(
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
     whole columns of metrics, are omitted from the last metric to the first, except for the objectives and the deciding
-    metric. Columns about answers are omitted late, and those of judged metrics last. If the table is still too wide,
-    one column with the configs' labels replaces the columns of parameters.
+    metric. Columns about answers are omitted late, and those of judged metrics and of a typed ``headline`` last. If the
+    table is still too wide, one column with the configs' labels replaces the columns of parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -119,8 +119,8 @@ def sweep_table(
     first = [Column(">#", [one.name.partition(" ")[0].lstrip("#") for one in shown])]
     parameters = _parameters(results, chosen)
     decides = set(objectives(results[0].run.config)) | ({found.metric} if found else set())
-    judged = decides.union(*map(judged_metrics, results))  # paid for, so dropped last
-    answers = judged | set(results[0].run.config.get("answer_headline", ()))
+    chosen_metrics = decides.union(_typed_headline(results[0]), *map(judged_metrics, results))
+    answers = chosen_metrics | set(results[0].run.config.get("answer_headline", ()))
     wanted, ends = dict[str, Column](), list[Column]()
 
     def is_wide() -> bool:
@@ -132,14 +132,20 @@ def sweep_table(
         wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
         if not is_wide():
             break
-    for kept_metrics in (answers, judged, decides):
+    for kept_metrics in (answers, chosen_metrics, decides):
         while is_wide() and any(name not in kept_metrics for name in wanted):
             del wanted[next(name for name in reversed(wanted) if name not in kept_metrics)]
     if is_wide():
         parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     columns = [*first, *parameters, *wanted.values(), *ends]
-    left_out = tuple(name for name in metrics if name in judged and name not in wanted)
+    left_out = tuple(name for name in metrics if name in chosen_metrics and name not in wanted)
     return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
+
+
+def _typed_headline(result: Result) -> set[str]:
+    """Return the metrics in ``headline`` and ``answer_headline``, if these keys were set on the command line."""
+    config, keys = result.run.config, {override.partition("=")[0] for override in result.run.overrides}
+    return {name for key in keys & {"headline", "answer_headline"} for name in config.get(key) or ()}
 
 
 def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) -> Table:
