@@ -73,11 +73,14 @@ def test_busy_machine_is_named_once_on_the_screen() -> None:
     results = [timed(1, 2, 3), changed(timed(1, 2, 3, slow=3.9), name="b")]
     (line,) = remedies(results).items
     assert line.text == (
-        "latency_p95_ms of 1 of 2 configs was measured while the machine was busy: 3.9 x slower than on an idle"
-        " machine; rerun=true measures it again."
+        "latency_p95_ms of b was measured while the machine was busy: 3.9 x slower than on an idle machine; rerun=true"
+        " measures it again."
     )
     assert busy_sentence(results[:1], P95) == ""
     assert busy_sentence(results[1:], P95).startswith("latency_p95_ms was measured while the machine was busy: 3.9 x")
+    several = [changed(results[1], name=f"#{n} top_k={n}") for n in (1, 2, 3, 4)]
+    assert busy_sentence(several[:2], P95).startswith("latency_p95_ms of #1, #2 was measured")
+    assert busy_sentence([results[0], *several], P95).startswith("latency_p95_ms of 4 of 5 configs was measured")
     assert slowness(results[0]) < BUSY
     assert not remedies([changed(one, config={"objective": "mrr"}) for one in results]).items  # latency is not shown
     assert math.isnan(slowness(changed(results[0], latency={})))

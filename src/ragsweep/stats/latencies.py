@@ -34,13 +34,16 @@ def slowness(result: Result) -> float:
 
 
 def busy_sentence(results: Sequence[Result], what: str) -> str:
-    """Return a sentence on the ``slowness`` while ``what`` was measured; "" if no result reaches ``BUSY``."""
-    found = [slowness(one) for one in results]
-    busy = [one for one in found if one >= BUSY]
+    """Return a sentence on the ``slowness`` while ``what`` was measured; "" if no result reaches ``BUSY``.
+
+    Up to three busy configs are named, by the first word of their names (``#3``); more are counted.
+    """
+    busy = [(found, one.name.partition(" ")[0]) for one in results if (found := slowness(one)) >= BUSY]
     if not busy:
         return ""
-    which = f" of {len(busy)} of {len(results)} configs" if len(results) > 1 else ""
-    most = f"{'up to ' if len(busy) > 1 else ''}{max(busy):.1f} x slower than on an idle machine"
+    named = ", ".join(name for _, name in busy) if len(busy) <= 3 else f"{len(busy)} of {len(results)} configs"
+    which = f" of {named}" if len(results) > 1 else ""
+    most = f"{'up to ' if len(busy) > 1 else ''}{max(busy)[0]:.1f} x slower than on an idle machine"
     return f"{what}{which} was measured while the machine was busy: {most}"
 
 
