@@ -8,6 +8,7 @@ import os
 import sqlite3
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def read(folder: Path) -> tuple[list[str], list[str], list[str], list[str], dict
     return [row["_id"] for row in documents], texts, names, [queries[name] for name in names], labels
 
 
-def candidates(folder: Path, vectors: Any) -> tuple[Lists, list[str]]:
+def candidates(folder: Path, vectors: Any) -> tuple[Lists, list[str], np.ndarray]:
     import bm25s
     import faiss
     import Stemmer
@@ -63,12 +64,29 @@ def candidates(folder: Path, vectors: Any) -> tuple[Lists, list[str]]:
         wanted = [position[one] for one, grade in labels[name].items() if grade > 0]
         lists.relevant[row, : len(union)] = np.isin(union, wanted)
         lists.total[row] = len(wanted)
-    return lists, names
+    return lists, names, np.array(ids)
 
 
-def score(lists: Lists, alpha: float) -> dict[str, np.ndarray]:
+def rank(lists: Lists, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns of ``lists``, best first, and their fused scores: both (questions, DEPTH)."""
     fused = np.where(lists.positions >= 0, alpha * lists.vector + (1 - alpha) * lists.bm25, -1.0)
     order = np.argsort(-fused, axis=1, kind="stable")[:, :DEPTH]
+    return order, np.take_along_axis(fused, order, axis=1)
+
+
+def run_file(lists: Lists, names: list[str], ids: np.ndarray, order: np.ndarray, scores: np.ndarray) -> bytes:
+    """Return a ranking as a compressed TREC run, which ragsweep writes once per distinct ranking, too."""
+    documents = ids[np.take_along_axis(lists.positions, order, axis=1)].tolist()
+    lines = [
+        f"{name} Q0 {document} {place} {value:.6g} floor\n"
+        for name, row, values in zip(names, documents, scores.tolist(), strict=True)
+        for place, (document, value) in enumerate(zip(row, values, strict=True), start=1)
+    ]
+    packer = zlib.compressobj(4, wbits=16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
+    return packer.compress("".join(lines).encode()) + packer.flush()
+
+
+def score(lists: Lists, order: np.ndarray) -> dict[str, np.ndarray]:
     hits = np.take_along_axis(lists.relevant, order, axis=1)
     discount = 1 / np.log2(np.arange(2, DEPTH + 2))
     ideal = np.cumsum(discount)[np.minimum(lists.total, 10).astype(int) - 1]
@@ -83,7 +101,7 @@ def score(lists: Lists, alpha: float) -> dict[str, np.ndarray]:
 
 
 class Mlflow:
-    """The cheapest calls that write one config: one run, one batch, one input, two files."""
+    """The cheapest calls that write one config: one run, one batch, one input, two files; and a file per ranking."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -94,6 +112,8 @@ class Mlflow:
         self.experiment = self.client.create_experiment("floor", self.root.as_uri())
         self.parent = self.client.create_run(self.experiment, run_name="sweep").info.run_id
         self.content = content
+        self.rankings = self.root / self.parent / "artifacts" / "rankings"
+        self.rankings.mkdir(parents=True)
 
     def write(self, name: str, values: dict[str, str], scores: dict[str, np.ndarray]) -> None:
         import pyarrow
@@ -119,14 +139,19 @@ class Mlflow:
 
 def main(folder: Path) -> None:
     facts = json.loads((folder / "content.json").read_text())
-    lists, _ = candidates(Path(facts["collection"]), np.load(folder / "vectors.npz"))
+    lists, names, ids = candidates(Path(facts["collection"]), np.load(folder / "vectors.npz"))
     columns = {name: np.array(values, dtype=np.float64) for name, values in facts["numbers"].items()}
     tracked = Mlflow(folder, {**facts, "outcomes": {**facts["words"], **columns}}) if facts["tracked"] else None
     database = sqlite3.connect(folder / "own.db", isolation_level=None)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("CREATE TABLE records (name TEXT, params TEXT, metrics TEXT, scores BLOB)")
+    best = 0.0
     for alpha in facts["alphas"]:
-        scores = score(lists, alpha)
+        order, fused = rank(lists, alpha)
+        scores = score(lists, order)
+        best = max(best, float(scores["ndcg_at_10"].mean()))
+        if tracked:
+            (tracked.rankings / f"{alpha}.trec.gz").write_bytes(run_file(lists, names, ids, order, fused))
         for top_k in facts["top_ks"]:
             values = {"retriever.alpha": str(alpha), "top_k": str(top_k)}
             means = {name: float(column.mean()) for name, column in scores.items()}
@@ -137,7 +162,7 @@ def main(folder: Path) -> None:
             database.execute("COMMIT")
             if tracked:
                 tracked.write(name, values, scores)
-    print(json.dumps({"best": max(float(score(lists, alpha)["ndcg_at_10"].mean()) for alpha in facts["alphas"])}))
+    print(json.dumps({"best": best}))
 
 
 if __name__ == "__main__":

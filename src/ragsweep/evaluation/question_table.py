@@ -286,11 +286,11 @@ def _measured(counts: Numbers, failed: NDArray[np.bool_]) -> list[Any]:
 
 def missing_reasons(reasons: Mapping[str, ReasonCodes], questions: int) -> list[Mapping[str, str]]:
     """Return, for each question, a mapping from unscored metrics to reasons; equal mappings are the same object."""
-    kind = np.zeros(questions, dtype=np.int64)
-    for codes in {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values():
-        kind = np.unique(kind * len(codes.names) + codes.numbers, return_inverse=True)[1]
-    rows = []
-    for n in np.unique(kind, return_index=True)[1].tolist():
-        row = {metric: codes.names[codes.numbers[n]] for metric, codes in reasons.items()}
-        rows.append({metric: reason for metric, reason in row.items() if reason})
-    return [rows[number] for number in kind.tolist()]
+    distinct = {id(codes): codes for codes in reasons.values() if len(codes.names) > 1}.values()
+    combinations = list(zip(*(codes.numbers.tolist() for codes in distinct), strict=True)) or [()] * questions
+    rows: dict[tuple[int, ...], Mapping[str, str]] = {}
+    for n, combination in enumerate(combinations):
+        if combination not in rows:
+            row = {metric: codes.names[codes.numbers[n]] for metric, codes in reasons.items()}
+            rows[combination] = {metric: reason for metric, reason in row.items() if reason}
+    return [rows[combination] for combination in combinations]

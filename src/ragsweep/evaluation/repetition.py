@@ -97,10 +97,13 @@ def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Ques
     Without the replacement (see ``score_repetitions``), a config would gain by declining some repetitions.
     """
     values = np.stack([one.values for one in each])
-    known, own = ~np.isnan(values), np.isin(np.stack([one.reasons for one in each]), [*OWN_REASONS])
+    known = ~np.isnan(values)
+    partly = ~known & known.any(axis=0)
+    if not partly.any():
+        return values
+    own = np.isin(np.stack([one.reasons for one in each]), [*OWN_REASONS])
     answerable = np.array([question.answerable for question in questions], dtype=bool)
-    filled = ~known & own & known.any(axis=0) & answerable
-    return np.where(filled, worst_score(metric.unit, metric.higher_is_better, values), values)
+    return np.where(partly & own & answerable, worst_score(metric.unit, metric.higher_is_better, values), values)
 
 
 def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scores, NDArray[np.bool_]]:
