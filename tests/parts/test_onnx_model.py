@@ -234,18 +234,19 @@ def test_another_device_is_refused(tiny_embedder: Path) -> None:
         embedder(tiny_embedder, device="cuda").check()
 
 
-def test_auto_keeps_tokens_in_single_precision_and_says_so(
-    tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("further", "dtype"), [(set(), "float32"), ({"avx512_bf16"}, "bfloat16")])
+def test_auto_never_computes_tokens_in_int8_and_says_so(
+    further: set[str], dtype: str, tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"avx512_vnni"}))
+    monkeypatch.setattr(model_files, "cpu_flags", lambda: frozenset({"avx512_vnni", *further}))
     weights = model_files.file_digest(tiny_embedder / model_files.WEIGHTS)
     monkeypatch.setattr(model_files, "RANKED_ALIKE_IN_INT8", frozenset({weights}))
-    auto, exact, int8 = (embedder(tiny_embedder, dtype=dtype) for dtype in ("auto", "float32", "int8"))
+    auto, exact, int8 = (embedder(tiny_embedder, dtype=dtype) for dtype in ("auto", dtype, "int8"))
     (found,), (expected,), (other,) = (part.embed_tokens(["the cat sat"], "document") for part in (auto, exact, int8))
     np.testing.assert_array_equal(found, expected)
     assert not np.array_equal(other, expected)
     facts = auto.fingerprint()
-    assert (facts["dtype"], facts["dtype of tokens"]) == ("int8", "float32")
+    assert (facts["dtype"], facts["dtype of tokens"]) == ("int8", dtype)
     assert "dtype of tokens" not in {**exact.fingerprint(), **int8.fingerprint()}
 
 

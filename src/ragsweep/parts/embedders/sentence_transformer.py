@@ -121,12 +121,14 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _token_part(self) -> SentenceTransformerEmbedder:
-        """The embedder that ``embed_tokens`` uses: a copy in float32 if "auto" selects int8, else this embedder.
+        """The embedder that ``embed_tokens`` uses: this one or, if "auto" selects int8, a copy with another dtype.
 
-        Late interaction ranks worse in int8.
+        Late interaction ranks worse in int8. In bfloat16, it ranks like float32, and takes less than half the time on
+        a CPU with instructions for it.
         """
-        exact = self.dtype == "auto" and self._resolved_dtype() == "int8"
-        return replace(self, dtype="float32") if exact else self
+        if self.dtype != "auto" or self._resolved_dtype() != "int8":
+            return self
+        return replace(self, dtype="bfloat16" if "avx512_bf16" in model_files.cpu_flags() else "float32")
 
     @cached_property
     def _model(self) -> Any:
