@@ -256,6 +256,13 @@ def test_verdict_that_is_missing_is_no_score() -> None:
         ("The cat saw stars [1][2].", 0, 1),  # each holds one word of three, together they hold two
         ("The cat sat [3].", 0, 0),  # there is no third passage
         ("The cat sat [0].", 0, 0),
+        ("The cat sat[^1].", 1, 1),
+        ("The cat sat[^1]. Stars shine.[^2^]\n\n[^1]: mats.md, Birds fly.\n[^2]: stars.md", 1, 1),
+        ("The pattern [^1-3] or [^0-9].", "no citations", 0),
+        ("The cat sat [Passage 1]. Stars shine [document 2].", 1, 1),
+        ("The cat saw stars [Sources 1, 2] [Source 2; Source 3].", 0, 1),
+        ("The cat sat [citation:1].", 1, 1),
+        ("The cat argv[0] sat [1].", 1, 1),  # no passage has the number 0, but the first item of a list has
         ("The cat sat [1]. Birds fly.", 1, 1 / 2),
         ("The cat sat.", "no citations", 0),
         ("Use `x[1]` for the cat.", "no citations", 0),

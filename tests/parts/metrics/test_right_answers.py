@@ -75,6 +75,8 @@ def both(question: Question, text: str, language: Language = "label") -> tuple[f
         (["-5 degrees"], "\u22125 degrees", 1, 1),
         (["1/2"], "\u00bd", 1, 1),
         (["cat"], "Cat [1].", 1, 1),  # citations do not count
+        (["cat"], "Cat.[^1]", 1, 1),
+        (["cat"], "Cat [Passage 1].", 1, 1),
         (["x[1]"], "`x[1]`", 1, 1),  # and code is not a citation
         (["été"], "ete", 0, 0),
     ],

@@ -80,7 +80,7 @@ class ExactMatch(AnswerMetric):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "exact_match"
     needs = ("answer", "reference")
 
@@ -114,7 +114,7 @@ class TokenF1(ExactMatch):
     without a right answer is not scored.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "token_f1"
 
     def _compare(self, text: str, right: str) -> float:
@@ -129,7 +129,7 @@ class TokenRecall(ExactMatch):
     A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="8")
+    TRAITS = PartTraits(version="9")
     name = "token_recall"
 
     def _skip_reason(self, question: Question) -> str:
@@ -149,7 +149,7 @@ class ContainsAnswer(TokenRecall):
     metric is the "sub-EM" of FlashRAG (Jin et al. 2024), but it compares whole words: ``15`` does not contain ``1``.
     """
 
-    TRAITS = PartTraits(version="8")
+    TRAITS = PartTraits(version="9")
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

@@ -108,13 +108,20 @@ def name_at(name: str, cutoff: int | None) -> str:
 CITED = re.compile(r"(\d{1,3})(?:\s*[-\u2013]\s*(\d{1,3}))?")
 """Matches the number of a cited passage (group 1), or a range of passages (group 2: the last number)."""
 
-_NUMBERS = r"(?:\d{1,3}|[1-9]\d?\s*[-\u2013]\s*\d{1,2})"
+_LABEL = r"(?:(?i:passage|document|doc|source|citation)s?[\s:#.]*)?"
+_NUMBERS = rf"{_LABEL}(?:\d{{1,3}}|[1-9]\d?\s*[-\u2013]\s*\d{{1,2}})"
 _LIST = rf"{_NUMBERS}(?:\s*(?:[,;&\u3001\uff0c\uff1b]|(?:,\s*)?and)\s*{_NUMBERS})*"
-CITATION = rf"\s*[\[\u3010\uff3b]({_LIST})(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
-"""Pattern of a citation: ``[1, 3]``, ``[1-3]``, ``【1†L5】`` (group 1: the numbers); not ``[0-9]`` or ``[1-200]``."""
+CITATION = rf"\s*[\[\u3010\uff3b]({_LIST}|\^\d{{1,3}}\^?)(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
+"""Pattern of a citation (group 1: the numbers), but not of ``[0-9]`` or ``[1-200]``.
 
-CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`)|{CITATION}", re.DOTALL)
-"""Matches citations (group 2: the numbers), and code (group 1), whose brackets are not citations."""
+Examples: ``[1, 3]``, ``[1-3]``, ``【1†L5】``, ``[Source 1]``, and ``[^1]``, the Markdown footnote.
+"""
+
+CITATIONS = re.compile(rf"(```.*?```|`[^`\n]*`|(?<=\w)\[0\])|{CITATION}", re.DOTALL)
+"""Matches citations (group 2: the numbers), and brackets that are not citations (group 1).
+
+These are code, and ``[0]`` directly after a word, as in ``argv[0]``: the numbers of passages start at 1.
+"""
 
 
 class AnswerMetric(Proportion):

@@ -92,7 +92,7 @@ class SuccessRate(AnswerMetric):
     answer or keywords is not scored.
     """
 
-    TRAITS = PartTraits(version="11")
+    TRAITS = PartTraits(version="12")
     name: str = "success_rate"
 
     def __init__(self, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
@@ -127,7 +127,7 @@ class AnswerFate(SuccessRate):
     unanswerable questions.
     """
 
-    TRAITS = PartTraits(version="11")
+    TRAITS = PartTraits(version="12")
 
     def __init__(self, fate: Fate, threshold: float = 0.5, language: Language = "label", match: Match = "word") -> None:
         self.name = fate

@@ -28,7 +28,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
     sentences, and answers to conversational questions are not scored; without a ``model``, no answer is scored.
     """
 
-    TRAITS = replace(LocalModel.TRAITS, version="3", skips_abstained=True)
+    TRAITS = replace(LocalModel.TRAITS, version="4", skips_abstained=True)
     name = "faithfulness_nli"
     KEY = "metrics.faithfulness_nli"
 

@@ -64,7 +64,7 @@ class GroundingLexical(SupportMetric):
     content words is not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "grounding_lexical"
 
     def _score_text(self, text: str, passages: Sequence[Passage]) -> float | str:
@@ -82,7 +82,7 @@ class GroundingRougeL(SupportMetric):
     answer without words is not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "grounding_rouge_l"
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class GroundingSemantic(SentenceMetric):
     long sentences. An answer without passages scores 0; refusals and answers without sentences are not scored.
     """
 
-    TRAITS = PartTraits(version="3", skips_abstained=True)
+    TRAITS = PartTraits(version="4", skips_abstained=True)
     name = "grounding_semantic"
 
     def __init__(self, embedder: Embedder, threshold: float = 0.7) -> None:
@@ -163,6 +163,10 @@ The citations belong to the sentence that the punctuation ends.
 """
 
 
+_FOOTNOTE = re.compile(r"^[ \t]*\[\^\d{1,3}\]:.*", re.MULTILINE)
+"""Matches the text of a Markdown footnote, which names or describes the cited passage, so that it is not a claim."""
+
+
 class CitedClaim(NamedTuple):
     """A claim (see CitationsCorrect): its content words, and the distinct numbers of the passages that it cites."""
 
@@ -179,7 +183,7 @@ class CitationsCorrect(SentenceSplitter, SupportMetric):
     conversational question are not scored.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "citations_correct"
     _unscored = NO_CITATIONS
 
@@ -204,7 +208,7 @@ class CitationRecall(CitationsCorrect):
     citations count as unsupported.
     """
 
-    TRAITS = PartTraits(version="6")
+    TRAITS = PartTraits(version="7")
     name = "citation_recall"
     _unscored = NOTHING_SAID
 
@@ -214,7 +218,8 @@ class CitationRecall(CitationsCorrect):
 
 def claims(text: str) -> list[CitedClaim]:
     """Return the claims of an answer in order, each with the numbers (from 1) of the passages that it cites."""
-    moved, language = CITED_AFTER_STOP.sub(r"\2\1", text), detect_language(without_citations(text))
+    moved = CITED_AFTER_STOP.sub(r"\2\1", _FOOTNOTE.sub("", text))
+    language = detect_language(without_citations(text))
     result = []
     for sentence in sentences_of(moved, language):
         for part in _split_after_citations(sentence):

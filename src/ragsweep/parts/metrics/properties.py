@@ -20,7 +20,7 @@ class AnswerLength(AnswerMetric):
     Refusals are not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "answer_length"
     unit = "tokens"
     higher_is_better = None
@@ -134,7 +134,7 @@ class AnswerLanguage(AnswerMetric):
     because the answer is a name, a number or code.
     """
 
-    TRAITS = PartTraits(version="2")
+    TRAITS = PartTraits(version="3")
     name = "answer_language"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:

@@ -85,7 +85,7 @@ class RougeL(_Overlap):
     letters. A refusal scores 0. Unanswerable questions, and questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="4")
+    TRAITS = PartTraits(version="5")
     name = "rouge_l"
 
     def _compare(self, text: str, right: str) -> float:
@@ -125,7 +125,7 @@ class Bleu(_Overlap):
     questions without a right answer, are not scored.
     """
 
-    TRAITS = PartTraits(version="3")
+    TRAITS = PartTraits(version="4")
     name = "bleu"
 
     def _compare(self, text: str, right: str) -> float:
@@ -151,7 +151,7 @@ class KeywordCoverage(AnswerMetric):
     question scores 0. Unanswerable questions, and questions without keywords, are not scored.
     """
 
-    TRAITS = PartTraits(version="8")
+    TRAITS = PartTraits(version="9")
     name = "keyword_coverage"
     needs = ("answer", "keywords")
 
@@ -234,7 +234,7 @@ class SemanticSimilarity(JudgedAnswerMetric):
     right answer, are not scored. The embedder may truncate long texts.
     """
 
-    TRAITS = PartTraits(version="3", skips_abstained=True)
+    TRAITS = PartTraits(version="4", skips_abstained=True)
     name = "semantic_similarity"
     needs = ("answer", "reference")
     bounds = (-1.0, 1.0)
