@@ -155,6 +155,16 @@ def test_letters_that_the_font_lacks_cause_no_warnings() -> None:
     assert ">prompt=简短地回答</text>" in picture.svg.decode()
 
 
+@pytest.mark.parametrize("family", ["STIXGeneral", "Not Installed"])
+def test_letters_that_the_font_lacks_have_another_font_or_a_note(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    monkeypatch.setattr(plots, "CJK_FONTS", (family,))
+    half = [CoveragePoint(math.inf, 0, 0.0, math.nan, 0.1, 0.0), CoveragePoint(0.5, 3, 0.6, 0.5, 0.4, 0.0)]
+    for picture in (plots.metric_by_config([a_result("回答")], ["recall"]), plots.abstention({"回答": half})):
+        shown = family in (text := picture.svg.decode()), f">{plots.NO_FONT}</text>" in text
+        assert shown == ((True, False) if family == "STIXGeneral" else (False, True))
+    assert plots.NO_FONT not in plots.metric_by_config([a_result("answer")], ["recall"]).svg.decode()
+
+
 def test_long_names_of_groups_do_not_overlap(drawn: list[matplotlib.figure.Figure]) -> None:
     groups = ("questions about travel to other countries", "questions about hotels, meals and tips " * 3, "short")
     plots.metric_by_label([a_result("a", values=groups)], "recall", "category")

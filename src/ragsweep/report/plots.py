@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragsweep.core.ordering import in_order
 from ragsweep.core.plurals import part_shown
 from ragsweep.core.results import Result, Summary, objectives
+from ragsweep.core.words import is_syllabic
 from ragsweep.report.naming import rounded, short
 from ragsweep.report.numbers import number
 from ragsweep.report.tables import count_scored, rank_results
@@ -40,6 +41,9 @@ DIFFERENCES = (
 )
 RATIO_STEPS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 100, 10**4, 10**8, 10**16, 10**32, 10**64)
 MOST_TICKS = 8
+CJK_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "Droid Sans Fallback", "Arial Unicode MS",
+    "Hiragino Sans GB", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic")  # fmt: skip
+NO_FONT = "Boxes in the PNG: no font with these letters is installed; the SVG contains the text."
 CAPTION = "Point: value over the n questions that could be scored. Bar: 95 % interval."
 
 
@@ -276,9 +280,17 @@ def _render(figure: Figure) -> Picture:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.font_manager import get_font_names
+    from matplotlib.text import Text
 
     png, svg = io.BytesIO(), io.StringIO()
     figure.set_dpi(120)
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and any(map(is_syllabic, text.get_text()))]
+    fonts = [name for name in CJK_FONTS if name in get_font_names()]
+    for text in texts:
+        text.set_fontfamily([*text.get_fontfamily(), *fonts])
+    if texts and not fonts:
+        figure.texts[-1].set_text(f"{figure.texts[-1].get_text()}\n{NO_FONT}")  # the caption
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the SVG contains the text
         # Without savefig, which would draw everything twice.
