@@ -62,6 +62,16 @@ def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys:
     assert "bm25" in printed
 
 
+def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = Ledger(Path(path))
+    jobs = (("top_k=3",), ("top_k=5",))
+    sweep = ledger.open_sweep("key", Sweep("", "name=demo top_k=3,5", "beef" * 8, jobs, ("top_k=3", "top_k=5")))
+    ledger.names.give("demo", sweep.id)
+    ledger.names.give("prod", f"{sweep.id}#2")
+    list_runs(["--path", path])
+    assert "  demo, prod (#2): top_k  " in capsys.readouterr().out
+
+
 def test_a_long_name_leaves_the_list_readable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"prompt={'a_word_' * 30} bm25"
     record_sweep(tmp_path, PARENT, *(scored({"ndcg": drawn(mean)}, name=f"{name} k={mean}") for mean in (0.3, 0.6)))
@@ -315,7 +325,8 @@ def test_a_name_stands_for_a_sweep_a_config_or_a_run(path: str, capsys: pytest.C
     assert show(["baseline", "--path", path]) == list_runs(["mine", "--path", path]) == 0
     capsys.readouterr()
     list_runs(["--path", path])
-    assert "baseline (#2), mine, first (#1)" in capsys.readouterr().out
+    assert "baseline (#2), mine, first (#1): top_k " in (listed := capsys.readouterr().out)
+    assert "name" not in listed  # a column of names would not fit on a terminal of 80 columns
     with pytest.raises(InputError, match='"mine" is a sweep; name one of its configs, such as "mine#1" for the first'):
         find_run(path, "mine")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from ragsweep.commands.list import HEADER, NAME
+from ragsweep.commands.list import HEADER
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
 from ragsweep.report.terminal import Terminal
@@ -141,9 +141,9 @@ def test_the_list_of_sweeps_fits_on_eighty_columns(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     stream = io.StringIO()
-    row = ["427a8aba", "2026-11-30 05:46", "retriever=bm25,hybrid top_k=3,5,10", "12", "1,234",
-           "#4 bm25 top_k=3: context_ndcg .96", "finished"]  # fmt: skip
-    Terminal(stream, bars=True).table(HEADER[:NAME] + HEADER[NAME + 1 :], [row])
+    row = ["427a8aba", "2026-11-30 05:46", "quarterly-baseline: retriever=bm25,hybrid top_k=3,5,10", "10 of 12",
+           "1,234", "#4 bm25 top_k=3: context_ndcg .96", "finished"]  # fmt: skip
+    Terminal(stream, bars=True).table(HEADER, [row])
     lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
     assert max(map(len, lines)) <= 80
     assert sorted("".join(lines[1:]).replace(" ", "")) == sorted("".join(row).replace(" ", ""))

@@ -19,8 +19,7 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep_record, open_ledg
 from ragsweep.sweep.concluding.summarise import best_of, summarise_sweep
 
 MOST = 20
-HEADER = ["id", "name", "when", "what", ">configs", ">questions", "best mean", "status"]
-NAME = 1  # the column that is dropped if nothing has a name
+HEADER = ["id", "when", "what", ">configs", ">questions", "best mean", "status"]
 
 _ABOUT = """List sweeps and single runs, most recent last. compare, gate, ablate, show and report accept these ids,
 numbers (SWEEP#3) and names. With SWEEP, list all its configs in one table, the best first."""
@@ -46,8 +45,6 @@ def _list_document(ledger: Ledger, every: bool) -> Document:
     names = ledger.names.all()
     rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
     shown: Sequence[Sequence[str]] = [HEADER, *(row for _, row in (rows if every else rows[-MOST:]))]
-    if not any(row[NAME] for row in shown[1:]):
-        shown = [[*row[:NAME], *row[NAME + 1 :]] for row in shown]
     hidden = len(rows) + 1 - len(shown)
     earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists all", {"hidden": hidden})] if hidden else []
     return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
@@ -73,7 +70,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
         questions = counts_range(one.run.dataset.questions for one in results) if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
-        named = [reference(sweep), _named(names, sweep.id), moment(sweep.created), sweep_title(sweep)]
+        named = [reference(sweep), moment(sweep.created), _named(names, sweep.id, sweep_title(sweep))]
         best = f"{short(found[0])}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
         yield sweep.created, [*named, configs, questions, best, sweep.status.lower()]
 
@@ -88,14 +85,16 @@ def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, 
             started = outcome.run.started
             questions, value = f"{outcome.run.dataset.questions:,}", _first_value(outcome)
             status = "finished" if outcome.run.state == COMPLETE else outcome.run.state.lower()
-        name = _named(names, f"record {record.id}")
-        yield started, [(record.run or "-")[:8], name, moment(started), outcome.name, "1", questions, value, status]
+        what = _named(names, f"record {record.id}", outcome.name)
+        yield started, [(record.run or "-")[:8], moment(started), what, "1", questions, value, status]
 
 
-def _named(names: Mapping[str, str], target: str) -> str:
-    """Join the names of a run, or of a sweep and its configs: ``demo, baseline (#3)``; "" if there are no names."""
+def _named(names: Mapping[str, str], target: str, title: str) -> str:
+    """Put the names of a run, or of a sweep and its configs, before its title: ``demo, baseline (#3): top_k``."""
     places = [(name, one.partition("#")) for name, one in names.items()]
-    return ", ".join(f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target)
+    own = [f"{name} (#{number})" if mark else name for name, (of, mark, number) in places if of == target]
+    typed = title.partition(": ")[0]  # the name of a sweep with ``name=`` is part of its title
+    return f"{', '.join(own)}: {title.removeprefix(f'{typed}: ') if typed in own else title}" if own else title
 
 
 def _first_value(result: Result) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MARGIN = 10
 """Width of a label column, in characters."""
-_NARROWEST = 12
+_NARROWEST = 10
 """Minimum width of a wrapped, left-aligned table column, in characters."""
 LOG_WIDTH = 120
 """Line width if the output is not a terminal, in characters."""
