@@ -170,6 +170,13 @@ def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
     assert swept(RESULTS) == "top_k"
 
 
+def test_the_sign_of_a_product_means_that_all_combinations_were_swept() -> None:
+    grid = [config(n, 0.5, n, k=k, b=b) for n, (k, b) in enumerate([("3", "1"), ("3", "2"), ("5", "1"), ("5", "2")])]
+    assert swept(grid) == swept([*grid, grid[0]]) == "k = 3, 5 × b = 1, 2"
+    assert swept(grid[:3]) == "k = 3, 5; b = 1, 2"
+    assert swept([*grid[:3], config(3, 0.5, 3, k="5")]) == "k = 3, 5; b = 1, 2"
+
+
 def test_configs_whose_settings_differ_have_different_cells() -> None:
     values = ["1.5", "1.504946196027864", "1.3972921425661609"]
     results = [config(n, 0.4 + n / 100, n, k1=value) for n, value in enumerate(values, 1)]

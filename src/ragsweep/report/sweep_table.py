@@ -82,12 +82,17 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result]) -> str:
-    """Describe the settings that vary: ``top_k = 3, 5, 10``; a setting with many values is only named."""
+    """Describe the settings that vary: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2`` if combinations are missing.
+
+    A setting with many values is only named.
+    """
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
     digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= MOST_VALUES}
-    return " × ".join(
+    combinations = {tuple(config.get(key) for key in keys) for config in configs}
+    is_grid = len(combinations) == math.prod(map(len, values.values())) and all(None not in one for one in combinations)
+    return (" × " if is_grid else "; ").join(
         f"{name} = {', '.join(_cut(values[key], digits[key]))}" if key in digits else name
         for key, name in short_keys(keys).items()
     )
