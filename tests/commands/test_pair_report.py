@@ -177,6 +177,15 @@ def test_retrieval_that_was_not_measured_takes_no_time_from_the_sum() -> None:
     assert stage_means((answers, answers)) == [{"generate": 5.0, "all": 5.0}] * 2
 
 
+def test_a_ratio_of_times_has_two_digits_and_no_exponent(tmp_path: Path) -> None:
+    spent = ({"retrieve": 0.52, "generate": 800.0}, {"retrieve": 485.0, "generate": 900.0})
+    found = [{stage: {"mean_ms": mean} for stage, mean in of.items()} for of in spent]
+    results = [changed(scored({"solved": BEFORE}), name=f"{n}", latency=one) for n, one in enumerate(found)]
+    record(tmp_path, *results)
+    rows = page(report_on(results, "solved", folder=tmp_path), "cost")
+    assert [row[-1] for row in rows if "ms per question" in row[0]] == ["x 930", "x 1.1", "x 1.7"]
+
+
 def page(report: PairReport, key: str) -> list[list[str]]:
     """Return the rows of the table in a section of the page."""
     (table,) = next(section.blocks for section in pair_document(report).sections if section.key == key)

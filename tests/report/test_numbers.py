@@ -20,6 +20,7 @@ from ragsweep.report.numbers import (
     amount,
     chance,
     duration,
+    factor,
     number,
     ratio_with_interval,
     signed,
@@ -36,6 +37,7 @@ WRITERS: Mapping[Callable[..., Any], Callable[[float, str], object]] = {
     with_interval: lambda value, unit: with_interval(0.5, value, value, unit),
     ratio_with_interval: lambda value, _: ratio_with_interval(value, value, value),
     numbers.change_with_interval: lambda value, unit: numbers.change_with_interval(value, -1.0, value, unit, False),
+    factor: lambda value, _: factor(value),
     chance: lambda value, _: chance(value),
     spelled: lambda value, _: spelled(value),
     duration: lambda value, _: duration(value),
@@ -97,6 +99,12 @@ def test_an_amount_keeps_two_significant_digits_below_one() -> None:
     amounts = (0.0, 0.049, 0.051, 0.06, 0.149, -0.5, 1.04)
     assert [amount(one, "EUR") for one in amounts] == ["0", "0.049", "0.051", "0.06", "0.15", "-0.50", "1.0"]
     assert with_interval(0.06, 0.051, 0.14, "EUR") == "+0.06 [+0.051, +0.14]"
+
+
+def test_a_ratio_has_no_more_digits_than_its_terms() -> None:
+    """From 11,330 instead of 12.04, which is printed as 12, a reader gets 944."""
+    ratios = (11_330 / 12.04, 12_345.0, 99.5, 1.52, 1.0, 0.0312, 0.0, math.nan)
+    assert [factor(one) for one in ratios] == ["x 940", "x 12,000", "x 100", "x 1.5", "x 1", "x 0.031", "x 0", "-"]
 
 
 def test_missing_numbers_are_a_dash() -> None:

@@ -14,7 +14,7 @@ from ragsweep.core.locks import replace_file
 from ragsweep.core.results import Result, Summary, TargetResult
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.document import Block, Charts, Document, Section, Table, chart
-from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, number
+from ragsweep.report.numbers import NOT_MEASURED, amount, cell, chance, factor, number
 from ragsweep.report.page import charts
 from ragsweep.report.page.figures import (
     ACCENT,
@@ -119,7 +119,7 @@ def _cost(report: PairReport) -> Iterator[Block]:
     rows = []
     for stage in ("retrieval", GENERATE, "all"):
         values = [found.get(stage, math.nan) for found in means]
-        ratio = f"x {values[1] / values[0]:.2g}" if values[0] > 0 and math.isfinite(values[1]) else NOT_MEASURED
+        ratio = factor(values[1] / values[0] if values[0] > 0 else math.nan)
         rows.append([f"{stage}, ms per question", *(amount(value, "ms") for value in values), ratio])
     for name in (row["metric"] for row in report.rows if row["metric"].startswith("answer_tokens")):
         found = [result.summaries.metrics[name] for result in report.results]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
-from ragsweep.report.numbers import change_with_interval, number, with_interval
+from ragsweep.report.numbers import change_with_interval, factor, number, with_interval
 from ragsweep.report.verdict import deficit, lead, name, score, size
 from ragsweep.stats.audits import BetterLeg, LongerContext
 from ragsweep.stats.choice import Against
@@ -195,8 +195,8 @@ def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement
         ratio = float(values[row] / values[other])
         apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
         if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
-            ratios[cost], times = ratio, f"{ratio:{',.0f' if ratio >= 10 else '.2g'}}"
-            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} (x {times})")
+            ratios[cost] = ratio
+            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({factor(ratio)})")
     if texts:
         yield Statement("", f"It has {', '.join(texts)}.", ratios)
 

@@ -78,6 +78,11 @@ def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
     return f"x {value} [{', '.join(ends)}]" if math.isfinite(low) and math.isfinite(high) else f"x {value}"
 
 
+def factor(ratio: float) -> str:
+    """Format the ratio of two printed numbers, with two significant digits as these may have: ``x 1.5``, ``x 940``."""
+    return f"x {float(f'{ratio:.2g}'):,.15g}" if math.isfinite(ratio) else NOT_MEASURED
+
+
 def change_with_interval(estimate: float, low: float, high: float, unit: str, ratios: bool) -> str:
     """Format a difference with its interval or, if ``ratios``, the ratio and interval whose logarithms are given."""
     return ratio_with_interval(estimate, low, high) if ratios else with_interval(estimate, low, high, unit)
