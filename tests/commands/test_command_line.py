@@ -1,6 +1,7 @@
 """What the commands share: their help, and the runs and sweeps that they name."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_a_single_quotation_mark_in_the_overrides_of_mlflow_run_is_refused(monke
     monkeypatch.setenv("MLFLOW_RUN_ID", "feed")
     with pytest.raises(RagsweepError, match=r"^overrides: no closing quotation; write \\'"):
         cli._command("run", ["top_k=3 name=don't"])
+
+
+@pytest.mark.parametrize("given", ["{}=3", "+mine.{}=3", "sweeps={}", "--config-dir={}"])
+def test_a_name_that_is_too_long_for_a_file_is_one_line(given: str) -> None:
+    command = [sys.executable, "-m", "ragsweep", "run", given.format("x" * 300)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"ragsweep: \S*x{300}(\.yaml)?: the name is too long; shorten it\n", done.stderr)
+    assert done.returncode == 2
 
 
 @pytest.mark.parametrize("command", ["report", "golden", "run"])

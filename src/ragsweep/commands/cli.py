@@ -1,5 +1,6 @@
 """The command line: ``ragsweep run …`` where the package is installed, ``python run.py …`` in a clone."""
 
+import errno
 import gc
 import io
 import os
@@ -137,6 +138,11 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
         except RagsweepError as fault:
             status = fault.exit_status
             print(f"ragsweep: {visible(str(fault))}", file=sys.stderr)
+        except OSError as fault:
+            if fault.errno != errno.ENAMETOOLONG:
+                raise
+            status = RagsweepError.exit_status
+            print(f"ragsweep: {visible(str(fault.filename))}: the name is too long; shorten it", file=sys.stderr)
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status
