@@ -196,6 +196,23 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert run(*typed, *SEARCH, "max_failures=3", "hydra.sweeper.max_failure_rate=1").sweep != sweep
 
 
+@pytest.mark.parametrize("swept", [SWEEP, SEARCH], ids=["sweep", "search"])
+def test_a_finished_sweep_is_shown_again_without_the_key_of_its_service(
+    swept: list[str], typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LlmServer(lambda _: "It rests on the warm mat.") as server:
+        llm = ["llm=openai", *server.overrides("llm"), "llm.key_env=MY_KEY", "~metrics.semantic_similarity"]
+        command = [*typed, *swept, *llm, "store.stages=false"]
+        monkeypatch.setenv("MY_KEY", "a-key-of-the-test")
+        done = run(*command)
+        monkeypatch.delenv("MY_KEY")
+        capsys.readouterr()
+        assert run(*command) == done
+    assert "is already finished" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"environment variable MY_KEY, .* is not set"):
+        run(*command, "rerun=true")
+
+
 def test_a_model_without_a_price_is_refused_before_anything_is_computed(typed: list[str]) -> None:
     model = ["llm=openai", "llm.key_env=null", "llm.model=mine,gpt-4o", "llm.base_url=http://127.0.0.1:9/v1"]
     with pytest.raises(ConfigError, match=r'^budget\.money cannot be enforced: the model "mine" has no price; .*$'):

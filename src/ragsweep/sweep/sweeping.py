@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from optuna_sweeper.race_loop import exception_of
-from ragsweep.core.errors import RagsweepError, TrackingError, describe_fault
+from ragsweep.core.errors import ConfigError, RagsweepError, TrackingError, describe_fault
 from ragsweep.core.interruption import Interrupted
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Evaluation, Result
@@ -65,16 +65,22 @@ def _run(command: Command) -> CommandOutcome:
         print(json.dumps(preparing.plan_as_json(prepared.planned)))
         return CommandOutcome(0)
     if values["plan"]:
-        _show(terminal, prepared.facts)
+        for label, text in prepared.facts:
+            terminal.line(label, text)
         terminal.plan_table(prepared.planned)
         return CommandOutcome(0)
-    preparing.check_keys(prepared.nodes)
+    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
+    try:
+        preparing.check_keys(prepared.nodes)
+    except ConfigError:
+        if not (command.multirun and _is_finished(prepared, context, jobs)):
+            raise
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     if not command.searching and any(root(line) == "finalists" for line in command.overrides):
         notes.append("finalists has no effect without a search; add -m hydra/sweeper=optuna")
-    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     _ = context.ledger  # fails before any computation if it cannot be opened
-    _show(terminal, [*prepared.facts, *(("note", note) for note in notes)])
+    for label, text in [*prepared.facts, *(("note", note) for note in notes)]:
+        terminal.line(label, text)
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
@@ -85,11 +91,6 @@ def _run(command: Command) -> CommandOutcome:
         outcome = CommandOutcome(_run_single(prepared, context, jobs[0]))
     mlflow_sync.end_abandoned(context)
     return outcome
-
-
-def _show(terminal: Terminal, lines: Sequence[tuple[str, str]]) -> None:
-    for label, text in lines:
-        terminal.line(label, text)
 
 
 # --- one config ---------------------------------------------------------------------------------------------------
@@ -169,6 +170,14 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
     return Search(command, context, jobs, launcher, prepared.race, choose)
 
 
+def _is_finished(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> bool:
+    """Return whether a command's sweep is finished, so that only its conclusion is shown again."""
+    multirun = _multirun(prepared, context, jobs)
+    key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
+    sweep = None if multirun.values["rerun"] else multirun.ledger.latest(key)
+    return sweep is not None and multirun.is_finished(sweep, new)
+
+
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
     """Open a sweep, run its jobs and show its conclusion; if it is already finished, only show its conclusion again."""
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
@@ -202,8 +211,7 @@ def _show_again(multirun: Multirun, sweep: Sweep) -> Sequence[Result]:
         if context.tracker.identity:
             contents = RecordedContents(ledger, context.session.page_texts, context.tracker.tables)
             if sent := mlflow_sync.sync_sweep(ledger, context.tracker, sweep, contents):
-                text = f"{counted(len(sent), 'result')} missing from MLflow, now restored"
-                context.terminal.line("sync", text)
+                context.terminal.line("sync", f"{counted(len(sent), 'result')} missing from MLflow, now restored")
         sweep = ledger.sweep(sweep.id)  # the upload may have changed its parent run
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
     _show_summary(context, sweep, summary, values)

@@ -144,10 +144,9 @@ class Multirun:
             if self.elsewhere:  # all machines share its parent run; equal sweeps in other ledgers have their own
                 adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
-        finished = sweep.status == FINISHED and self._is_done(sweep, new)
-        taken = None
-        if not finished or self.ledger.is_writable:
-            taken = self.ledger.claims.claim(ClaimKey(COMMAND, sweep.id))
+        finished = self.is_finished(sweep, new)
+        claims = self.ledger.is_writable or not finished
+        taken = self.ledger.claims.claim(ClaimKey(COMMAND, sweep.id)) if claims else None
         if taken and not self.is_shared:
             raise RagsweepError(f"this sweep is running: {taken} is working on it; wait, or set rerun=true")
         if taken:
@@ -170,8 +169,9 @@ class Multirun:
         if name := self.values["name"]:
             self.ledger.names.give(name, sweep.id)
 
-    def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
-        return len(sweep.jobs) == len(new.names)
+    def is_finished(self, sweep: Sweep, new: Sweep) -> bool:
+        """Return whether a recorded sweep is finished and needs no more work for ``new``, the sweep of a command."""
+        return sweep.status == FINISHED and len(sweep.jobs) == len(new.names)
 
     def _reopen(self, sweep: Sweep, _: tuple[str, ...]) -> tuple[Sweep, str]:
         """Reopen the failed and the partial jobs of a sweep; return the sweep, and its progress in words."""

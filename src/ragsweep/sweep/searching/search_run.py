@@ -138,14 +138,14 @@ class Search(Multirun):
                 check_reachable(str(self.settings["storage"]))
         return super().open(key, new, planned)
 
-    def _is_done(self, sweep: Sweep, new: Sweep) -> bool:
-        """Return whether a finished search needs no more work.
+    def is_finished(self, sweep: Sweep, new: Sweep) -> bool:
+        """Return whether a search is finished and needs no more work.
 
         More work is needed if the command requests more trials, if the search was ended by a stop rule other than the
         command's, or if a chosen finalist has no complete result.
         """
         summary, wanted = read_summary(self.ledger.path, sweep.id), len(new.names)
-        if len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
+        if sweep.status != FINISHED or len(sweep.jobs) < wanted or (summary and summary.n_trials < wanted):
             return False
         if summary and summary.stopped and summary.stop != self.settings.get("stop"):
             return False
