@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragsweep.commands.compare import compare
 from ragsweep.commands.effects import effects
 from ragsweep.core.results import PARTIAL, Result
 from ragsweep.stats.inference.estimates import TOO_SHORT
@@ -46,6 +47,20 @@ def test_a_grid_shows_main_effects_and_interactions(tmp_path: Path, capsys: pyte
         assert effects([PARENT[:6], "--path", str(tmp_path), *form]) == 0
         printed = capsys.readouterr().out
         assert printed.index("a 1 -> 2") < printed.index("b 1 -> 2") < printed.index("together")
+
+
+def test_an_effect_that_compare_calls_shown_is_marked_with_the_reason_and_the_level(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_sweep(tmp_path, PARENT, *(config(a, b) for a, b in product("12", "12")))
+    assert compare([f"{PARENT[:8]}#3", f"{PARENT[:8]}#4", "--path", str(tmp_path)]) == 0
+    assert "shown better" in capsys.readouterr().out
+    assert effects([PARENT, "--path", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "at the joint level of 3 effects; ragsweep compare allows for such a loss only in slices" in said
+    record_sweep(tmp_path, "beef" * 8, config("1", "1"), config("2", "1"))
+    assert effects(["beef", "--path", str(tmp_path)]) == 0
+    assert "ragsweep compare" not in capsys.readouterr().out
 
 
 def test_effects_on_an_amount_are_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

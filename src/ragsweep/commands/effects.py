@@ -84,6 +84,12 @@ def effects_document(results: Sequence[Result], metric: str, omitted: int = 0) -
     if hidden:
         text = f"with these configs, {counted(hidden, 'effect')} cannot be distinguished from others"
         notes.append(Statement("note", text, {"confounded": hidden}))
+    if exposed := sum(effect.exposed for effect in ordered):
+        text = (
+            '"may be too short": one more cluster with the largest loss could reverse the effect, at the joint level of'
+            f" {counted(len(ordered) - hidden, 'effect')}; ragsweep compare allows for such a loss only in slices"
+        )
+        notes.append(Statement("note", text, {"exposed": exposed}))
     cells = [_cells(effect, unit, ratios) for effect in ordered] or [["", "no parameter varies", "", ""]]
     section = Section([lines(head), Table(_COLUMNS, cells, headed=False), lines(notes)])
     facts = {
