@@ -233,11 +233,23 @@ def test_answers_of_several_models_under_one_address_are_a_warning() -> None:
     class Changing(Parrot):
         def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
             for n in range(len(requests)):
-                done(n, Answer("x", model=f"m{n % 2}"))
+                done(n, Answer("x", seconds=0.25, model=f"m{n % 2}"))
 
     (said,) = evaluate(experiment(Changing())).run.warnings
     assert "m0, m1" in said
     assert evaluate(experiment(Parrot())).run.warnings == ()
+
+
+def test_answers_without_their_seconds_are_a_warning() -> None:
+    class Hasty(Parrot):
+        def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
+            for n in range(len(requests)):
+                done(n, Answer("x", seconds=math.nan if n else 0.25))
+
+    result = evaluate(experiment(Hasty()))
+    (said,) = result.run.warnings
+    assert said.startswith("4 of 5 answers came without their seconds, so their latency is unknown")
+    assert result.summaries.latency["generate"]["n"] == 1
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------------
