@@ -358,6 +358,18 @@ def test_an_index_has_recall_search_time_and_build_time_over_each_of_its_numbers
     assert [panel["y"] for panel in shown["ef"][1:]] == [[11.0, 14.0, 13.0], [2.0, 5.0, 4.0]]
 
 
+def test_the_latency_of_answers_is_said_to_be_that_of_the_original_calls() -> None:
+    def note(*stages: str) -> str:
+        measured = changed(config(0, 1), latency={one: {"p50_ms": 1.0, "p95_ms": 2.0} for one in stages})
+        (table,) = (
+            one for one in section(pages.page(source([measured])), "details") if one["title"] == "Latency by stage"
+        )
+        return str(table["note"])
+
+    assert "For generate and query: in the original calls" in note("retrieve", "generate")
+    assert note("retrieve") == "Milliseconds per question, one at a time, after a warm-up."
+
+
 def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Result:
     """A config whose embedder took so many seconds for 600 chunks, 0 if unknown, and 4 ms for a question."""
     found = config(gain, 1, embedder=embedder, **settings)

@@ -146,7 +146,10 @@ class AnswerLanguage(AnswerMetric):
 
 
 class Latency:
-    """Milliseconds that a question takes in one stage or in all stages, while no other question is processed.
+    """Milliseconds that a question takes in one stage or in all stages: alone or, for its answer, in the original call.
+
+    The original call, of an answer or of a query that a model wrote, may have been made at the same time as others, or
+    on another machine.
 
     Questions are summarised by their mean or, if ``quantile`` is set, by this quantile; the metric's name contains
     ``mean`` or, for instance, ``p95``. The stage "retrieval" stands for all stages except "generate"; ``stage`` None

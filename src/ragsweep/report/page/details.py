@@ -16,7 +16,7 @@ from ragsweep.report.document import Block, Charts, Statement, Statements, Table
 from ragsweep.report.numbers import NOT_MEASURED, duration, number
 from ragsweep.report.page.figures import ACCENT, INK, MUTED, Figure, as_list, titled
 from ragsweep.report.tables import target_numbers
-from ragsweep.stats.latencies import busy_sentence
+from ragsweep.stats.latencies import CALLED, busy_sentence
 
 
 def targets(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
@@ -63,8 +63,14 @@ def latency(chosen: Sequence[Result], omission: str) -> Iterator[Block]:
         for stage, found in one.summaries.latency.items()
     ]
     if rows:
-        busy = busy_sentence(chosen, "Latency")
-        note = f"Milliseconds per question, one at a time, after a warm-up.{f' {busy}.' if busy else ''}{omission}"
+        facts = ["Milliseconds per question, one at a time, after a warm-up."]
+        if any(CALLED & one.summaries.latency.keys() for one in chosen):
+            facts.append(
+                "For generate and query: in the original calls, perhaps several at a time or on another machine."
+            )
+        if busy := busy_sentence(chosen, "Latency"):
+            facts.append(f"{busy}.")
+        note = " ".join(facts) + omission
         yield Table(["config", "stage", ">median", ">p95"], rows, note, "Latency by stage")
 
 
