@@ -236,6 +236,33 @@ def test_a_metric_is_tried_on_an_answer_if_any_config_has_answers(
     assert "warning   the metric broken fails on a trial question: KeyError" in capsys.readouterr().out
 
 
+PICKY = """
+from ragsweep.core.missing import score_with_evidence
+
+class Picky:
+    name, needs, unit, higher_is_better, quantile, bounds = "picky", ("evidence",), "", True, None, (0.0, None)
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def score(self, view):
+        if self.rank == 2:
+            raise ValueError("rank 2")
+        return score_with_evidence(view, [1.0] * len(view.questions))
+"""
+
+
+def test_a_metric_is_tried_with_each_value_that_a_search_may_draw(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("picky_metric.py").write_text(PICKY)
+    monkeypatch.syspath_prepend(Path.cwd())
+    monkeypatch.setenv("RAGSWEEP_TRUSTED_PACKAGES", "picky_metric")
+    picky = ["+metrics.picky={_target_: picky_metric.Picky, rank: 1}", "metrics.picky.rank=choice(1,2)"]
+    run(*typed, *SEARCH[:3], *picky, "hydra.sweeper.n_trials=1")
+    assert "warning   the metric picky fails on a trial question: ValueError: rank 2" in capsys.readouterr().out
+
+
 def test_an_enforced_target_of_a_misspelt_metric_is_refused_before_anything_is_computed(typed: list[str]) -> None:
     target = "+targets.context_recal={_target_: ragsweep.parts.targets.Target, threshold: .9}"
     enforced = "targets.enforce=true"

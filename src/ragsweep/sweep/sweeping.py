@@ -84,7 +84,7 @@ def _run(command: Command) -> CommandOutcome:
     if risk := context.tracker.risk():
         terminal.line("warning", risk)
     context.tracker.check()
-    preparing.try_metrics(prepared.experiments, terminal)
+    preparing.try_metrics([job.experiment for job in jobs if job.experiment], terminal)
     if command.multirun:
         outcome = _run_sweep(_multirun(prepared, context, jobs), prepared)
     else:
