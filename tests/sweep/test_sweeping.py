@@ -213,6 +213,16 @@ def test_a_finished_sweep_is_shown_again_without_the_key_of_its_service(
         run(*command, "rerun=true")
 
 
+def test_a_folder_that_cannot_be_created_fails_only_its_own_job(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = "hydra.sweep.subdir='${prompt.system}'"
+    status, sweep = run(*typed, f"prompt.system={'x' * 300},short", folder)
+    assert status == 1
+    assert [record.job for record in Ledger(Path("store")).records(sweep or "")] == [1]
+    assert "did not complete: ConfigError: hydra.sweep.subdir: cannot create the folder" in capsys.readouterr().out
+
+
 def test_a_model_without_a_price_is_refused_before_anything_is_computed(typed: list[str]) -> None:
     model = ["llm=openai", "llm.key_env=null", "llm.model=mine,gpt-4o", "llm.base_url=http://127.0.0.1:9/v1"]
     with pytest.raises(ConfigError, match=r'^budget\.money cannot be enforced: the model "mine" has no price; .*$'):

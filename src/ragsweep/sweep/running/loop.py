@@ -76,12 +76,15 @@ class JobLoop:
         """Run a job with its own folder, logging and environment; return its value or exception in a JobReturn."""
         job_return = JobReturn()
         job_return.overrides = job.lines
-        with self._job_environment(job):
-            try:
-                job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
-            except Exception as fault:
-                self.logs = log_once(fault)
-                job_return.return_value, job_return.status = fault, JobStatus.FAILED
+        try:
+            with self._job_environment(job):
+                try:
+                    job_return.return_value, job_return.status = task(), JobStatus.COMPLETED
+                except Exception as fault:
+                    self.logs = log_once(fault)
+                    job_return.return_value, job_return.status = fault, JobStatus.FAILED
+        except Exception as fault:  # also one of the environment, such as a folder that cannot be created
+            job_return.return_value, job_return.status = fault, JobStatus.FAILED
         return job_return
 
     @contextmanager
@@ -115,7 +118,7 @@ class JobLoop:
                 folder /= str(OmegaConf.select(whole, "hydra.sweep.subdir"))
             own["hydra.runtime.output_dir"] = str(folder.absolute())
             template.changed({**config.changes, **own})
-            create_folder(folder, self._folder_key)
+            create_folder(folder, "hydra.sweep.subdir" if self._multirun else self._folder_key)
             if whole.hydra.job.chdir:
                 stack.enter_context(chdir(folder))
             configure_log(whole.hydra.job_logging, whole.hydra.verbose)
