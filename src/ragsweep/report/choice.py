@@ -153,13 +153,15 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 def _expected(verdict: SweepComparison, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
-    If the probability is NaN, format the mean gain and the reason: too few independent questions.
+    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
+    is a difference of shrunk means, unless the means are corrected by labels, and so may differ from the table's.
     """
     gain = lead(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
     lost = f"; if wrong, it loses {deficit(verdict, found.lost)} on average" if found.probability < SURE else ""
-    return f"better with {percent(found.probability)} probability, expected gain {gain}{lost}"
+    shrunk = "" if verdict.differences.by_labels else " after shrinkage"
+    return f"better with {percent(found.probability)} probability, expected gain {gain}{shrunk}{lost}"
 
 
 def percent(probability: float) -> str:

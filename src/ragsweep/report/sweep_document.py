@@ -1,6 +1,5 @@
 """The documents of a sweep and of a single config, with the blocks that they share."""
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 
 from ragsweep.core.errors import ConfigError
@@ -26,8 +25,6 @@ from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend for the numbers in the table."""
-SHRUNK = "Expected gains below are shrunk towards 0"
-"""The addition to the legend if the choice is stated with an expected gain that labels do not correct."""
 TUNED = "The table is of the questions that the search used; the conclusion rests on others"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
 
@@ -79,10 +76,7 @@ def sweep_document(report: SweepReport, width: int, by: str | None = None) -> Do
 def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     rows, found = [*report.shown, *report.baselines], report.conclusion
     table = sweep_table(rows, headline(report.shown), found.comparison, found.chosen, width)
-    probabilities = [one.data.get("probability", math.nan) for one in choice_statements(found)]
-    by_labels = isinstance(found.deciding, SweepComparison) and found.deciding.differences.by_labels
-    is_shrunk = not (by_labels or all(map(math.isnan, probabilities)))
-    legend = [INTERVALS, *([TUNED] if found.finals else []), *([SHRUNK] if is_shrunk else [])]
+    legend = [INTERVALS, *([TUNED] if found.finals else [])]
     yield Table(table.header, table.rows, ". ".join(legend), fitted=True)
     yield lines(Statement("", text) for text in table.omissions(report.reference))
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
