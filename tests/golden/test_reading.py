@@ -101,9 +101,9 @@ def test_a_table_is_one_fault_with_the_command_that_reads_it(tmp_path: Path) -> 
     path = written(tmp_path, b"id,question\n" + b"1,Who?\n" * 30)
     rows, (fault,) = rows_and_faults(path)
     assert rows == []
-    assert (
-        fault
-        == f"{path}:1: not JSON lines; write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
+    assert fault == (
+        f"{path}:1: not JSON lines; write one JSON object on each line, or, if the file is a table, name it .csv or"
+        " .tsv"
     )
     path = path.rename(tmp_path / "table.csv")
     rows, (fault,) = rows_and_faults(path)
@@ -152,7 +152,7 @@ def row(values: dict[str, object]) -> tuple[Row, Faults]:
 @pytest.mark.parametrize(
     ("take", "value", "fault"),
     [
-        (lambda r: r.text("x"), 3, 'f:1: "x" is 3, not a text in quotes'),
+        (lambda r: r.text("x"), 3, 'f:1: "x" is 3, not a string in quotes'),
         (lambda r: r.flag("x", True), "yes", 'f:1: "x" is "yes", not true or false'),
         (lambda r: r.number("x", 1.0), True, 'f:1: "x" is true, not a number'),
         (lambda r: r.number("x", 1.0), 10**400, f'f:1: "x" must be from -1e+09 to 1e+09, got 1{"0" * 36}...'),
@@ -160,7 +160,7 @@ def row(values: dict[str, object]) -> tuple[Row, Faults]:
         (lambda r: r.position("x"), 1.0, 'f:1: "x" is 1.0, not a whole number'),
         (lambda r: r.position("x"), -1, 'f:1: "x" must be at least 0, got -1'),
         (lambda r: r.texts("x"), "a", 'f:1: "x" is "a", not a list'),
-        (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" contains 1 where a text in quotes is required'),
+        (lambda r: r.texts("x"), ["a", 1], 'f:1: "x" contains 1 where a string in quotes is required'),
         (lambda r: r.rows("x"), ["a"], 'f:1: "x" contains "a" where an object {...} is required'),
         (lambda r: r.row("x"), [], 'f:1: "x" is [], not an object {...}'),
         (lambda r: r.filled_text("x"), " \n", 'f:1: "x" is blank'),
@@ -239,7 +239,7 @@ def test_bytes_in_parquet_are_texts_in_utf8_or_no_texts(tmp_path: Path) -> None:
     (taken,), _ = rows_and_faults(tmp_path / "rows.parquet")
     assert (taken.text("id"), taken.text("text")) == ("caf\u00e9", "")
     (fault,) = taken.faults.found
-    assert fault.endswith('rows.parquet:row 1: "text" is {"bytes": 4}, not a text in quotes')
+    assert fault.endswith('rows.parquet:row 1: "text" is {"bytes": 4}, not a string in quotes')
 
 
 def test_the_index_of_pandas_is_no_field(tmp_path: Path) -> None:

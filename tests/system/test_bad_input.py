@@ -195,7 +195,7 @@ BAD = {
                                   "id,question,document,anchor,start\nq1,What?,d1,rains,\u0663\n", "questions.csv:2",
                                   '"start" is "\u0663"', "not a whole number"),
     "nested labels": Bad("jsonl", "golden.jsonl", question(labels={"team": {"name": "x"}}), "golden.jsonl:1",
-                         'label "team" is {"name": "x"}', "not a text, a number, true or false"),
+                         'label "team" is {"name": "x"}', "not a string, a number, true or false"),
     "null character in a table": Bad("csv", "corpus.csv", "id,text\nd1,It\0rains.\n", "corpus.csv:2",
                                      "contains a null character", "save the table as UTF-8 text"),
     "answer that is not there": Bad("squad", "dev.json", json.dumps(SQUAD).replace('"rains"', '"rain s"'),

@@ -48,8 +48,8 @@ class Answer(NamedTuple):
 
     ``failed`` is the reason for the failure, usually from missing.py, and "" on success. A failed answer is never
     stored. ``abstained`` is true if the generator or system declined to answer. For example, the extractive generator
-    declines if the context has no text or if its confidence is below a threshold; a language model declines if its
-    reply begins with a refusal phrase of the prompt.
+    declines if the context has no text or if the generator's confidence is below a threshold; a language model declines
+    if its reply begins with a refusal phrase of the prompt.
     """
 
     text: str = ""
@@ -140,7 +140,7 @@ class Answers(NamedTuple):
 
 
 def describe_wrong_type(item: object, kind: type[Answer | Judgement | Route | Response]) -> str:
-    """Return how the type of a part's result, or of one of its fields, differs from ``kind``; "" if all types match."""
+    """Return a description of the first wrong type in a part's result, which must be a ``kind``; "" if all match."""
     if not isinstance(item, kind):
         return f"a result must be of the type ragsweep.core.types.{kind.__name__}, got {item!r}"
     if isinstance(item, Response):

@@ -61,9 +61,9 @@ class Builder:
             if not _is_plain(value):
                 raise ConfigError(
                     f"{where}.{name}: {value!r} cannot be part of an address; add {name} to the config, or"
-                    f" give {made.__name__} a default that is a number, text, list, tuple, mapping or None"
+                    f" give {made.__name__} a default that is a number, string, list, tuple, mapping or None"
                 )
-        # Parts that differ only in operational parameters, such as the device, have equal specs, but are not shared.
+        # Parts that differ only in operational parameters, such as the device, have equal specs but are not shared.
         own = sorted((name, repr(arguments[name])) for name in operational if name in arguments)
         key = f"{spec.digest} {own} {[id(part.value) for part in _parts_in(values)]}"
         if key not in self._made:

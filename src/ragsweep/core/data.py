@@ -207,7 +207,7 @@ class Chunks:
 
 
 class Embeddings(NamedTuple):
-    """The vectors of chunks (chunks, dimension), the number of tokens per chunk, and how many of these are embedded."""
+    """The vectors of chunks (chunks, dimension), and the numbers of tokens and of embedded tokens per chunk."""
 
     vectors: Floats
     tokens: Integers

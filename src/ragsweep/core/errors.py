@@ -40,7 +40,7 @@ def describe_fault(fault: BaseException) -> str:
 
     For an exception other than a RagsweepError, return one line: the class name, the first line of the message, and the
     file and line of a traceback frame, as in ``KeyError: 'x' (my_parts.py:12)``. The frame is the innermost one whose
-    code belongs to ragsweep, or neither to the standard library nor to an installed package; if there is no such frame,
+    file is part of ragsweep or is outside the standard library and the installed packages; if there is no such frame,
     it is the innermost frame of all. Without a traceback, the file and line are omitted.
     """
     name = type(fault).__name__

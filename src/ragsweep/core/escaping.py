@@ -65,7 +65,7 @@ def _is_formula(text: str) -> bool:
 
 
 def well_formed(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of each lone surrogate, which local models and files would reject.
+    """Return ``text`` with U+FFFD in place of each lone surrogate, which local models and UTF-8 encoders reject.
 
     A lone surrogate is half of a pair that a service has cut. Two adjacent halves of a pair become one character.
     """

@@ -86,9 +86,10 @@ class BuiltPart(NamedTuple):
 
 
 def key_check(part: Any) -> Callable[[], None] | None:
-    """Return a function that calls ``check_key`` of a part and of the parts that it holds; None if no part has it.
+    """Return a function that calls the method ``check_key`` of a part and of the parts that it holds, if they have it.
 
-    The function raises ConfigError if one of the parts calls a service whose API key is not set.
+    The function raises ConfigError if one of the parts calls a service whose API key is not set. Return None if no part
+    has the method.
     """
     checks = [one.check_key for one in with_held(part) if hasattr(one, "check_key")]
 
@@ -116,7 +117,7 @@ class StageContext(Protocol):
     """The interface that a running stage uses to read its inputs and to store partial results."""
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return the value of the input ``node``; for a node of the kind "rows", only ``rows``, in this order."""
+        """Return the value of the input ``node``; for a node of the kind "rows", that of each of ``rows``, in order."""
 
     def progress(self, done: int, total: int) -> None:
         """Report progress: ``done`` of ``total`` rows or chunks."""

@@ -23,7 +23,7 @@ class Interrupted(BaseException):
 
 
 def raise_on_signals() -> None:
-    """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP, but not for ignored signals.
+    """Install handlers that raise Interrupted on SIGINT, SIGTERM and SIGHUP; a signal that is ignored stays ignored.
 
     After a signal, Interrupted is raised again every ``AGAIN`` seconds until `stop_raising` is called.
     """
@@ -67,7 +67,7 @@ class _Deadline:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise TimeoutError inside the block after ``seconds``; outside the main thread, or for None, do nothing."""
+    """Raise TimeoutError inside the block after ``seconds``; do nothing for None or outside the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Locks between processes on one machine, released by the kernel when a process ends, and safe writing of files."""
+"""Locks between processes on one machine (the kernel releases them when a process ends), and safe writing of files."""
 
 import fcntl
 import hashlib
@@ -85,7 +85,7 @@ def replace_file(path: Path, data: bytes, unfinished: str = ".unfinished.", *, p
 
 
 def locks(path: Path) -> Locks:
-    """Return this process's only `Locks` object for a file; with two, closing one would release the locks of both."""
+    """Return this process's only `Locks` object for a file; closing a second object would release the locks of both."""
     return _opened(path.resolve(), os.getpid())
 
 

@@ -10,7 +10,8 @@ from typing import Any
 class MaskedStream:
     """A text stream that passes everything written to it through the function ``mask_text``.
 
-    The property ``styled`` is a stream for text with terminal styles, which the function ``styled`` masks instead.
+    The property ``styled`` is a stream for text with terminal styles, which is masked with the function ``styled``
+    instead.
     """
 
     def __init__(self, stream: Any, mask_text: Callable[[str], str], styled: Callable[[str], str]) -> None:

@@ -43,7 +43,7 @@ TOO_LONG = "prompt too long"
 UNREADABLE = "unreadable output"
 UNEXPLAINED = "the metric states no reason"
 
-# Reasons why calls to services and systems fail, or have no price.
+# Reasons why calls to services and systems fail or have no price.
 RATE_LIMITED = "rate limited"
 TIMED_OUT = "timed out"
 SERVER_ERROR = "server error"
@@ -195,7 +195,7 @@ def _one_reason(measured: bytes, reason: str) -> NDArray[np.str_]:
 class ReasonCodes(NamedTuple):
     """Why the scores of one metric are missing: ``numbers``, one per question, are indices into the reasons ``names``.
 
-    The names are in the order of first appearance, and may include "", which stands for a measured score.
+    The names are in the order of first appearance and may include "", which stands for a measured score.
     """
 
     names: tuple[str, ...]

@@ -44,7 +44,7 @@ class StepResults:
 
     @classmethod
     def of(cls, count: int, columns: Mapping[str, Sequence[Any]]) -> StepResults:
-        """Return the facts about a step for ``count`` questions; those with missing or empty columns are unknown."""
+        """Return the facts about a step for ``count`` questions; a fact whose column is missing or empty is unknown."""
         return cls(**{name: columns.get(name) or [unknown] * count for name, unknown in UNKNOWN.items()})
 
     @property

@@ -231,7 +231,7 @@ def judged_metrics(result: Result) -> tuple[str, ...]:
 
 
 def objectives(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the metrics in the key ``objective``, in order of priority; empty if it is not set.
+    """Return the names of the metrics in the key ``objective``, in order of priority; () if the key is not set.
 
     Raises ConfigError if the value is neither a name nor a non-empty list of different names.
     """
@@ -270,8 +270,8 @@ def below_coverage(result: Result) -> list[Summary]:
     """Return the summaries whose coverage is so low that the result is PARTIAL.
 
     The config's key ``coverage`` sets the required coverage (1 if it is not set). If all important metrics have this
-    coverage (see ``incomplete``), return the summaries of all metrics that do not: in results of older releases, low
-    coverage of any metric makes a result PARTIAL.
+    coverage (see ``incomplete``), return the summaries of the other metrics that lack it: in results of older releases,
+    low coverage of any metric makes a result PARTIAL.
     """
     least = float(result.run.config.get("coverage", 1.0))
     further = [*(one.metric for one in result.summaries.targets), *judged_metrics(result)]

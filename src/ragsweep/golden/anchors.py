@@ -22,7 +22,7 @@ _SHOWN = 160  # maximum length of a passage in a message
 
 
 def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
-    """Return the spans of all occurrences of an anchor in a text, in order; [] if it does not occur.
+    """Return the spans of all occurrences of an anchor in ``text``, in order; [] if there are none.
 
     With ``start``, return only an occurrence that begins there. Occurrences may overlap. A blank anchor does not occur.
 
@@ -31,8 +31,8 @@ def resolve(text: str, anchor: str, start: int | None = None) -> list[Span]:
     occurrence is found, both are rendered as Markdown, and their visible texts (without emphasis, backticks and link
     targets) are compared.
 
-    The normalised and rendered forms of the latest texts are cached. To find many anchors in many texts, therefore
-    iterate over the texts in the outer loop.
+    The normalised and rendered forms of the latest texts are cached. To find many anchors in many documents, therefore
+    iterate over the documents in the outer loop.
     """
     quote = canonical(anchor)
     if not quote:
@@ -62,11 +62,11 @@ def visible_text(anchor: str) -> str:
 
 
 def in_order(text: str, wanted: Sequence[str]) -> bool:
-    """Return whether words occur in a text in order, with nothing but possible markup between them.
+    """Return whether words occur in ``text`` in order, with nothing but possible markup between them.
 
     This is a fast check before ``resolve``, whose rendering takes about a thousand times as long. If the result is
-    False, ``resolve`` finds no quote of these words, unless the markup between them is very long. Without words, the
-    result is True.
+    False, ``resolve`` finds no quote of these words, unless the markup between them is very long. If ``wanted`` is
+    empty, the result is True.
     """
     if not all(word in text for word in wanted):
         return False
@@ -110,7 +110,7 @@ def _continued(text: str, reached: Sequence[Span], places: Sequence[Span], hidin
 
 
 def composed(text: str) -> str:
-    """Return a text in Unicode's composed form (NFC), with plain letters in place of ligatures and letter variants.
+    """Return ``text`` in Unicode's composed form (NFC), with plain letters in place of ligatures and letter variants.
 
     Soft hyphens are removed, with the line breaks after them. Variants of other characters, such as superscript digits,
     are kept, because replacing them (as NFKC does) can change the meaning.
@@ -122,7 +122,7 @@ def composed(text: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """Return a text in composed form with single spaces, to compare texts regardless of their encoding."""
+    """Return ``text`` in composed form with single spaces, for comparisons that ignore how characters are encoded."""
     return " ".join(composed(text).split())
 
 
@@ -188,7 +188,7 @@ def _spans(form: Derived, quote: str) -> list[Span]:
 
 @lru_cache(maxsize=128)
 def _normal(text: str) -> Derived:
-    """Return a text in composed form (see ``composed``), with a single space for every run of white space."""
+    """Return ``text`` in composed form (see ``composed``), with a single space for every run of white space."""
     form = derive(_pieces(text))
     return form._replace(text=re.sub(r"\s", " ", form.text))
 
@@ -204,7 +204,7 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def _changing(text: str) -> str:
-    """Return a regular expression that matches the parts of a text that normalisation changes.
+    """Return a regular expression that matches the parts of ``text`` that normalisation changes.
 
     Only marks, and the vowels and finals of Hangul (U+1160 to U+11FF), combine with the preceding character. A soft
     hyphen interrupts neither such a combination nor a run of white space.

@@ -53,7 +53,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 def read_folder(
     root: Path, exclude: Sequence[str] | None, faults: Faults, configured: bool = True
 ) -> tuple[Corpus, tuple[str, ...]]:
-    """Return the corpus of all files with a suffix in ENDINGS in a folder and its subfolders, and notes for the user.
+    """Return the corpus of a folder (its files with a suffix in ENDINGS, also in subfolders), and notes for the user.
 
     The id of a document is its path relative to the folder. Unreadable files, and a folder without documents, are
     faults. Hidden files, symbolic links, and files whose ids match a pattern in ``exclude`` are skipped; in a pattern,
@@ -98,14 +98,14 @@ def read_folder(
 
 
 def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -> tuple[Corpus, tuple[str, ...]]:
-    """Return the corpus in a folder or a file (see ``read_folder`` and ``read_corpus``); for a folder, also notes."""
+    """Return the corpus in a folder or a file (see ``read_folder`` and ``read_corpus``), and the notes on a folder."""
     if path.is_dir():
         return read_folder(path, None, faults)
     return read_corpus(plain_or_gzipped(path), faults, columns), ()
 
 
 def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
-    """Return the corpus; add a fault if no document has a title or a text and there is no other fault."""
+    """Return the corpus; add a fault if every title and every text is blank and there is no other fault."""
     if corpus.ids and not faults.found and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
         faults.add(str(path), "no document has a title or a text; correct the key or column of the text, or the files")
     return corpus

@@ -70,7 +70,7 @@ def read_question(row: Row) -> Question:
         labels |= {name: label for name in fields if group in row and (label := row.row(group).text(name))}
     references = row.texts("references")
     if any(not reference.strip() for reference in references):
-        row.fault('"references" contains a blank text; remove it')
+        row.fault('"references" contains a blank string; remove it')
     row.refuse_structure("question", "reference", "category")
     answers = dict.fromkeys(answer for answer in (row.text("reference"), *references) if answer.strip())
     return Question(

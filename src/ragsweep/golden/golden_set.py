@@ -27,7 +27,7 @@ NO_LABEL_LEFT = "questions without usable labels"
 class Selection(NamedTuple):
     """The settings with which a dataset reader selects questions and labels."""
 
-    unknown: str = "error"  # "error" rejects unusable labels, "drop" omits them
+    unknown: str = "error"  # "error" rejects unusable labels; "drop" omits them
     limit: int | None = None  # maximum number of questions; None: all
     seed: int = 0  # of the sample
     status: str | None = None  # one of STATUSES; None: any
@@ -198,8 +198,8 @@ def chance(seed: object, text: str) -> str:
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple[Question, ...]:
     """Return a sample of at most ``limit`` questions, stratified proportionally by category and ``kind``.
 
-    A ``limit`` of None returns all questions. The sample keeps the order of the questions. Which questions a seed draws
-    does not depend on this order, and a larger sample includes every smaller sample with the same seed.
+    A ``limit`` of None returns all questions. The sample keeps the order of the questions. The questions that are drawn
+    with a seed do not depend on this order, and a larger sample includes every smaller sample with the same seed.
 
     Each stratum of n questions is put in a random order, in which the i-th question (from 0) gets the value
     (i + 1/2) / n; the questions with the lowest values are drawn (the divisor method of Webster and Sainte-Laguë).
@@ -218,7 +218,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int) -> tuple
 
 
 def kind(question: Question) -> str:
-    """Return "unanswerable", "conversational", "evidence" (the question has relevant evidence), or else ""."""
+    """Return "unanswerable", "conversational", "evidence" (for relevant evidence) or "", whichever applies first."""
     if not question.answerable:
         return "unanswerable"
     if not question.needs_retrieval:
@@ -262,7 +262,7 @@ def _weight(question: Question) -> float:
 
 
 def peculiarities(questions: Sequence[Question]) -> tuple[str, ...]:
-    """Return notes for the user on unusual questions, one for each kind of them; () if there are none.
+    """Return notes that describe unusual questions to the user, one for each kind; () if there are none.
 
     The notes cover weights, statuses, blank questions, scripts without spaces between words, and keywords that are used
     in place of reference answers.

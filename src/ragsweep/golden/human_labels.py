@@ -18,9 +18,9 @@ _OPTIONAL = ("run", "answer")
 def read_labels(path: Path, column: str = "label") -> list[HumanLabel]:
     """Return the labels in a table or JSON lines with ``question_id``, ``metric``, and the field named by ``column``.
 
-    The fields ``run`` and ``answer`` are optional. The field named by ``column`` contains a number, a boolean, or a
-    string: a number, true or yes (1), or false or no (0). Raises InputError if the file cannot be read or has no
-    rows, or if rows are unusable or repeated; a single message lists the faults of all rows.
+    The fields ``run`` and ``answer`` are optional. The field named by ``column`` contains a number or a boolean,
+    possibly as a string; true and "yes" mean 1, and false and "no" mean 0. Raises InputError if the file cannot be read
+    or has no rows, or if rows are unusable or repeated; a single message lists the faults of all rows.
     """
     faults, unique = Faults(), UniqueIds("question and metric")
     labels: list[HumanLabel] = []

@@ -85,7 +85,7 @@ class _Reader:
         self._at = 0
 
     def block(self, token: Any, lines: list[int]) -> Iterator[Piece]:
-        """Yield the words of a block, and a line feed; nothing for a block that contains other blocks.
+        """Yield the words of a block and a line feed; yield nothing for a block that contains other blocks.
 
         ``lines`` are the offsets of the lines of the source.
         """
@@ -125,7 +125,7 @@ class _Reader:
             self._skip(">" if token.markup == "autolink" else token.markup)
 
     def _words(self, content: str) -> Iterator[Piece]:
-        """Yield the words of a text, and a single space for each run of white space before, between and after them."""
+        """Yield the words of ``content``, and one space for each run of white space before, between and after them."""
         end = 0
         for word in _WORD.finditer(content):
             if word.start() > end:
@@ -136,7 +136,7 @@ class _Reader:
             yield Piece(" ", self._at, self._at)
 
     def _find(self, text: str) -> int:
-        """Advance past the next occurrence of a text, and return its start.
+        """Advance past the next occurrence of ``text`` and return its start.
 
         If there is none, return the current position without advancing.
         """
@@ -171,8 +171,8 @@ class Heading(NamedTuple):
 def section(text: str, name: str) -> tuple[int, int] | None:
     """Return the span of the section ``name``: from its heading to the next heading of the same or a higher level.
 
-    Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section begins
-    at the first line that consists of the words of ``name``, and ends before the next heading. Returns None if no line
+    Headings are compared by their words, ignoring case and punctuation. If no heading matches, the section begins at
+    the first line that consists of the words of ``name``; it ends before the next heading. Returns None if no line
     matches either.
     """
     wanted = words(name)
@@ -188,12 +188,12 @@ def section(text: str, name: str) -> tuple[int, int] | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, case-folded and without punctuation."""
+    """Return the words of ``text``, case-folded and without punctuation."""
     return words_of(text.casefold())
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Yield the headings of a text outside fenced code: lines that begin with ``#``, and underlined lines.
+    """Yield the headings of ``text`` outside fenced code: lines that begin with ``#``, and underlined lines.
 
     The level of an underlined heading is the number of its underline character: these characters are numbered from 1,
     in the order of their first use.

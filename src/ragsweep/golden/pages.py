@@ -118,7 +118,7 @@ def _front_title(block: str) -> str | None:
     try:
         if len(block) > _LONGEST_FRONT:
             raise ValueError
-        root = yaml.compose(block, yaml.SafeLoader)  # nodes are not expanded, and keep the source of dates and numbers
+        root = yaml.compose(block, yaml.SafeLoader)  # nodes are not expanded and keep the source of dates and numbers
     except Exception:  # besides YAMLError, errors of deep nesting and of escapes beyond Unicode
         lines = block.lstrip("\r\n").split("\n")
         if lines[0][:1].isalnum() and all(map(_FRONT_LINE.match, lines)):
@@ -234,7 +234,7 @@ def _pdf(data: bytes) -> Page:
 
 
 def _spaced(text: str) -> str:
-    """Return a text without white space at the ends of lines and without blank lines at its beginning and end.
+    """Return ``text`` without white space at the ends of lines and without blank lines at its beginning and end.
 
     Each remaining run of blank lines becomes a single blank line.
     """
@@ -265,7 +265,7 @@ _LISTED = 10
 
 
 def _uncut(text: str) -> str:
-    """Return a text in which words that are hyphenated at a line end are joined.
+    """Return ``text`` after joining the words that are hyphenated at a line end.
 
     PDFium does not distinguish a hyphen that belongs to a word from one at a line break. The hyphen is therefore kept
     if, in the rest of the text, the word occurs more often with a hyphen than without.

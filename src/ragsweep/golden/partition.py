@@ -71,9 +71,9 @@ def select_partition(whole: Dataset, name: str, drawn: Dataset | None = None, ev
     """Return the dataset ``drawn`` with only the questions of one side of the partition, "tune" or "holdout".
 
     ``drawn`` is a sample of the dataset ``whole``; None means all of it. ``whole`` is ``every``, perhaps without its
-    unanswerable questions; if ``every`` is None, it is ``whole``. The side of a question depends on all questions of
-    ``every``, so that a question that a search used in a small sample is not in the holdout of a larger sample.
-    Raises InputError if no questions remain.
+    unanswerable questions; ``every`` is ``whole`` by default. The side of a question depends on all questions of
+    ``every``, so that a question that a search used in a small sample is not in the holdout of a larger sample. Raises
+    InputError if no questions remain.
     """
     divided = (every or whole).golden.questions
     held = set(holdout(divided))
@@ -106,9 +106,9 @@ def holdout(questions: Sequence[Question], share: float = SHARE) -> tuple[str, .
     """Return the sorted ids of the holdout questions: about ``share`` of each stratum, in whole clusters.
 
     A stratum consists of the clusters with the same most frequent category and kind (see ``strata``). Its clusters are
-    put in a fixed random order, and are held out in this order until they contain ``share`` of the stratum's questions;
-    the cluster that crosses this limit is held out if at least half of it is within the limit. The order of the
-    questions does not matter, and additional questions usually move only clusters near the limit.
+    put in a fixed random order and are held out in this order until the holdout contains ``share`` of the stratum's
+    questions; the cluster that crosses this limit is held out if at least half of it is within the limit. The order of
+    the questions does not matter, and additional questions usually move only clusters near the limit.
     """
     members: dict[str, list[Question]] = defaultdict(list)
     for question, cluster in zip(questions, clusters(questions), strict=True):

@@ -1,4 +1,4 @@
-"""Read records from JSON lines, JSON, YAML or Parquet, check their fields, and collect all faults with their places."""
+"""Read records from JSON lines, JSON, YAML or Parquet, check their fields, and collect all faults with locations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> I
         values = _read_parquet(path, faults)
         records = ((f"{path}:row {n}", value) for n, value in enumerate(values, start=1))
     elif (kind := _kind(path, faults)) is str and of_records is faults:
-        way = "write one JSON object on each line, or, if it is a table, name it .csv or .tsv"
+        way = "write one JSON object on each line, or, if the file is a table, name it .csv or .tsv"
         if path.suffix.lower() in (".csv", ".tsv", ".tab"):
             made = f"ragsweep golden import {shlex.quote(str(path))} out=GOLDEN.jsonl corpus=FOLDER"
             way = f"write documents as JSON lines; to convert a table of questions, run {made}"
@@ -110,7 +110,7 @@ def _as_json(value: Any) -> Any:
 
 
 def read_yaml(path: Path, faults: Faults) -> list[Row]:
-    """Return the objects in a YAML file, a list or a single object; all scalars except null are read as strings.
+    """Return the objects in a YAML file, which is a list or one object; all scalars except null are read as strings.
 
     A file that is not YAML and a value that is not an object are faults.
     """
@@ -160,7 +160,7 @@ def _read_value(path: Path, faults: Faults) -> Any:
 
 
 def read_row(text: str, where: str, faults: Faults) -> Row | None:
-    """Return the JSON object on a line as a row at the place ``where``; None after a fault."""
+    """Return the JSON object on a line as a row at the location ``where``; None after a fault."""
     return _as_row(_decode(text, where, faults), where, faults)
 
 
@@ -218,7 +218,7 @@ def normal_id(identifier: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A JSON object and its place in a file (``where``).
+    """A JSON object and its location in a file (``where``).
 
     A field that is null counts as missing. The methods that read a field add a fault if its value has the wrong type.
     """
@@ -232,11 +232,11 @@ class Row:
         return self.values.get(name) is not None
 
     def with_values(self, values: Mapping[str, Any]) -> Row:
-        """Return a copy of this row with new values, which keeps its place and faults."""
+        """Return a copy of this row with new values, at the same location and with the same faults."""
         return replace(self, values=values)
 
     def fault(self, fact: str) -> None:
-        """Add a fault at the place of this row."""
+        """Add a fault at the location of this row."""
         self.faults.add(self.where, fact)
 
     def check_keys(self, known: Collection[str]) -> None:
@@ -247,7 +247,7 @@ class Row:
 
     def text(self, name: str, default: str = "") -> str:
         """Return the string in a field, or the default if the field is missing; any other type is a fault."""
-        value = self._take(name, (str,), "a text in quotes")
+        value = self._take(name, (str,), "a string in quotes")
         return default if value is None else str(value)
 
     def given_text(self, name: str) -> str:
@@ -260,8 +260,8 @@ class Row:
         """Add a fault for each of the fields whose string is a list or an object in JSON or Python syntax."""
         for name in names:
             if isinstance(value := self.values.get(name), str) and is_structure(value):
-                way = 'give its texts in "references"' if name == "reference" else "give its text"
-                self.fault(f'"{name}" is a list or an object written as a text; {way}')
+                way = 'give its strings in "references"' if name == "reference" else "give its text"
+                self.fault(f'"{name}" is a list or an object written as a string; {way}')
 
     def filled_text(self, name: str) -> str:
         """Return the string in a required field; a missing or blank string is a fault."""
@@ -312,18 +312,21 @@ class Row:
         return None if value is None else int(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the strings in a list, or () if it is missing; other items are omitted, and the first is a fault."""
-        return tuple(item for _, item in self._items(name, str, "a text in quotes"))
+        """Return the strings in a list, or () if the list is missing.
+
+        Items of other types are omitted, and the first of them is a fault.
+        """
+        return tuple(item for _, item in self._items(name, str, "a string in quotes"))
 
     def rows(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows at the place of this row, or [] if the list is missing.
+        """Return the objects in a list as rows at the location of this row, or [] if the list is missing.
 
         Items of other types are omitted, and the first of them is a fault.
         """
         return [self.with_values(item) for _, item in self._items(name, dict, "an object {...}")]
 
     def parts(self, name: str) -> list[Row]:
-        """Return the objects in a list as rows with places such as ``file:$.data[3]``, or [] if the list is missing.
+        """Return the objects in a list as rows with locations such as ``file:$.data[3]``, or [] if the list is missing.
 
         Items of other types are omitted, and the first of them is a fault.
         """
@@ -350,7 +353,7 @@ class Row:
         plain = self.scalars()
         for name, value in self.values.items():
             if name not in plain and value is not None:
-                self.fault(f'label "{name}" is {_excerpt(value)}, not a text, a number, true or false')
+                self.fault(f'label "{name}" is {_excerpt(value)}, not a string, a number, true or false')
         return plain
 
     def scalars(self) -> dict[str, str]:
@@ -380,7 +383,7 @@ class UniqueIds:
         self._first: dict[str, str] = {}
 
     def check(self, identifier: str, row: Row) -> None:
-        """Add a fault to the row if an earlier row at another place has the same id; an empty id is not checked."""
+        """Add a fault to the row if an earlier row at another location has the same id; an empty id is not checked."""
         first = self._first.setdefault(identifier, row.where)
         if identifier and first != row.where:
             row.fault(f'{self._what} "{identifier}" occurs twice; first in {first}; remove or rename one')

@@ -22,7 +22,7 @@ _LONE = re.compile(r"\s*[\[{(][\s,:]*")
 """Matches an opening bracket with nothing but separators after it; such a string is plain text."""
 DEEPEST = 50
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels; flatten it"
-_WAY = 'write it as plain text, or, where several texts are accepted, as a JSON list of texts, ["...", "..."]'
+_WAY = 'write it as plain text, or, where several strings are accepted, as a JSON list of strings, ["...", "..."]'
 FLAGS = {**dict.fromkeys(("true", "yes", "1", "1.0"), True), **dict.fromkeys(("false", "no", "0", "0.0"), False)}
 """Text of a boolean in a table -> the boolean; pandas writes 1.0 in a column with empty cells."""
 _TEXT = ("text", "value")
@@ -134,7 +134,7 @@ def plain_text(value: Any) -> str:
     """
     texts = plain_texts(value)
     if len(texts) > 1:
-        raise ValueError(f"has {len(texts)} texts where one is required; keep one")
+        raise ValueError(f"has {len(texts)} strings where one is required; keep one")
     return texts[0] if texts else ""
 
 
@@ -144,4 +144,4 @@ def _plain_text(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     shown = json.dumps(value, ensure_ascii=False, default=str)
-    raise ValueError(f"has {shown[:40]} where a text is required; {_WAY}")
+    raise ValueError(f"has {shown[:40]} where a string is required; {_WAY}")

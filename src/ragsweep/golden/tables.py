@@ -52,10 +52,11 @@ def is_table(path: Path) -> bool:
 def read_table(path: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     """Yield the rows of CSV, TSV or JSON lines, with their cells under the names of fields.
 
-    The cells of a column without a field are under the column's own name. Cells are strings; an empty cell counts
-    as missing, and a row of empty cells is skipped. A column without a name is not read; if it has a cell, a note says
-    so. The apostrophe that an export puts before a formula is removed. In JSON lines, each object is a row, and a list
-    of strings becomes one cell: a JSON list for a field in ``columns.lists``, else the strings, joined by semicolons.
+    The cells of a column without a field are under the column's own name. Cells are strings; an empty cell counts as
+    missing, and a row of empty cells is skipped. A column without a name is not read; a note is added if any of its
+    cells is filled. The apostrophe that an export puts before a formula is removed. In JSON lines, each object is a
+    row, and a list of strings becomes one cell: a JSON list for a field in ``columns.lists``, else the strings, joined
+    by semicolons.
 
     The delimiter is the most frequent of comma, semicolon and tab in the header, which may follow blank lines and a
     line ``sep=;`` (for Excel). A cell that contains a delimiter, a quote or a line break must be quoted, with each

@@ -1,4 +1,4 @@
-"""Read text files, plain or gzipped, in UTF-8 or another encoding, and collect all faults with their places."""
+"""Read text files, plain or gzipped, in UTF-8 or another encoding, and collect all faults with their locations."""
 
 import codecs
 import gzip

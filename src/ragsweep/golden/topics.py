@@ -27,7 +27,7 @@ _HEADING = re.compile(r"\A\s*(?:number|topic|description|narrative)\s*:", re.IGN
 
 
 class Topic(NamedTuple):
-    """A topic: its place in a file (``where``), and ``texts``, a mapping of its tags to the texts after each tag."""
+    """A topic: its location in a file (``where``), and ``texts``, a mapping of its tags to the texts after each tag."""
 
     where: str
     texts: dict[str, list[str]]

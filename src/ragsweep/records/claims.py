@@ -53,8 +53,9 @@ class Claim:
 class Claims(Liveness[ClaimKey]):
     """The claims in a ledger's file.
 
-    A process on this machine is alive until it ends, and one on another machine until ``lapse`` seconds after its last
-    heartbeat. Methods raise TrackingError if writing fails, and InputError for a damaged file.
+    A process on this machine is alive until it ends; a process on another machine counts as alive until ``lapse``
+    seconds after its last heartbeat. Methods raise TrackingError if writing fails, and InputError if the file is
+    damaged.
     """
 
     def __init__(self, file: LedgerFile, lapse: float = LAPSE) -> None:
@@ -139,7 +140,7 @@ class Claims(Liveness[ClaimKey]):
             return self._take_free(connection, ClaimKey(UPLOAD, number=record)) or True
 
     def wait_for_upload(self, record: int) -> bool:
-        """Claim the upload of a record, and return True; return False if the record is uploaded or was replaced.
+        """Claim the upload of a record and return True; return False if the record is uploaded or was replaced.
 
         Wait while another process has claimed the upload.
         """

@@ -40,7 +40,7 @@ UNDECIDED = ("retry", "racing")
 
 
 class Ledger:
-    """The ledger in a folder, which is opened or created; concurrent processes on one machine can use it safely.
+    """The ledger in a folder; it is opened or created, and concurrent processes on one machine can use it safely.
 
     Methods raise TrackingError if the file cannot be written, and InputError if it is damaged or cannot be read.
     """
@@ -129,9 +129,9 @@ class Ledger:
     ) -> int:
         """Write the outcome of a job, without rankings, in one transaction; return the id of the new record.
 
-        An earlier record of the job in its sweep is replaced, but its MLflow run is kept. The claim on the job is
-        removed, and any use of the holdout is recorded. Raises InputError, without writing anything, if ``fenced`` is
-        true and this process does not hold the claim.
+        An earlier record of the same job in the same sweep is replaced, but the id of its MLflow run is kept. The claim
+        on the job is removed, and any use of the holdout is recorded. Raises InputError, without writing anything, if
+        ``fenced`` is true and this process does not hold the claim.
         """
         encoded = encode(outcome)
         facts = outcome.run.dataset if isinstance(outcome, Result) else None
@@ -177,7 +177,7 @@ class Ledger:
     def summaries(self, golden: str, partition: str, metric: str) -> dict[str, dict[int, tuple[str, Summary, str]]]:
         """Return summaries of a metric for finished configs: sweep -> job -> the config's name, summary and signature.
 
-        Only configs on ``partition`` of the golden set with the digest ``golden`` are included.
+        Only configs that were evaluated on ``partition`` of the golden set with the digest ``golden`` are included.
         """
         found: dict[str, dict[int, tuple[str, Summary, str]]] = {}
         with self._file.reading() as connection:
@@ -285,7 +285,7 @@ class Ledger:
         return sorted(found, key=lambda record: record.id)
 
     def _records(self, sweep: str | None, wanted: Callable[[sqlite3.Row], bool]) -> list[Record]:
-        """Return the records for which ``wanted`` is true, of a sweep or, for None, of single configs, in job order."""
+        """Return, in job order, the records of a sweep (None: of single configs) for which ``wanted`` is true."""
         with self._file.reading() as connection:
             rows = filter(wanted, read_whole(connection, "records", sweep))
             shared: dict[str, dict[str, list[Any]]] = {}

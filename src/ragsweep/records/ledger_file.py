@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS holdout_views (
 """
 
 BUSY, NOTICE = 60.0, 10.0
-"""Maximum seconds that a writer waits for another writer, and seconds after which the waiting writer reports this."""
+"""Maximum seconds that a writer waits for another writer, and seconds after which it reports that it is waiting."""
 
 FOLDER = "store.path (--path, RAGSWEEP_STORE)"
 """The settings that choose the file's folder, as named in messages."""
@@ -142,7 +142,7 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection, and convert errors that are caused by a damaged file to InputError."""
+        """Yield this thread's connection, and raise InputError in place of any error that a damaged file causes."""
         local = self._connections
         try:
             if getattr(local, "process", None) != os.getpid():  # a connection must not be used after a fork

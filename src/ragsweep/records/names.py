@@ -21,7 +21,7 @@ class Names:
             return {row["name"]: row["target"] for row in checksums.read_whole(connection, "names")}
 
     def of(self, target: str) -> list[str]:
-        """Return the names whose target is exactly ``target``; empty if there are none."""
+        """Return the names whose target is exactly ``target``; [] if there are none."""
         return [name for name, one in self.all().items() if one == target]
 
     def give(self, name: str, target: str, signature: str = "") -> None:
@@ -63,7 +63,7 @@ class Names:
             return f"{(row[0] or sweep)[:8]}{mark}{number}" if row else target
 
     def drop(self, name: str) -> bool:
-        """Remove a name, and return whether it existed."""
+        """Remove a name and return whether it existed."""
         with self._file.transaction() as connection, checksums.changing(connection, "names", "name = ?", name):
             return connection.execute("DELETE FROM names WHERE name = ?", (name,)).rowcount > 0
 

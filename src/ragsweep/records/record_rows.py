@@ -112,7 +112,7 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 
     ``golden`` is the digest of the golden set, and `record_view` defines a use. A use of another golden set's holdout
     counts as a fraction: the share of this set's holdout questions that the other holdout also contains. So a golden
-    set keeps nearly all its uses when a question is added to it. Return 0 if no holdout has been used.
+    set keeps nearly all of its uses when a question is added to it. Return 0 if no holdout has been used.
     """
     holdouts = {row["golden"]: row["questions"] for row in read_whole(connection, "holdouts")}
     questions, total = set(json.loads(holdouts.get(golden, "[]"))), 0.0
@@ -125,8 +125,8 @@ def count_views(connection: sqlite3.Connection, golden: str) -> int:
 def record_view(connection: sqlite3.Connection, facts: DatasetFacts, sweep: str | None, kind: str, record: int) -> None:
     """Record the holdout of a result's golden set and, if the result was measured on this holdout, one use.
 
-    A sweep counts as one use, and each evaluation of a single config as another. The evaluation of a search's finalists
-    counts as one use, and as another each time that it is repeated after more trials.
+    A sweep counts as one use, and so does each evaluation of a single config. The evaluation of a search's finalists
+    counts as one use, and each repetition of it after more trials counts as another.
     """
     golden = facts.undivided
     if facts.held:

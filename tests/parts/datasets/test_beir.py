@@ -150,7 +150,7 @@ def test_faults_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     assert refused(path) == [
         'corpus.jsonl:2: document "d1" occurs twice; first in corpus.jsonl:1; remove or rename one',
         'corpus.jsonl:3: has no "text"',
-        'corpus.jsonl:4: "_id" is true, not a text in quotes',
+        'corpus.jsonl:4: "_id" is true, not a string in quotes',
         "queries.jsonl:2:13: not JSON: expecting ',' delimiter; correct it",
         'queries.jsonl:3: question "q1" occurs twice; first in queries.jsonl:1; remove or rename one',
         "qrels/test.tsv:2: 2 filled columns where three are required: query-id, corpus-id and score, with tabs between "

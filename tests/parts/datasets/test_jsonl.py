@@ -117,7 +117,7 @@ def test_all_faults_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
         'golden.jsonl:7: has no "document"',
         'golden.jsonl:7: "start" requires an "anchor", which is missing; add one that quotes the passage, or remove '
         '"start"',
-        'golden.jsonl:8: "expected_section" is 3, not a text in quotes',
+        'golden.jsonl:8: "expected_section" is 3, not a string in quotes',
         'golden.jsonl:8: "answerable" is 1, not true or false',
         'golden.jsonl:8: "keywords" is "apple", not a list',
         "golden.jsonl:9: not JSON: NaN is not a JSON value; use a number or null",
@@ -144,8 +144,8 @@ def test_conversation_and_several_right_answers_are_read(tmp_path: Path) -> None
 def test_faults_of_a_conversation_are_reported_with_their_place(tmp_path: Path) -> None:
     history = [{"role": "usr", "text": "x"}, {"role": "user"}, {"role": "user", "text": " ", "who": "me"}, "hello"]
     assert refused(tmp_path, [{**FULL, "history": history, "references": [" ", 3]}]) == [
-        'golden.jsonl:1: "references" contains 3 where a text in quotes is required',
-        'golden.jsonl:1: "references" contains a blank text; remove it',
+        'golden.jsonl:1: "references" contains 3 where a string in quotes is required',
+        'golden.jsonl:1: "references" contains a blank string; remove it',
         'golden.jsonl:1: "history" contains "hello" where an object {...} is required',
         'golden.jsonl:1.history[0]: "role" is "usr"; did you mean "user"? known: assistant, user',
         'golden.jsonl:1.history[1]: has no "text"',
