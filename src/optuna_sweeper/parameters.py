@@ -205,12 +205,12 @@ def _check_limits(low: float, high: float, log: bool, where: str) -> None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two values of a config are equal; true and 1 are not equal."""
+    """Return whether two values of a config are equal; true and 1 do not count as equal."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def find_text(text: str, domain: Categorical | Numeric) -> str | None:
-    """Return a value as spelled in a domain without continuous values (``1`` for ``1.0``); None for a value outside."""
+    """Return a value as spelled in a domain that is not continuous (``1`` for ``1.0``); None if it is outside."""
     if isinstance(domain, Categorical) and text in domain.values:
         return text
     value = parse_value(text)

@@ -72,7 +72,7 @@ def run_race(
     """Race ``jobs``, a mapping from job numbers to jobs.
 
     ``launch`` runs jobs up to the end of a rung or, if this end is None, in full. A job that fails on a rung is not
-    launched again, and does not count as dropped. Exceptions raised by ``launch`` are not caught.
+    launched again and does not count as dropped. Exceptions raised by ``launch`` are not caught.
     """
     alive, results = dict(jobs), dict[int, JobOutcome]()
     rung = race.begin(list(alive))

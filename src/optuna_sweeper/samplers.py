@@ -22,7 +22,7 @@ CLASSES: Mapping[str, str] = {
     BRUTE_FORCE: "BruteForceSampler",
 }
 _WITHOUT_CONDITIONS = ("gp", "cmaes", "qmc")
-"""Samplers that draw certain parameters, such as conditional ones, independently, without Optuna's warning about it."""
+"""Samplers that draw some parameters, such as conditional ones, independently; Optuna's warning is suppressed."""
 
 
 def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int) -> None:

@@ -56,9 +56,7 @@ def test_error_of_a_retriever_that_returns_no_rankings_names_its_class_and_the_t
         def retrieve(self, *given: object) -> tuple[list[int], list[float]]:  # type: ignore[override]
             return [0], [1.0]
 
-    with pytest.raises(
-        ConfigError, match=r"^Pairs: .* ragsweep\.core\.types\.Rankings, got tuple; .*arrange makes one$"
-    ):
+    with pytest.raises(ConfigError, match=r"^Pairs: .*\.Rankings, got tuple; create it with ragsweep\..*\.arrange$"):
         Executor().get(lay(built(Pairs())).ranking, ["cats"])
 
 

@@ -1,6 +1,6 @@
 """Make Hydra find named sweeps from any working directory, first in the project, then among the shipped sweeps.
 
-Hydra's file source would need the parent folder of ``sweeps`` on the search path, and would turn every folder in that
+Hydra's file source would need the parent folder of ``sweeps`` on the search path and would turn every folder in that
 parent into a config group. A folder of sweeps therefore has its own config source, whose files are the options of the
 group ``sweeps``.
 """

@@ -138,7 +138,7 @@ def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) ->
 
 
 def first_price(price: Pricing, usage: Usage, *models: str) -> float:
-    """Return the price of ``usage`` for the first of the models that has a price; NaN if none has."""
+    """Return the price of ``usage`` for the first of the models that has a price; NaN if there is no such model."""
     return next((money for model in models if not math.isnan(money := price(model, usage))), math.nan)
 
 
@@ -194,7 +194,7 @@ def ask_all(
     ask: Callable[[list[Any], Callable[[int, Any], None]], None],
     kind: type[Any] = Answer,
 ) -> Packed:
-    """Request the results of all rows, and return them packed, in the order of the rows.
+    """Request the results of all rows and return them packed, in the order of the rows.
 
     A result that needed a call to a service is stored as soon as it arrives, so that the call is paid for only once.
     ``contents`` maps the keys of rows to requests. ``ask`` is the part's method, such as ``generate``; its arguments
@@ -247,7 +247,7 @@ def ask_all(
 
 
 def _within(part: Sequence[int], done: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-    """Return ``done`` for requests that are numbered by their places in ``part``."""
+    """Return ``done`` for requests that are numbered by their indices in ``part``."""
     return lambda place, item: done(part[place], item)
 
 

@@ -79,7 +79,7 @@ def sample_language(texts: Sequence[str]) -> SampledLanguage:
 
 
 def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of a language's stop words in a text; 1 for a language that is identified by its script."""
+    """Return the share of a language's stop words in ``text``; 1 for a language that is identified by its script."""
     if code not in STOP_WORDS:
         return 1.0
     found = words(fold(text))
@@ -90,9 +90,9 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
     """Return a tree of plain values, with ``language: auto`` of parts replaced by the corpus's language.
 
     The traits of a part's class list the languages that the part accepts; a part without a list is unchanged. If the
-    corpus's language is not in the list, "none" is substituted or, if the list lacks that too, English. If no language
-    is detected, English is substituted. ``where`` is the key of ``node``, for messages. Raises ConfigError for a class
-    that is not trusted or does not exist.
+    corpus's language is not in the list, "none" is substituted or, if "none" is not in the list either, English. If no
+    language is detected, English is substituted. ``where`` is the key of ``node``, for messages. Raises ConfigError for
+    a class that is not trusted or does not exist.
     """
     if isinstance(node, list):
         return [resolve_language(item, corpus, f"{where}[{n}]") for n, item in enumerate(node)]
@@ -105,7 +105,7 @@ def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:
 
 
 def _accepted(node: Mapping[str, Any], where: str) -> Sequence[str]:
-    """List the languages that a part's class accepts; empty for a node without a class, or a class without a list."""
+    """List the languages that a part's class accepts; () for a node without a class and for a class without a list."""
     return traits_of(find_class(node["_target_"], where), where).languages if "_target_" in node else ()
 
 
@@ -121,8 +121,8 @@ def _closest(language: str, accepted: Sequence[str]) -> str:
 def language_lines(experiments: Sequence[Experiment], build: Build) -> list[tuple[str, str]]:
     """Return the lines (label, text) that a plan shows for unsuitable settings, and for mixed or non-English corpora.
 
-    ``build`` builds the part of a config node at a key. A config with an external system has no lines, because the
-    system reads the corpus itself; nor has a config whose corpus has no detected language.
+    ``build`` builds the part of a config node at a key. There are no lines for a config with an external system,
+    because the system reads the corpus itself, or for a config whose corpus has no detected language.
     """
     lines: dict[tuple[str, str], None] = {}
     for one in experiments:

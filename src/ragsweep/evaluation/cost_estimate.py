@@ -19,7 +19,7 @@ SAMPLED = 500
 """Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
 
 COMPARABLE = 1.5
-"""Ratio of a request's tokens to the measured mean above which the part's estimate of input tokens is used instead."""
+"""If a request's tokens exceed the measured mean by more than this factor, the part's estimate of them is used."""
 
 
 KINDS: dict[str, type[Any]] = {

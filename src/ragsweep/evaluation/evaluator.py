@@ -65,7 +65,7 @@ from ragsweep.stages.graph import walk
 from ragsweep.stats.summaries import collect_scores
 
 _OF_RANKINGS = frozenset({"evidence", "retrieval", "distractors", "section", "count"})
-"""Needs of the metrics that can also be scored on the ranking before reranking; other needs rule this out."""
+"""The only needs with which a metric can also be scored on the ranking before reranking."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ class Evaluator:
     def _reranked(
         self, experiment: Experiment, table: QuestionTable, after: Rankings, failures: Failures
     ) -> dict[str, Any]:
-        """Return the scores before reranking, and the effect of reranking; empty if there is no reranker."""
+        """Return the scores before reranking, and the effect of reranking; {} if there is no reranker."""
         graph = experiment.graph
         if not graph.candidates:
             return {}
@@ -242,7 +242,7 @@ class Evaluator:
         return self._coverage[key]
 
     def _stages(self, before: Mapping[str, StageWork], graph: ConfigGraph) -> dict[str, dict[str, float]]:
-        """Return the work of each stage since ``before``, and how long it took to first compute the config's nodes.
+        """Return the work of each stage since ``before``, and the seconds that first computing the config's nodes took.
 
         For embedding, the work includes the number of chunks and the largest share of tokens that an embedder cut off.
         """

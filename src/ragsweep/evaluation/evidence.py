@@ -270,10 +270,10 @@ def credit(question: Numbers, grade: NDArray[np.float64], first_rank: Numbers) -
 
     The pieces of a question's evidence are taken in the order of their first ranks; in case of a tie, the piece with
     the higher grade is first. Each piece is credited at ``max(first_rank, previous credited + 1)``: at its first rank
-    or, if the previous piece is credited at this or a later rank, one rank after that piece. As no two pieces share a
-    rank, nDCG, average precision and precision are at most 1. A chunk that covers two pieces counts like two chunks, at
-    its own rank and the next. If no two pieces share a first rank, the ranks are unchanged. All arrays are (pieces,);
-    rank 0 means not found.
+    or, if the previous piece is credited at this or a later rank, one rank after that piece. Because no two pieces are
+    credited at the same rank, the values of nDCG, average precision and precision are at most 1. A chunk that covers
+    two pieces counts like two chunks, at its own rank and the next. If no two pieces share a first rank, the ranks are
+    unchanged. All arrays are (pieces,); rank 0 means not found.
     """
     found = np.flatnonzero(first_rank > 0)
     order = found[np.lexsort((-grade[found], first_rank[found], question[found]))]

@@ -84,13 +84,13 @@ def align_contexts(
 
     - ``document:start-end``, with the id of a document: the context is this span; its text is ignored.
     - The id of a document: the text is located in this document like an anchor (see ``resolve``), if necessary without
-      the document's title at its beginning. Without a text, the context is the whole document.
+      the document's title at its beginning. If the text is blank, the context is the whole document.
     - Any other name: the text is located in the first document that contains it, ignoring differences in white space,
       ligatures and soft hyphens.
 
     A context that is not found becomes an additional document, which covers no evidence. A context that occurs twice in
-    the list of a question counts only where it is first. The documents with the ids ``whole`` become one chunk each,
-    even if the system did not use them, because evidence that the system missed must also be in a chunk.
+    the list of a question counts only at its first position. The documents with the ids ``whole`` become one chunk
+    each, even if the system did not use them, because evidence that the system missed must also be in a chunk.
     """
     search, unknown, place_of = _Search(corpus), list[Passage](), dict[Passage, ContextPlace]()
     for passage in {passage: None for some in contexts for passage in some}:

@@ -138,7 +138,7 @@ class _Stages:
             self.latency[name] = latency_node(node, part)
 
     def retriever(self, built: BuiltPart, label: str) -> Node:
-        """Return the node of a retriever's rankings, without excluded documents and chunks below its ``min_score``."""
+        """Return the node of a retriever's rankings, without excluded documents or chunks below its ``min_score``."""
         unfiltered = BuiltPart(built.value, built.spec.without(*traits_of(built.value).filtering))
         if isinstance(built.value, HybridRetriever):
             return drop_scores(self._hybrid(unfiltered, label), built.value)
@@ -295,5 +295,5 @@ def _checked(part: object, found: object) -> Rankings:
     """Return the rankings that a part found. Raises ConfigError, which names the part, if they have another type."""
     if not isinstance(found, Rankings):
         wrong = f"a result must be of the type ragsweep.core.types.Rankings, got {type(found).__name__}"
-        raise ConfigError(f"{type(part).__name__}: {wrong}; ragsweep.parts.ranking.arrange makes one")
+        raise ConfigError(f"{type(part).__name__}: {wrong}; create it with ragsweep.parts.ranking.arrange")
     return found

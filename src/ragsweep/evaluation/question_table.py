@@ -222,7 +222,7 @@ def chunk_text(corpus: Corpus, name: str) -> str:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return the first ``most`` characters of a text, on one line; " ..." is added if the text is longer."""
+    """Return the first ``most`` characters of ``text``, on one line; " ..." is added if ``text`` is longer."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[:most].rstrip()} ..."
 

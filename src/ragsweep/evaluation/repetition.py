@@ -69,10 +69,10 @@ class RepeatedScores:
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
     """Score every repetition, and average the available scores of each question.
 
-    As in comparisons of configs, a repetition of an answerable question that was declined, or had nothing to measure,
-    gets the worst score (see ``worst_score``) if another repetition of the question has a score. If no repetition has
-    a score, the reason is copied from the first failed repetition or, if none failed, from the first repetition.
-    Metrics that need latency or exact search, and metrics that are quantiles, are scored only in the first view.
+    As in comparisons of configs, a declined repetition of an answerable question, or one with nothing to measure, gets
+    the worst score (see ``worst_score``) if another repetition of the question has a score. If no repetition has a
+    score, the reason is copied from the first failed repetition or, if none failed, from the first repetition. Metrics
+    that need latency or exact search, and metrics that are quantiles, are scored only in the first view.
     """
     scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.bool_]]()
     for metric in metrics:

@@ -21,7 +21,7 @@ from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
 
 
 class LazyTexts(Mapping[str, str]):
-    """The texts of runs or qrels by address; a text is made each time it is read."""
+    """The contents of run or qrels files, by address; each string is generated whenever it is read."""
 
     def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
         self._makers = dict(makers)
@@ -115,7 +115,7 @@ def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str
 
 
 def _number_evidences(question: Numbers) -> Numbers:
-    """Return the place, from 1, of each piece of evidence in its question; ``question`` (pieces,) must be sorted."""
+    """Number the pieces of evidence within each question, from 1; ``question`` (pieces,) must be sorted."""
     return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
 

@@ -73,8 +73,8 @@ def unpack(data: mmap | bytes, address: str, result: type) -> StoredPiece:
     """Return the value in ``data`` and the keys of its rows; its arrays are read-only views of ``data``.
 
     ``result`` is the type of the value: dict, np.ndarray or a NamedTuple. Raises OtherFormat if the bytes are in
-    another version of the format or have other fields than ``result`` has, and Damaged if they differ in any other way
-    from those written under ``address``.
+    another version of the format or if their fields are not those of ``result``, and Damaged if they differ in any
+    other way from the bytes that were written under ``address``.
     """
     try:
         return _unpack(memoryview(data), address, result)

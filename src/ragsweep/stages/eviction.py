@@ -25,7 +25,7 @@ class Conditions:
 
     Files in quarantine are removed only if ``everything`` or ``quarantine`` is set; with ``quarantine``, nothing else
     is removed. Temporary files of live processes are never removed. With ``to_size``, items are removed, least recently
-    used first, only until the store is no larger than this.
+    used first, only until the store has at most ``to_size`` bytes.
     """
 
     older_than: float | None = None  # seconds since the last use
@@ -39,8 +39,8 @@ class Conditions:
 def choose(contents: Contents, conditions: Conditions, results: SweepResults | None, now: float) -> list[Item]:
     """Return the items to evict, least recently used first; ``now`` is a Unix time.
 
-    Raises InputError if ``unreachable`` is set, but there is no ledger (``results`` is None), or if no entry is
-    recorded as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
+    If ``unreachable`` is set, raises InputError if there is no ledger (``results`` is None) or if no entry is recorded
+    as used by a result in the ledger. While a sweep is running, a ledger without results is allowed.
     """
     if conditions.unreachable:
         if results is None:

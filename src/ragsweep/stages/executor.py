@@ -35,7 +35,7 @@ class Listener:
         """Handle the progress of a node's computation: ``done`` of ``total`` rows or chunks."""
 
     def arrived(self, node: Node, request: Any, result: Any) -> None:
-        """Handle the result of one of a node's requests, when it arrives."""
+        """Handle the arrival of the result of one of a node's requests."""
 
     def finished(self, node: Node, seconds: float) -> None:
         """Handle the successful end of a node's computation; ``seconds`` excludes the computation of its inputs."""
@@ -80,7 +80,7 @@ class Executor:
         self._failures: dict[tuple[str, str], CallFailed] = {}  # by address and row
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
-        """Return a node's value, computed if it does not exist; for a rows node, only ``rows``, in this order.
+        """Return a node's value or, for a rows node, the values of ``rows`` in this order; compute what does not exist.
 
         Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``).
         """
@@ -189,7 +189,7 @@ class Executor:
         return self._notes[node.address]
 
     def _get_whole(self, node: Node) -> Any:
-        """Return a whole value from the store; if it is missing, compute it, or wait while another process does."""
+        """Return a whole value from the store, or compute it; first wait for any process that is computing it."""
         store = self._store_of(node)
         if store is None:
             return self._compute(Computation(self, node), ())[0]

@@ -83,7 +83,7 @@ def is_busy(work: Doubles, quiet: float) -> bool:
 
 
 def is_quiet_now(quiet: float) -> bool:
-    """Return whether the machine is idle, from a measurement of tens of milliseconds; True if ``quiet`` is NaN.
+    """Measure for some tens of milliseconds whether the machine is idle; return True if it is, or if ``quiet`` is NaN.
 
     The measurement stops as soon as the machine is certainly busy (see `is_busy`).
     """

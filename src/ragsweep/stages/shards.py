@@ -124,7 +124,7 @@ RETRIES = 3
 """Maximum number of retries of a shard after its worker, or a machine of the cluster, has died."""
 
 IN_FLIGHT = 2
-"""Maximum number of unfinished shards per processor: one runs, the other waits, so that no processor is idle."""
+"""Maximum number of unfinished shards per processor: one runs and the other waits, so that no processor is idle."""
 
 
 def check_compute(value: object, in_process: bool = True) -> None:
@@ -145,9 +145,9 @@ def check_compute(value: object, in_process: bool = True) -> None:
 
 
 class RayShards:
-    """Computes shards on the Ray cluster at RAY_ADDRESS or, if this is not set, on a new cluster on this machine.
+    """Computes shards on the Ray cluster at RAY_ADDRESS or, if it is not set, on a new cluster on this machine.
 
-    A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once, and returns each
+    A worker gets one CPU (one thread), or one GPU if the cluster has any. It loads the part only once and returns each
     shard as the bytes of an entry (see `blobs`), whose checksums and address are verified on arrival.
     """
 

@@ -6,10 +6,10 @@
     pieces/ADDRESS/NAME        a piece of a whole value that is being computed
     leases/ADDRESS/NUMBER      the process that computes ADDRESS (see `leases`)
 
-New results are written to the local half immediately, and queued for the remote half. While the object store is
-unreachable, they are not queued, and so they stay local. An entry that is missing locally is read from the remote half,
-verified like a local entry and, unless it is a piece, kept locally. An object that is damaged or from another version
-is deleted with a warning and counts as missing, so that it is computed and written again.
+New results are written to the local half immediately and queued for the remote half. While the object store is
+unreachable, they are not queued and therefore stay local. An entry that is missing locally is read from the remote
+half, verified like a local entry and, unless it is a piece, kept locally. An object that is damaged or from another
+version is deleted with a warning and counts as missing, so that it is computed and written again.
 """
 
 import hashlib

@@ -27,7 +27,7 @@ from ragsweep.stages.rows import cut, size_of
 from ragsweep.stages.store_files import StoreFiles, map_file
 
 EXTRAPOLATED = 50
-"""Maximum ratio of the work whose duration is estimated to the measured work."""
+"""Maximum ratio between the amount of work whose duration is estimated and the amount of measured work."""
 
 ROWS_A_SEGMENT = 4096
 BYTES_A_SEGMENT = 64 * 2**20
@@ -128,7 +128,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (for empty ``rows``, any row)."""
+        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (any row if there are none)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)
@@ -164,9 +164,9 @@ class Store:
         """Estimate how many seconds an amount of work in a stage takes; None if nothing comparable was measured.
 
         The estimate uses the latest 20 measurements, on this machine and in the same stage, of the same part with the
-        same parameters, else of the same class, else of any part. For a part with a model, only the same parameters
-        count, because the speeds of models differ. Measurements of much less work than ``amount`` (see EXTRAPOLATED)
-        are ignored, because they may be mostly start-up time.
+        same parameters, else of the same class, else of any part. For a part with a model, only measurements with the
+        same parameters are used, because the speeds of models differ. Measurements of much less work than ``amount``
+        (see EXTRAPOLATED) are ignored, because they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:

@@ -104,7 +104,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
         connection.execute("PRAGMA schema_version")
     except BaseException as fault:
         connection.close()
-        # SQLite creates companion files even to read a database. If this fails, and there is no log to read, open the
+        # SQLite creates companion files even to read a database. If it cannot, and there is no log to read, open the
         # database as immutable, which needs no such files.
         log = path.with_name(f"{path.name}-wal")
         waiting = log.exists() and log.stat().st_size

@@ -176,8 +176,8 @@ def distractor_loss(tables: Sequence[Mapping[str, Sequence[Any]]], metric: str) 
 
     A question counts if some configs have one of its distractors in the context and others have none; its change is the
     difference between the means of these two groups of configs. The configs also differ in other ways, so the change
-    does not prove a cause. Changes are weighted as questions are and treated as independent, even those on the same
-    document. Return None if fewer than ten questions count.
+    does not prove a cause. Changes have the weights of their questions and are treated as independent, even those on
+    the same document. Return None if fewer than ten questions count.
     """
     weights: dict[str, float] = {}
     scores: dict[str, tuple[list[float], list[float]]] = {}

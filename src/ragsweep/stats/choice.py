@@ -104,7 +104,7 @@ class Against:
 
     ``probability`` is the probability that the choice's true mean is better. ``gain`` is the choice's expected lead.
     ``lost`` is the expected size of the choice's deficit, given that its true mean is worse; 0 if a worse true mean is
-    practically impossible. With too few clusters or labels ``probability`` and ``lost`` are NaN.
+    practically impossible. With too few clusters or labels, ``probability`` and ``lost`` are NaN.
     """
 
     row: int

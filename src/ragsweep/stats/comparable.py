@@ -202,7 +202,7 @@ def _meaning(node: Any) -> Any:
 
 
 def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
-    """Return the metrics of a comparison: the ``wanted`` ones if any, else the comparable ones of the ``usual`` ones.
+    """Return the metrics of a comparison: ``wanted`` if any are named, else those of ``usual`` that are comparable.
 
     Raises:
         ConfigError: A wanted metric is missing from some result or is not comparable.

@@ -39,7 +39,7 @@ def compare_configs(
     baseline: str | None = None,
     reference: str | None = None,
 ) -> SweepComparison | NoComparison:
-    """Compare the configs of a sweep by the first objective, and by other objectives, headline and judged metrics.
+    """Compare the configs of a sweep by the first objective, the other objectives, and headline and judged metrics.
 
     ``baseline`` names the config in production, if one is declared. Without a baseline, differences refer to
     ``reference``, by default the choice. Configs that a race dropped, that failed, or that have too few scores
@@ -180,7 +180,7 @@ def _beside(matrix: Matrix, reference: int, unit: str, baseline: int | None) -> 
 
 
 def _variances(results: Sequence[Result], matrix: Matrix, reference: int) -> dict[int, VarianceShares]:
-    """Return, by row, the variance shares of the difference from the reference; empty if nothing is repeated."""
+    """Return, by row, the variance shares of the difference from the reference; {} if nothing is repeated."""
     found = {
         row: variance_shares([results[reference], results[row]], matrix.select_configs((reference, row)))
         for row in range(len(results))

@@ -42,7 +42,7 @@ def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that are shown only for reference (see ``is_reference``); [] if that is true of all."""
+    """List the configs that are shown only for reference (see ``is_reference``); [] if all configs are."""
     found = [one.name for one in results if is_reference(one)]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 

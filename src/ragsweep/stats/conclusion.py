@@ -96,7 +96,7 @@ class SweepConclusion:
 
     @property
     def best_set(self) -> list[str]:
-        """The sweep's own configs that may be the best, with 95 % confidence; empty if nothing was compared."""
+        """The sweep's own configs that may be the best, with 95 % confidence; [] if nothing was compared."""
         found = self.compared
         return [found.matrix.configs[row] for row in np.flatnonzero(found.may_be_best).tolist()] if found else []
 

@@ -69,7 +69,7 @@ class Success(NamedTuple):
     higher_is_better: bool = True
 
     def solves(self, score: float) -> bool:
-        """Return whether a score solves its question; rounding errors are allowed for."""
+        """Return whether a score solves its question, with a tolerance for rounding errors."""
         lead = score - self.threshold if self.higher_is_better else self.threshold - score
         return lead >= -1e-9 * max(1, abs(self.threshold))
 

@@ -90,7 +90,7 @@ UNKNOWN = EstimateInterval(math.nan, math.nan, math.nan)
 def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a share by Clopper and Pearson's method (1934), with the sample's effective number of questions.
 
-    With this number of questions the binomial variance equals the variance by clusters. The number is at least that of
+    With this number of questions, the binomial variance equals the variance by clusters. The number is at least that of
     ``independent`` questions, and at most the effective number without clusters. It equals the number of independent
     questions if the share is 0 or 1 or all clusters have the same mean, because the variance by clusters is then
     unknown.
@@ -132,10 +132,10 @@ def share_difference(now: ClusteredSample, before: ClusteredSample, alpha: float
 def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound the probability that a number in ``now`` is larger than a number in ``before``; ties count half.
 
-    The variance is computed by cluster, from how the numbers of each sample rank among the other's (DeLong et al.,
-    Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with Student's t
-    (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted as being in
-    the opposite order.
+    The variance is computed by cluster, from the ranks of each sample's numbers among those of the other sample (DeLong
+    et al., Biometrics 44, 1988; Obuchowski, Biometrics 53, 1997). The interval is computed on the logit scale, with
+    Student's t (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted
+    as being in the opposite order.
     """
     from scipy.special import stdtrit
 

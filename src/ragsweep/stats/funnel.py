@@ -33,8 +33,8 @@ class Counterfactual:
     """The effect of changing one stage, computed from stored ranks.
 
     ``recall`` is the recall at ``cutoff`` after the change, and ``gain`` is the amount that the change adds to the
-    recall. ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound`` the
-    gain is an upper bound, which a config with this change may not reach.
+    recall. ``recovered`` and ``dropped`` count the pieces of evidence that would be gained and lost. With ``bound``,
+    the gain is an upper bound, which a config with this change may not reach.
     """
 
     change: str  # the stage that changes
@@ -219,7 +219,7 @@ def _best_order(traces: Traces, seen: Flags) -> Flags:
 
 
 def _phantoms(traces: Traces, outcomes: Mapping[str, Any]) -> Iterator[PhantomHit]:
-    """Yield the questions whose first chunk is irrelevant but has a high score, highest first, if reranked."""
+    """Yield the questions whose first chunk after reranking is irrelevant but has a high score, highest score first."""
     number = np.bincount(traces.question, minlength=len(traces.questions))
     relevant = np.bincount(traces.question, traces.ranked == 1, len(traces.questions)) > 0
     known = (number > 0) & ~np.isnan(traces.top)

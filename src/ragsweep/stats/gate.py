@@ -38,9 +38,9 @@ _ONE_SIDED = 0.90
 class Condition(NamedTuple):
     """A condition on one metric.
 
-    The meaning of ``size`` depends on ``kind``. For "margin" it is how much worse the candidate may be, in the metric's
-    unit or, if ``relative``, as a share of the baseline's mean. For "gain" it is how much better the candidate must be.
-    For "at least" and "at most" it is a bound on the candidate's mean, and there is no baseline.
+    The meaning of ``size`` depends on ``kind``. For "margin", it is how much worse the candidate may be, in the
+    metric's unit or, if ``relative``, as a share of the baseline's mean. For "gain", it is how much better the
+    candidate must be. For "at least" and "at most", it is a bound on the candidate's mean, and there is no baseline.
     """
 
     metric: str
@@ -70,10 +70,10 @@ class Check:
     ``needed``, for an inconclusive margin, is the number of questions of this kind with which equal configs would pass
     in four of five cases. It is None for any other check, if the number is unknown or reached, if the candidate lacks
     scores, or if the check is sequential or corrected by labels. ``needed_repetitions`` is the number of repetitions of
-    each answer that would narrow the interval as much with the same questions; None if no number would, if nothing is
-    repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If human labels
-    correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest number of
-    labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
+    each answer that would narrow the interval as much with the same questions; None if no number would do so, if
+    nothing is repeated, or if ``needed`` is None. ``against`` names the baseline if there are several, else "". If
+    human labels correct a judge, ``judged`` is the decision by the judge's scores alone, and ``labels`` is the smallest
+    number of labels of any config. ``lost`` describes the questions that do not pass a question-by-question check.
     """
 
     condition: Condition

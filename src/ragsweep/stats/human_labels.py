@@ -37,7 +37,7 @@ UNNAMED = "with neither run nor answer, although the configs answered differentl
 NO_RUN = "for a run that is neither the run id nor the name in tables of one of these configs"
 OTHER_ANSWER = "for an answer that was not given by the named run or, if none is named, by any of these configs"
 TWO_CONTEXTS = "for an answer that was given from different contexts, which the metric reads (name the run)"
-NO_QUESTION = "for a question that some config has no score for"
+NO_QUESTION = "for a question without a score in some config"
 MARKS = "all labels are 0 or 1: they correct shares of passes, not mean scores"
 _INCOMPLETE = (
     "labels of one config's answers count for another config only if all answers of the latter to the same questions"
@@ -45,7 +45,7 @@ _INCOMPLETE = (
 )
 _NAMES = 'give the labels a column "run" (the run id, or the config\'s name) or "answer" (the text that was labelled)'
 _RUNS = 'put the run id, or the config\'s name in tables, into the column "run"; a name given with name= does not count'
-_MORE = "label more answers of every config, to questions that all of them have scores for"
+_MORE = "label more answers of every config, to questions with a score in every config"
 
 
 @dataclass(frozen=True, eq=False)

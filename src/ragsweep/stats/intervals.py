@@ -31,12 +31,12 @@ def means_with_intervals(
 
     ``rows`` is (metrics, questions), NaN where a question has no score; ``lowest`` and ``highest`` are each metric's
     bounds, NaN where there is none. Calls with the same number of questions use the same resamples (fixed seed). For
-    fewer than ten scores Student's t is used, clipped to the bounds; if these scores are all equal, both ends are NaN,
+    fewer than ten scores, Student's t is used, clipped to the bounds; if these scores are all equal, both ends are NaN,
     because their spread is unknown. There is one exception, for any number of scores: if all n scores equal one of the
-    metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width is
-    1 - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
+    metric's two bounds, the interval is that of n equal Bernoulli draws (Clopper and Pearson 1934), and its width is 1
+    - .025 ** (1 / n) of the range. Without scores, the mean and the ends are NaN.
 
-    With ``weights`` (questions,) the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
+    With ``weights`` (questions,), the means are weighted, also in each resample (a ratio: Davison and Hinkley 1997,
     chapter 2), and n is the effective number of scores, (sum w) ** 2 / sum w ** 2.
 
     For resampling, scores are rounded to so few bits that every sum over the questions is exact (for 300 questions, 44
@@ -54,8 +54,8 @@ def means_with_intervals(
 def _bootstrap(rows: Doubles, weights: Doubles | None) -> Doubles:
     """Return the mean and the two ends of the interval of every row (metrics, questions), as (metrics, 3).
 
-    With fewer than ten scores the ends are Student's t bounds, NaN if all scores are equal. Without scores,
-    all three numbers are NaN.
+    With fewer than ten scores, the ends are Student's t bounds, NaN if all scores are equal. Without scores, all three
+    numbers are NaN.
     """
     known = ~np.isnan(rows)
     whole = known.all(axis=1)

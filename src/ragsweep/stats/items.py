@@ -17,7 +17,7 @@ from ragsweep.stats.inference.matrix import Matrix
 FEWEST = 8
 """Minimum number of distinct configs for a correlation over them."""
 GOOD = 0.25
-"""Share of the configs, those with the best means, that count as good."""
+"""The share of the configs that count as good: those with the best means."""
 REDUNDANT = 0.98
 """Minimum correlation, over the configs, from which two questions of one cluster are redundant."""
 _NORMAL = 1.959963984540054
@@ -180,12 +180,12 @@ def fit_logistic(hits: Doubles, ability: Doubles) -> tuple[Doubles, Doubles]:
 DIVISIONS, RANDOM = 20, 100
 """The number of ways to halve the configs, and the number of random subsets for each."""
 _SHRINKAGE = 0.5
-"""Shrinkage of each covariance: with few configs many correlations occur by chance."""
+"""Shrinkage of each covariance: with few configs, many correlations occur by chance."""
 _SEED = 20261125
 
 
 class Agreement(NamedTuple):
-    """Correlations between the configs' means on some questions and on all: Kendall's tau-b and Pearson's."""
+    """Correlations between the configs' means on some and on all questions: Kendall's tau-b and Pearson's."""
 
     tau: float
     pearson: float

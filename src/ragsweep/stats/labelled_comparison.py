@@ -95,8 +95,8 @@ def compare_labelled(
     if there are too few independent questions, the judge's scores decide and ``uncorrected`` has the reason.
 
     Without a baseline, differences refer to the choice by corrected means. Each of these means is the reference's mean
-    plus the difference from it, so the choice can depend on the reference. ``references`` are those tried so far; if
-    the choice is an earlier one, the last one remains.
+    plus the difference from it, so the choice can depend on the reference. ``references`` lists the references that
+    were tried so far; if the choice is among them, the last reference remains.
 
     Raises:
         InputError: The run of a label matches more than one config.

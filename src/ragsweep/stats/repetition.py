@@ -25,7 +25,7 @@ class VarianceShares:
     ``questions`` is due to the choice of questions. ``answers`` is due to the sampling of answers; NaN if every answer
     was sampled once. ``judge`` is due to the judge's noise; NaN if each answer was judged once, in which case the
     judge's noise is included in ``answers``. ``twice_*`` are the widths that the interval would have after doubling the
-    number of questions, repetitions or judge samples, relative to its current width. For a config with one repetition
+    number of questions, repetitions or judge samples, relative to its current width. For a config with one repetition,
     the answers' noise is included in ``questions``, and the effect of repetitions is unknown.
     """
 
@@ -141,9 +141,9 @@ def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
 def _noise(tables: Sequence[_Repetitions], sampled: bool, share: float) -> Doubles:
     """Estimate three components of the noise of each question's mean (or difference), as (questions, 3).
 
-    The first is the variance between repetitions, the second the judge's part in it, the third the judge's variance in
-    the mean. The second and third differ because repetitions with the same text share a judgement with its error.
-    All three are NaN if failures leave a config too few repetitions.
+    The first is the variance between repetitions, the second is the judge's part in it, and the third is the judge's
+    variance in the mean. The second and third differ because repetitions with the same text share a judgement with its
+    error. All three are NaN if failures leave a config too few repetitions.
     """
     planned = [table.scores.shape[1] for table in tables]
     scores = np.concatenate([table.scores - np.fmax.reduce(table.scores, axis=1)[:, None] for table in tables], axis=1)

@@ -21,7 +21,7 @@ def texts(number: int = 60) -> list[str]:
 
 
 def assert_lawful(spans: Spans, corpus: Corpus) -> None:
-    """Check the dtypes of spans, and that they are sorted, distinct, within their texts, and cover all non-blank text.
+    """Check that spans have the right dtypes, are sorted, distinct and within their texts, and cover non-blank text.
 
     Only the span of a blank document may be blank, and such a document must be one chunk. Raises AssertionError
     otherwise.

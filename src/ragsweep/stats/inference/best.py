@@ -23,7 +23,7 @@ class SelectionBias(NamedTuple):
 
     ``winner`` is the row with the best mean, ``observed`` is its mean, and ``crossfitted`` is this mean without the
     bias. ``optimism`` is the bias; it is positive if the mean is too good, whether high or low values are better. With
-    too few clusters ``optimism`` and ``crossfitted`` are NaN.
+    too few clusters, ``optimism`` and ``crossfitted`` are NaN.
     """
 
     winner: int
@@ -69,8 +69,8 @@ def selection_bias(matrix: Matrix) -> SelectionBias:
 def amounts_bias(matrix: Matrix, unit: str) -> SelectionBias:
     """Estimate the selection bias in the metric's unit, from logarithms if amounts are compared by ratios.
 
-    With ratios the winner has the best mean logarithm, and the bias of this logarithm is a factor on the winner's mean.
-    See :func:`selection_bias` and ``matrix.transform_amounts``.
+    With ratios, the winner has the best mean logarithm, and the bias of this logarithm is a factor on the winner's
+    mean. See :func:`selection_bias` and ``matrix.transform_amounts``.
     """
     found = selection_bias(transform_amounts(matrix, unit))
     if not has_ratios(matrix, unit):

@@ -80,14 +80,14 @@ class VarianceCorrection(NamedTuple):
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
     """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
 
-    For weighted questions a cluster's size is the sum of its weights, and ``squares`` has the sum of the squared
+    For weighted questions, a cluster's size is the sum of its weights, and ``squares`` has the sum of the squared
     weights.
 
     A cluster's factor is the variance of its sum, divided by the expected square of its sum of deviations: CR2 for a
     mean (Bell and McCaffrey, Survey Methodology 28, 2002) with correlated scores as the working model. The degrees of
     freedom are chosen so that Student's t has the same 99 % quantile as the t statistic, but they are at most
     Satterthwaite's for independent scores; they are NaN if the clusters are not :func:`enough`. With G clusters of one
-    size the factors are G / (G - 1) and the degrees G - 1; with a single cluster both are NaN.
+    size, the factors are G / (G - 1) and the degrees are G - 1; with a single cluster, both are NaN.
     """
     count = len(sizes)
     squares = sizes if squares is None else squares

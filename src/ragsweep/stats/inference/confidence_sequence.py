@@ -1,7 +1,7 @@
 """The sequential test of races and gates: evidence, valid at any time, that a mean difference is above a margin.
 
 The evidence is the logarithm of a capital. The capital starts at 1 and is multiplied, for each cluster of questions, by
-a factor whose mean is at most 1 if the mean difference is at most the margin. In that case the probability that the
+a factor whose mean is at most 1 if the mean difference is at most the margin. In that case, the probability that the
 capital ever reaches 20 is at most 1 / 20, for any sequence of looks (Ville 1939). The capital is an e-value at any
 stopping time.
 """
@@ -98,7 +98,7 @@ def deficits(better: Doubles, asked: Numbers, starts: Numbers) -> Doubles:
     others have been dropped.
 
     Args:
-        better: Scores (configs, questions), more is better, in the order of evaluation; NaN if missing.
+        better: Scores (configs, questions) in the order of evaluation; higher is better; NaN if missing.
         asked: The number of questions on which each config was evaluated; fewer for dropped configs.
         starts: The index of the first question of each question's cluster.
     """

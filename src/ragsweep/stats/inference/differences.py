@@ -37,11 +37,11 @@ def compare_with_baseline(
 ) -> Differences:
     """Compare every config with the row ``baseline``, paired by question.
 
-    The intervals come from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times
-    weights. Wilcoxon's test treats questions as independent; the randomisation test flips whole clusters. Holm's
-    correction counts every config except the baseline. With fewer than ten effective clusters there are tests but no
-    intervals. If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs
-    (``all_pairs``): then the intervals hold whichever config was chosen.
+    The intervals come from the max-T bootstrap by cluster (see ``bound``). Both tests use differences times weights.
+    Wilcoxon's test treats questions as independent; the randomisation test flips whole clusters. Holm's correction
+    counts every config except the baseline. With fewer than ten effective clusters, there are tests but no intervals.
+    If the baseline was chosen by its scores, pass the ``largest`` of all pairs of configs (``all_pairs``): then the
+    intervals hold whichever config was chosen.
     """
     differences = round_to_ties(matrix.values - matrix.values[baseline])
     # with ``compared`` the correlation within clusters is the same for every baseline
@@ -82,8 +82,8 @@ def compare_amounts(
     """Compare every config with the row ``baseline``: positive amounts with a ``unit`` by ratios, else by differences.
 
     Milliseconds, tokens and money have long tails, so intervals of mean differences miss the true value too often; on
-    logarithms both tests and intervals are valid. If an amount is 0 or less, differences are compared and ``notes``
-    states this.
+    logarithms both tests and intervals are valid. If an amount is 0 or less, differences are compared, and ``notes``
+    has the reason.
     """
     found = compare_with_baseline(transform_amounts(matrix, unit), baseline, resamples=resamples, largest=largest)
     if not is_amount(unit) or not matrix.values.size or has_ratios(matrix, unit):

@@ -9,7 +9,7 @@ from ragsweep.core.question_results import Doubles, Flags, Numbers
 
 TOO_SHORT = "may be too short: rare losses"
 SURE = 0.05
-"""The randomisation test confirms the interval of a slice if its corrected p-value is below this."""
+"""The randomisation test confirms the interval of a slice if its corrected p-value is below this value."""
 POWER = 0.8
 LEVEL = 0.95
 
@@ -62,8 +62,9 @@ class Differences:
     def confirmed(self) -> Flags:
         """The configs whose difference is confirmed by the exact tests; all configs if corrected ``by_labels``.
 
-        The tests are the randomisation test and, with at most 25 differing questions, Wilcoxon's. With so few, the
-        interval is an approximation: it may exclude 0 although random signs would often give as large a difference.
+        The tests are the randomisation test and, with at most 25 differing questions, Wilcoxon's. With so few differing
+        questions, the interval is an approximation: it may exclude 0 although random signs would often give as large a
+        difference.
         """
         if self.by_labels:
             return np.ones(len(self.estimate), dtype=bool)

@@ -77,12 +77,12 @@ def effects(
     """Estimate main effects and two-way interactions of the factors, with simultaneous bootstrap intervals.
 
     ``parameters`` has one mapping per config, from a name to its value as text. Parameters with a single value are not
-    factors; a parameter that a config lacks counts as the level "". In a full grid (every combination, equally often)
+    factors; a parameter that a config lacks counts as the level "". In a full grid (every combination, equally often),
     an effect is a difference of plain averages over configs. Otherwise a model is fitted by least squares. It has main
     effects and two-way interactions, or main effects alone if the configs do not determine the interactions, as in an
-    ablation that changes one parameter at a time. Either way an effect has one number per question, so questions remain
-    paired and clustered. Raising a factor in ``lengthening`` can only raise the metric, so its main effects are not
-    ``exposed`` if no question loses.
+    ablation that changes one parameter at a time. Either way, an effect has one number per question, so questions
+    remain paired and clustered. Raising a factor in ``lengthening`` can only raise the metric, so its main effects are
+    not ``exposed`` if no question loses.
     """
     factors = _factors(parameters)
     settings = [{name: one.get(name, "") for name in factors} for one in parameters]

@@ -36,9 +36,9 @@ SCALES = frozenset({"%", "points"})
 class Matrix:
     """Scores of several configs for the same questions, without gaps.
 
-    ``values`` is (configs, questions), in the metric's direction (``higher_is_better``). Questions of one cluster
-    share their source document and are resampled together. ``asked`` counts the questions with a score in at least one
-    config; the matrix has only the questions with a score in all configs. For weighted questions ``values`` are scores
+    ``values`` is (configs, questions), in the metric's direction (``higher_is_better``). Questions of one cluster share
+    their source document and are resampled together. ``asked`` counts the questions with a score in at least one
+    config; the matrix has only the questions with a score in all configs. For weighted questions, ``values`` are scores
     times ``weights``, which have a mean of 1, so that plain means of ``values`` are weighted means of the scores.
     ``declined`` marks the worst scores that replace declined answers (see ``fill_declined``).
     """
@@ -55,12 +55,12 @@ class Matrix:
 
     @property
     def declines(self) -> tuple[int, ...]:
-        """Each config's number of declined answers, all of which have the worst score."""
+        """The number of declined answers of each config; all of these answers have the worst score."""
         return (0,) * len(self.configs) if self.declined is None else tuple(self.declined.sum(axis=1).tolist())
 
     @property
     def declined_note(self) -> str:
-        """A note on the configs that declined questions, with counts; "" if none did."""
+        """A note on the configs that declined questions, with counts; "" if there are none."""
         found = [f"{count:,} of {name}" for name, count in zip(self.configs, self.declines, strict=True) if count]
         return f"declined or nothing to measure, counted as the worst score: {', '.join(found)}" if found else ""
 
@@ -276,9 +276,10 @@ class FilledCandidate(NamedTuple):
 def with_worst_cases(baseline: Result | None, candidate: Result, metric: str) -> FilledCandidate:
     """Give the candidate the worst score where it failed or declined, if the metric has one (``worst_score``).
 
-    A missing score is replaced if the baseline has a score there; without a baseline, it is replaced if measuring
-    failed or the reason is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because declining it is
-    correct. The baseline's declined answers get the worst score later, in the matrix (``fill_declined``).
+    A missing score is replaced if the baseline has a score on the question; without a baseline, it is replaced if
+    measuring failed or the reason is in ``OWN_REASONS``. A declined unanswerable question stays unscored, because
+    declining it is correct. The baseline's declined answers get the worst score later, in the matrix
+    (``fill_declined``).
     """
     ids, scores = candidate.questions["question_id"], np.array(candidate.questions[metric], dtype=np.float64)
     unscored = np.flatnonzero(np.isnan(scores)).tolist()

@@ -23,8 +23,8 @@ Decision = Literal["pass", "fail", "inconclusive"]
 SAME = "the same scores for every question"
 SKEWED = "a few large differences decide the result: more such questions are needed"
 FEW_DIFFER = "very few questions differ: a large loss on a few others may be unseen"
-UNSEEN = "very few questions differ against the candidate: large losses on a few others may be unseen"
-UNSEEN_GAINS = "very few questions differ for the candidate: large gains on a few others may be unseen"
+UNSEEN = "the candidate is worse on very few questions: large losses on a few others may be unseen"
+UNSEEN_GAINS = "the candidate is better on very few questions: large gains on a few others may be unseen"
 SPARSE = 30
 """Number of differing questions below which a normal approximation underestimates rare and large losses."""
 
@@ -59,7 +59,7 @@ class Gate:
 def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     """Decide whether the second row is worse than the first by more than ``margin`` (non-inferiority).
 
-    A margin below 0 is a gain: the second row must be better by at least its size (superiority).
+    A margin below 0 is a gain: the second row must be better by at least the size of the gain (superiority).
 
     Questions are paired, and clusters are kept whole; the bounds are Student's t bounds (one side of Schuirmann's test,
     1987). A relative margin is a share of the baseline's mean: each question's slack is then
@@ -73,7 +73,7 @@ def gate(matrix: Matrix, margin: float, *, relative: bool = False) -> Gate:
     lose or gain as much as possible. For scores between 0 and 1, a pass must survive one more cluster on which
     everything is lost (see ``rare_losses``), and a fail must survive one on which everything is won. If ten or more
     clusters clearly contradict the decision, the studentised bootstrap may confirm it instead. With fewer than ten
-    effective clusters the gate is inconclusive.
+    effective clusters, the gate is inconclusive.
 
     Raises:
         InputError: The margin is a share of a mean of 0 or less.
@@ -108,7 +108,7 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     """Decide as :func:`gate` does, for a growing set of questions that is examined repeatedly.
 
     Two bets are made on each cluster's differences (see ``confidence_sequence.betting``): that the candidate is not
-    worse by more than ``margin``, and that it is. Every look must keep the questions of earlier looks, and new
+    worse by more than ``margin``, and the opposite. Every look must keep the questions of earlier looks, and new
     questions must come with new clusters. Then the probability that a bet on a false claim reaches a capital of 20 at
     any look is at most 1 / 20, whatever looks are chosen (Ville 1939). The order of the questions does not matter.
     ``low`` and ``high`` bound the slack simultaneously at all looks. A margin below 0 is a gain to be shown.

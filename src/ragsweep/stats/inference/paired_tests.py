@@ -42,7 +42,7 @@ def wilcoxon(differences: Doubles) -> Ranked:
     """Test whether differences (rows, questions) lie symmetrically around 0, by signed ranks (Wilcoxon 1945).
 
     Differences of 0 are dropped (Wilcoxon's own treatment); differences of equal size share their mean rank. With up to
-    25 non-zero differences the p-value is exact given the ties; with more it is a normal approximation, with the
+    25 non-zero differences, the p-value is exact given the ties; with more, it is a normal approximation, with the
     variance corrected for ties and without a continuity correction. If nothing differs, p is 1. Questions count
     individually, without clusters.
     """
@@ -112,11 +112,11 @@ def randomisation(differences: Doubles, clusters: Numbers) -> Doubles:
     """Test whether the mean difference of each row (rows, questions) is 0, by random signs (Fisher 1935).
 
     Return p-values (rows,). The differences of one cluster change their sign together. With at most ``FLIPS``
-    combinations all of them are counted and p is exact. Else p is (b + 1) / (n + 1) if b of n drawn combinations are at
-    least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn flips
-    cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller ones. So an upper bound on the exact
-    p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it is at
-    most 1 / ``FLIPS``. If nothing differs, p is 1.
+    combinations, all of them are counted and p is exact. Otherwise, p is (b + 1) / (n + 1) if b of n drawn combinations
+    are at least as extreme (Phipson and Smyth 2010); a fifth of the flips is enough for rows with p above .1. Drawn
+    flips cannot show a p-value below 1 / ``FLIPS``, but Holm's correction needs smaller ones. So an upper bound on the
+    exact p-value, 3.18 times the normal tail (Bentkus and Dzindzalieta, Bernoulli 21, 2015), replaces the flips if it
+    is at most 1 / ``FLIPS``. If nothing differs, p is 1.
     """
     if not differences.size:
         return np.ones(len(differences))

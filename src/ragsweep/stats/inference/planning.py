@@ -115,7 +115,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
 
 
 def independent_questions(correlation: float, design: Design) -> float:
-    """Return the number of independent questions whose mean is as precise as the design's."""
+    """Return the number of independent questions whose mean is as precise as that of the design."""
     return design.questions / _design_effect(correlation, design.size)
 
 

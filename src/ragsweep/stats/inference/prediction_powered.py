@@ -46,13 +46,13 @@ def prediction_powered(
     computed from each question's influence, summed by cluster, so rows may be labelled on the same or on different
     questions. The labelled questions must be drawn at random.
 
-    For marks (labels of 0 and 1) the interval is normal, with pseudo-labels added, because a few marks may agree with
+    For marks (labels of 0 and 1), the interval is normal, with pseudo-labels added, because a few marks may agree with
     each other, or with the judge, by chance. The number of added clusters is half the squared normal quantile (about
     two at 95 %) times the number of rows; each of them has a pseudo-label in every row. The pseudo-labels are spread
     evenly over right and wrong, and over the judge's lowest and highest score (after Agresti and Coull, American
     Statistician 52, 1998, and Agresti and Caffo, 54, 2000).
 
-    For other labels the interval is Student's, with one degree of freedom fewer than there are labelled clusters. If
+    For other labels, the interval is Student's; its degrees of freedom are the number of labelled clusters minus 1. If
     these labels do not vary at all, the rule of three bounds the share of questions that might differ, and each of them
     is assumed to differ by the whole range of scores and to have the largest weight.
 
@@ -176,7 +176,7 @@ def _interval_of_marks(case: _Case, level: float) -> tuple[float, float]:
 def _known(contrasts: Doubles, case: _Case, level: float, everything: float) -> Corrected:
     """Return the mean of contrasts that need no labels, with Student's interval.
 
-    With fewer than two effective clusters the ends are NaN; otherwise both equal the mean if all contrasts are equal.
+    With fewer than two effective clusters, the ends are NaN; otherwise both equal the mean if all contrasts are equal.
     """
     value = float(contrasts.mean())
     (sums,) = cluster_sums((contrasts - value)[None, :] / len(contrasts), case.clusters)

@@ -88,7 +88,7 @@ def find_exposed(rows: Doubles, clusters: Numbers, shown: Flags, most: tuple[flo
         clusters: Cluster of each question, numbered from 0.
         shown: Flags of the rows to examine; other rows are not flagged.
         most: The largest fall and the largest rise of one question (``largest_losses``).
-        allowed: A row is flagged only if its one-sided p-value (``chance_of_no_gain``) is at least this.
+        allowed: A row is flagged only if its one-sided p-value (``chance_of_no_gain``) is at least this value.
     """
     exposed = np.zeros(len(rows), dtype=bool)
     for n in np.flatnonzero(shown):

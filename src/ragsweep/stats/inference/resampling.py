@@ -30,7 +30,7 @@ class ClusteredScores:
 
     ``sums`` (rows, clusters) are the sums of deviations from each row's mean. ``errors`` are standard errors of the
     means, with the clusters' ``factors`` (see ``unequal_clusters``); their t statistics have ``degrees`` degrees of
-    freedom, NaN without ``enough`` clusters. With one question per cluster the error is the ordinary standard error. A
+    freedom, NaN without ``enough`` clusters. With one question per cluster, the error is the ordinary standard error. A
     spread that is only rounding error is set to 0. If a row's ``sums`` are all 0 although its scores vary, the error is
     that of independent questions.
     """
@@ -62,7 +62,7 @@ def cluster_scores(
     Without questions, means and errors are NaN. With ``weights`` (questions,), of mean 1, the rows are scores times
     weights: deviations are also weighted, and the size of a cluster is the sum of its weights.
 
-    If the rows are ``compared``, the part of a question's scores that all of them share cancels in differences and is
+    If the rows are ``compared``, the part of a question's scores that all rows share cancels in differences and is
     excluded from the correlation within clusters.
     """
     questions = rows.shape[1]
@@ -153,11 +153,11 @@ class SimultaneousIntervals:
 def bound(data: ClusteredScores, resamples: int = RESAMPLES, largest: float | None = None) -> SimultaneousIntervals:
     """Bound the means of rows of clustered scores so that all intervals hold simultaneously at ``LEVEL``.
 
-    In each resample the largest deviation of any row is taken, in standard errors; its quantile serves all rows (Romano
-    and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample, because a
-    resample with equal scores has none. The quantile is then converted from the normal distribution to Student's t
-    (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; if None, the
-    quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled by cluster; the
+    In each resample, the largest deviation of any row is taken, in standard errors; its quantile serves all rows
+    (Romano and Wolf, Econometrica 73, 2005, the single-step version). The standard errors are those of the sample,
+    because a resample with equal scores has none. The quantile is then converted from the normal distribution to
+    Student's t (:func:`as_student`). ``largest`` is the quantile of a larger family that includes the rows; if None,
+    the quantile of the rows alone is computed. Rows that vary only within clusters cannot be resampled by cluster; the
     quantile is then at least the normal one, corrected for the number of these rows (Bonferroni).
     """
     furthest = largest_deviation(data.standardised, resamples) if largest is None else largest
