@@ -32,7 +32,7 @@ KEPT_CONFIGS = 100
 """Number of launches whose results keep their configs (150 kB each); the results of later launches have no configs."""
 
 Launch = Callable[[Sequence[Evaluation], int | None], Sequence[JobReturn]]
-"""A function that runs trials with consecutive job numbers up to the end of a rung, and returns their results.
+"""A function that runs trials with consecutive job numbers up to the end of a rung and returns their results.
 
 If the end of the rung is None, the trials are run in full.
 """
@@ -48,7 +48,7 @@ def run_search(
     folder: Path,
     attributes: Callable[[int], Mapping[str, str]] = lambda _: {},
 ) -> list[Sequence[JobReturn]]:
-    """Search, and return the results of the jobs that this process launched, one list per launch or race.
+    """Run a search and return the results of the jobs that this process launched, one list per launch or race.
 
     ``arguments`` are the overrides on the command line. Configs with each choice and both ends of each range are
     composed before the first job starts. The best trials are written to ``optimization_results.yaml`` in ``folder``.
@@ -188,7 +188,7 @@ class SearchLoop:
             _log.warning("the launcher failed with %s; the running trials will be restarted", fault)
 
     def _race(self, race: Race, batch: Sequence[Evaluation]) -> list[JobReturn]:
-        """Race the trials of a batch, and return the last result of each launched trial.
+        """Race the trials of a batch and return the last result of each launched trial.
 
         Dropped trials are pruned, and the outcomes of the others are recorded.
         """

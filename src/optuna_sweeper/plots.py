@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def draw(study: Any, names: Sequence[str], folder: Path) -> list[str]:
-    """Draw a study's plots into a folder, and return the names of the files; a plot that fails is left out.
+    """Draw a study's plots into a folder and return the names of the files; a plot that fails is left out.
 
     ``names`` are the names of the objectives. If no trial is complete, nothing is drawn.
     """

@@ -99,7 +99,7 @@ class Liveness(ABC, Generic[Work]):
         """Record that this process is alive, so that other processes respect its claims."""
 
     def start(self) -> bool:
-        """Start heartbeats, and return True; return False if they are already running.
+        """Start heartbeats and return True; return False if they are already running.
 
         The heartbeats end when ``stop`` is called, or when nothing refers to this object any longer.
         """

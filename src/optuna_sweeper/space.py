@@ -217,7 +217,7 @@ def _apply_conditions(
     fixed: Mapping[str, str],
     conditions: Mapping[str, list[ParentCondition]],
 ) -> Space:
-    """Evaluate the conditions on fixed keys, and return a space without the parameters that cannot exist.
+    """Evaluate the conditions on fixed keys and return a space without the parameters that cannot exist.
 
     If the command line narrows the values of a parent, parameters that exist only for removed values are dropped too.
     A fixed key whose existence depends on a searched parent is a parameter with one value. The space's parameters are

@@ -157,7 +157,7 @@ class SharedStudy:
         return True
 
     def _admit(self, trial: Any, jobs: Mapping[int, Any], sign: Sign) -> Evaluation | None:
-        """Claim a trial for this process, and return its evaluation; ``jobs`` are the evaluations of earlier trials.
+        """Claim a trial for this process and return its evaluation; ``jobs`` are the evaluations of earlier trials.
 
         Return None, after recording the trial's outcome, for a duplicate, for a config that cannot be composed, and for
         a trial with too many attempts.
@@ -209,7 +209,7 @@ class SharedStudy:
             evaluation.trial.report(value, step)
 
     def finish(self, evaluation: Evaluation, outcome: TrialOutcome) -> bool:
-        """Record the outcome of a trial, and return True; return False if another process has taken over the trial."""
+        """Record the outcome of a trial and return True; return False if another process has taken over the trial."""
         with self.storage.exclusive():
             if evaluation.trial.number not in {trial.number for trial in self._running()}:
                 return False

@@ -149,10 +149,10 @@ BAD = {
                                    "exclude it with dataset.exclude"),
     # nothing in it
     "corpus without a text": Bad("jsonl", "corpus.jsonl", '{"id": "d1", "text": ""}\n{"id": "d2", "text": " "}\n',
-                                 "corpus.jsonl", "no document has a title or a text", "key or column of the text"),
+                                 "corpus.jsonl", "no document has a title or text", "key or column of the text"),
     "column without a text": Bad("csv", "corpus.csv", "id,title,text\nd1,,\n", "corpus.csv",
-                                 "no document has a title or a text", "key or column of the text"),
-    "pages without a text": Bad("folder", "pages/d1.md", " \n", "pages", "no document has a title or a text", ""),
+                                 "no document has a title or text", "key or column of the text"),
+    "pages without a text": Bad("folder", "pages/d1.md", " \n", "pages", "no document has a title or text", ""),
     "empty table": Bad("csv", "corpus.csv", "", "corpus.csv", "contains no documents", ""),
     "header only": Bad("csv", "questions.csv", "id,question\n", "questions.csv", "no questions to evaluate",
                        "the file has none"),

@@ -92,7 +92,7 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Run the search, and return the results of the jobs that this process launched, one list per launch or race.
+        """Run the search and return the results of the jobs that this process launched, one list per launch or race.
 
         If the task has a method ``drive``, call ``drive`` with the launcher's ``launch`` and the config instead, and
         return [].
@@ -110,7 +110,7 @@ class OptunaSweeper(Sweeper):
         return run_search(self.settings, arguments, self._launch, composer, folder)
 
     def _launch(self, trials: "Sequence[Evaluation]", until: int | None) -> Sequence[JobReturn]:
-        """Launch trials with their overrides, and return the results; in a race, ``until`` is the end of the rung."""
+        """Launch trials with their overrides and return the results; in a race, ``until`` is the end of the rung."""
         race = self.settings.race
         rung = [f"{race.key}={until}"] if race and until is not None else []
         return self.launcher.launch([[*trial.overrides, *rung] for trial in trials], trials[0].job)

@@ -61,7 +61,7 @@ class GridSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Launch all jobs, and return their results, one list per batch.
+        """Launch all jobs and return their results, one list per batch.
 
         If a job fails, raise the exception of the first failed job, after all jobs have run. If the task has a method
         ``drive``, call ``drive`` with the launcher's ``launch`` and the config instead, and return [].

@@ -238,7 +238,7 @@ def as_number(value: object) -> str:
 
 
 def _matches(value: Any, hint: Any) -> bool:
-    """Return whether a value matches a type hint: a plain type, Literal, mapping, list, part, or union of these.
+    """Return whether a value matches a type hint: a plain type, Literal, mapping, list, part, or a union of such hints.
 
     Return True for any other kind of hint.
     """

@@ -97,7 +97,7 @@ class Question:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The reference answers, else the keywords joined into a single answer; empty if the question has neither."""
+        """The reference answers, else the keywords joined into a single answer; () if the question has neither."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())
 
 
@@ -162,7 +162,7 @@ class Division(NamedTuple):
     name: str  # "tune" or "holdout"
     digest: str  # identifies the division, that is, the side of every question
     whole: str  # digest of the golden set that was divided
-    held: tuple[str, ...] = ()  # a short digest of each holdout question, set on either side
+    held: tuple[str, ...] = ()  # a short digest of each holdout question; also set for tune
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class EvaluationView:
     the first rank, from 1, whose chunk covers the piece; 0 if no chunk covers it. ``credited_rank`` equals
     ``first_rank`` unless one chunk covers several pieces of a question. In that case, so that no ranking scores higher
     than the ideal ranking, the pieces are credited at successive ranks from the chunk's rank on (see
-    ``evidence.credit``). This may push later pieces down.
+    ``evidence.credit``). As a result, later pieces may be credited at later ranks.
     """
 
     questions: Sequence[Question]

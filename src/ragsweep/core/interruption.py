@@ -44,7 +44,7 @@ def raise_on_signals() -> None:
 
 
 def stop_raising() -> None:
-    """Stop the repeated raising of Interrupted; call this after catching the exception."""
+    """Stop the repeated raising of Interrupted, after the exception has been caught."""
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 

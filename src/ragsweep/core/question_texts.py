@@ -70,7 +70,7 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _traces(ranks: EvidenceRanks, questions: int) -> Iterator[dict[str, Any]]:
-    """Yield one mapping per question: field of EvidenceRanks -> its values; empty for a question without evidence."""
+    """Yield one mapping per question: field of EvidenceRanks -> its values; {} for a question without evidence."""
     known = {name: value for name, value in vars(ranks).items() if name != "question" and value is not None}
     parts = list(pairwise(np.searchsorted(ranks.question, np.arange(questions + 1)).tolist()))
 

@@ -50,7 +50,7 @@ class AlignedContext:
 
     ``corpus`` is the searched corpus with an additional document for every context outside it; ``unknown`` counts these
     documents. ``scores`` are the system's scores, in the shape of ``positions``. They are None if the system returned
-    none, or if they increase along the list of any question, as distances do; ``rising`` counts such questions.
+    no scores, or if they increase along the list of any question, as distances do; ``rising`` counts such questions.
     """
 
     corpus: Corpus
@@ -271,7 +271,7 @@ def _ranking_node(parts: ExternalSystem, aligned: Node, chunks: Node) -> Node:
         contexts: AlignedContext = work.get(aligned)
         return contexts.rankings([place[text] for text in rows], parts.depth, chunks.address)
 
-    # Version 0.2.0 keyed rankings of conversations by the question alone, so these now need another address.
+    # Version 0.2.0 keyed rankings of conversations by the question alone, so such rankings now need another address.
     joined = {"history": True} if any(key.history for key in parts.questions) else {}
     spec = Spec("ragsweep.existing.ranking", "1", {"depth": parts.depth, **joined})
     return Node("rank", spec, (aligned,), compute, "rows", result=Rankings, stored=False)

@@ -19,7 +19,7 @@ from ragsweep.stats.intervals import quantile
 def probe_stages(
     executor: Executor, graph: ConfigGraph, table: QuestionTable, since: float, again: bool
 ) -> dict[str, Probes]:
-    """Return the probes of each stage: the stored probes or, if these are missing or stale, new probes.
+    """Return the probes of each stage: the stored probes or, if they are missing or stale, new probes.
 
     A stage's probes are never repeated if all of them were made after ``since`` (a Unix time), or if the stage calls a
     service. Otherwise, the probes are repeated if ``again`` is set, or if the machine was busy when they were made and
@@ -43,9 +43,9 @@ def seconds_by_question(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the seconds of each question by stage (questions,); NaN for questions that are not probed.
 
-    In the stages of queries and answers, the seconds are the durations of the original calls, or NaN if a failed call
-    has none; for a query that was not written, they are 0. In the other stages, a question whose search failed also has
-    NaN.
+    In the stages of queries and answers, the seconds are the durations of the original calls, or NaN for a failed call
+    without a duration; for a query that was not written, they are 0. In the other stages, a question whose search
+    failed also has NaN.
     """
     failed = view.rankings.failed
     latency = {

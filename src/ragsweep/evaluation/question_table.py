@@ -70,7 +70,7 @@ class QuestionTable:
     def texts(self) -> Sequence[str]:
         """The search text of each question.
 
-        This is the written query, else the golden set's query, else the question's text.
+        It is the written query, else the golden set's query, else the question's text.
         """
         written: list[str] = json.loads(self.written) if self.written else []
         return written or [question.query or question.text for question in self.questions]
@@ -165,7 +165,7 @@ class QuestionTable:
 
 
 tabulate = memoize_by_identity(QuestionTable)
-"""Return the table of these questions; calls with the same arguments return the same object while it is cached."""
+"""Return the table of questions; calls with the same arguments return the same object while it is cached."""
 
 
 @dataclass(frozen=True, eq=False)

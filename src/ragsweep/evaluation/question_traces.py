@@ -136,7 +136,7 @@ class QuestionTracer:
         return one.first(min(int(one.lengths[0]), max(self.view.top_k, LISTED)))
 
     def _seconds(self, n: int, stages: tuple[str, ...], leg: str = "") -> float:
-        """Return a question's total seconds in these stages of ``leg`` ("": outside any leg); NaN if not measured."""
+        """Return a question's total seconds in ``stages`` of ``leg`` ("": outside any leg); NaN if not measured."""
         paths = {name: name.split("/") for name in self.view.latency}
         inside = [leg] if leg else []
         found = [name for name, (stage, *rest) in paths.items() if stage in stages and rest[:1] == inside]

@@ -82,8 +82,8 @@ def _answer_warnings(experiment: Experiment, answers: Sequence[Answer]) -> Itera
     # A system without answers is scored by its contexts.
     if answers and not is_measured and not experiment.graph.located:
         yield (
-            "the answers of this llm are not measured, because no metric needs them; add metrics that do, for example"
-            " with metrics=[retrieval,answers]"
+            "the answers of this llm are not measured, because no metric needs them; add metrics of answers, for"
+            " example with metrics=[retrieval,answers]"
         )
     is_timed = any("latency" in metric.needs for metric in experiment.metrics)
     if is_timed and (untimed := sum(not one.failed and math.isnan(one.seconds) for one in answers)):

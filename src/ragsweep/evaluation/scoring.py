@@ -30,8 +30,8 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def compare(before: Rankings, after: Rankings, coverage: Coverage, scored: Rankings) -> dict[str, float]:
     """Compare the ranks of evidence before and after reranking; questions whose search failed are skipped.
 
-    ``scored`` contains the reranked candidates with their scores; these are the searched chunks, which may be smaller
-    than the chunks in ``before`` and ``after``.
+    ``scored`` contains the reranked candidates with their scores; the candidates are the searched chunks, which may be
+    smaller than the chunks in ``before`` and ``after``.
 
     The returned mapping contains:
 

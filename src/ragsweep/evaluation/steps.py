@@ -50,8 +50,8 @@ def _calls(view: EvaluationView) -> Iterator[tuple[str, dict[str, list[Any]]]]:
 def sum_up_usage(table: QuestionTable, views: Sequence[EvaluationView]) -> dict[str, dict[str, float]]:
     """Return the usage and the cost (``money``) of the original calls, summed by stage.
 
-    A result that several questions share (by their keys in ``table``) counts once. ``money`` is absent for
-    routes, for a stage without calls, and for a stage with an unknown price.
+    A result that several questions share (because their keys in ``table`` are equal) counts once. ``money`` is absent
+    for routes, for a stage without calls, and for a stage with an unknown price.
     """
     view, items = views[0], list[tuple[str, Sequence[QuestionKey], Sequence[Any]]]()
     for n, one in enumerate(views):

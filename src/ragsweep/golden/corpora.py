@@ -23,7 +23,7 @@ def read_corpus(path: Path, faults: Faults, columns: Columns | None = None) -> C
 
     The keys of the first line determine the format: ``_id`` means BEIR's format, ``doc_id`` means AutoRAG's, and
     ``contents`` without ``text`` means FlashRAG's. Any other file is in ragsweep's format. Unknown keys are faults in
-    ragsweep's format, but are ignored in tables and in the other formats. Lines that state different versions of the
+    ragsweep's format but are ignored in tables and in the other formats. Lines that state different versions of the
     corpus, and a file without documents, are faults, too.
     """
     unique, before = UniqueIds("document"), len(faults.found)
@@ -107,7 +107,7 @@ def read_documents(path: Path, faults: Faults, columns: Columns | None = None) -
 def _check_texts(corpus: Corpus, path: Path, faults: Faults) -> Corpus:
     """Return the corpus; add a fault if every title and every text is blank and there is no other fault."""
     if corpus.ids and not faults.found and not any(map(str.strip, (*corpus.titles, *corpus.texts))):
-        faults.add(str(path), "no document has a title or a text; correct the key or column of the text, or the files")
+        faults.add(str(path), "no document has a title or text; correct the key or column of the text, or the files")
     return corpus
 
 

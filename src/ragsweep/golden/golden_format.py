@@ -110,7 +110,7 @@ def group_names(labels: Mapping[str, str]) -> dict[str, str]:
 def read_weight(row: Row) -> float | None:
     """Return the weight of the question in a row; None if the row has no weight.
 
-    A weight that is not a number, or is not above 0, is a fault; the returned weight is then at most 0, or NaN.
+    A weight that is not a number above 0 is a fault; the returned weight is then at most 0, or NaN.
     """
     weight = row.number("weight", math.nan)
     if weight <= 0:

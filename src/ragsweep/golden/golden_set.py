@@ -44,7 +44,7 @@ class Selection(NamedTuple):
 
 
 class UnusableLabel(NamedTuple):
-    """A label that cannot be used: its place in a file, the reason under which it is counted, and the fault."""
+    """A label that cannot be used: its location in a file, the reason under which it is counted, and the fault."""
 
     where: str
     kind: str  # the reason

@@ -26,7 +26,7 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """A label as a span with a grade, above 0 if relevant; ``whole`` is true for a label of a whole document."""
+    """A label as a span with a grade (above 0: relevant); ``whole`` is true for a label of a whole document."""
 
     place: DocumentSpan
     grade: float

@@ -57,7 +57,7 @@ class Page(NamedTuple):
     """The title and the text of a file; both may be empty.
 
     For a PDF file, ``starts`` lists the offsets at which its pages begin in the text; ``doubts`` describes the pages
-    that may have been misread, and is "" if there are none.
+    that may have been misread; it is "" if there are none.
     """
 
     title: str

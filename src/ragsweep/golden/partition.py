@@ -39,7 +39,7 @@ class ChosenPartition(NamedTuple):
 
 
 def check(given: object, searching: bool) -> None:
-    """Raise ConfigError if the key ``partition`` has an unknown value, or is "holdout" in a search."""
+    """Raise ConfigError if the key ``partition`` has an unknown value or is "holdout" in a search."""
     if given is not None and given not in NAMES:
         raise ConfigError(f"partition: must be all, tune, holdout or null, got {given!r}{nearest(str(given), NAMES)}")
     if searching and given == HOLDOUT:

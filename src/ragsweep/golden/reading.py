@@ -304,7 +304,7 @@ class Row:
     def position(self, name: str) -> int | None:
         """Return the whole number in a field, or None if the field is missing.
 
-        A value of another type is a fault and gives None. A negative number is a fault, but is returned.
+        A value of another type is a fault and gives None. A negative number is a fault but is returned.
         """
         value = self._take(name, (int,), "a whole number")
         if value is not None and value < 0:

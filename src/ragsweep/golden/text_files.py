@@ -36,7 +36,7 @@ _MARKS = {
 _DECLARED = re.compile(
     rb"""(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)"""
 )
-_ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII, and therefore valid UTF-8
+_ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII and therefore valid UTF-8
 _PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
 _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
@@ -250,7 +250,7 @@ def _reason(error: Exception) -> str:
         case NotADirectoryError():
             return "is not a folder, or its parent is not a folder"
         case PermissionError():
-            return "permission denied; make it readable with chmod u+r, and its folders with u+x"
+            return "permission denied; make it readable with chmod u+r, and its folders accessible with chmod u+x"
         case ValueError() if "null" in str(error):
             return "is not a path: it contains a null character"
         case ValueError():

@@ -27,7 +27,7 @@ class ClaimKey(NamedTuple):
     """The work that is claimed or, if ``number`` is None, all work of this kind in the sweep."""
 
     kind: str
-    sweep: str = ""  # its id or, for the kind KEY, the key of sweeps; "" for the kind UPLOAD
+    sweep: str = ""  # the sweep's id or, for the kind KEY, its key; "" for the kind UPLOAD
     number: int | None = None  # of the job, command or record
 
 
@@ -166,7 +166,7 @@ class Claims(Liveness[ClaimKey]):
         return None
 
     def find(self, work: ClaimKey, since: float = 0.0) -> list[Claim]:
-        """Return the claims on work, ordered by number, whose heartbeat is later than ``since`` (seconds since 1970).
+        """Return the claims on work with a heartbeat later than ``since`` (seconds since 1970), ordered by number.
 
         Claims of dead processes are included.
         """

@@ -166,7 +166,7 @@ class Ledger:
             connection.execute("DELETE FROM shared WHERE name NOT IN (SELECT shared FROM records)")
 
     def holdout_views(self, golden: str) -> int:
-        """Return how often this golden set's holdout questions have been used (see ``record_rows.count_views``)."""
+        """Return how often the holdout questions of a golden set have been used (see ``record_rows.count_views``)."""
         with self._file.reading() as connection:
             return count_views(connection, golden)
 
@@ -223,7 +223,7 @@ class Ledger:
             connection.execute("UPDATE records SET run = NULL, tracked = 0 WHERE sweep = ?", (sweep,))
 
     def jobs(self, sweep: str, *statuses: str) -> set[int]:
-        """Return the job numbers of a sweep's configs whose record has one of these statuses."""
+        """Return the job numbers of a sweep's configs whose record has one of the ``statuses``."""
         with self._file.reading() as connection:
             rows = connection.execute(
                 "SELECT job, status FROM records WHERE sweep = ? AND kind = ?", (sweep, CONFIG)
@@ -267,7 +267,7 @@ class Ledger:
         return self._found("id = ?", number)
 
     def of_run(self, run: str) -> list[Record]:
-        """Return the records whose MLflow run id begins with ``run``, oldest first, without records to be repeated."""
+        """Return the records whose MLflow run id begins with ``run``, oldest first, except records to be repeated."""
         return self._found("substr(run, 1, ?) = ?", len(run), run)
 
     # --- reading -----------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ FOLDER = "store.path (--path, RAGSWEEP_STORE)"
 """The settings that choose the file's folder, as named in messages."""
 
 UNREADABLE = "Could not decode"
-"""The start of the message of the OperationalError that sqlite3 raises for text that is not valid UTF-8."""
+"""The first words of sqlite3's OperationalError for text that is not valid UTF-8."""
 
 
 def damaged(path: Path, fact: str) -> InputError:

@@ -259,7 +259,7 @@ def _summaries_to_plain(summaries: Summaries) -> dict[str, Any]:
 
 
 def _summaries_from_plain(plain: dict[str, Any]) -> Summaries:
-    """Remove the fields of Summaries from a record's fields, and return them as Summaries.
+    """Remove the fields of Summaries from a record's fields and return them as Summaries.
 
     Fields that an earlier version of ragsweep did not store get their defaults.
     """

@@ -158,7 +158,7 @@ class Executor:
         return store.sample(node, most, alike) if store else []
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds to compute a whole value or, for a rows node, these rows.
+        """Estimate the seconds to compute a whole value or, for a rows node, ``rows``.
 
         Return None if there is no store, or if it has no comparable measurements on this machine.
         """

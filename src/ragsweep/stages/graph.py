@@ -47,7 +47,7 @@ class KnownResults(Protocol):
         """List the distinct rows that do not exist yet; if these are all of ``rows``, return the same object."""
 
     def estimate(self, node: Node, rows: Rows) -> float | None:
-        """Estimate the seconds to compute a whole value, or these rows; None if nothing comparable was measured."""
+        """Estimate the seconds to compute a whole value or ``rows``; None if nothing comparable was measured."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class StageCount:
     different addresses among them, and ``stored`` the number of distinct nodes that need not be computed (see `plan`).
     ``seconds`` is the estimated duration of the nodes to compute; None if nothing comparable to one of them was
     measured on this machine. ``rows`` is an upper bound on the answers or verdicts to compute: equal requests share a
-    result, but cannot be recognised before they are assembled. ``rows`` is 0 for stages whose rows are known in
-    advance. ``charge`` is the cost of the calls to services.
+    result but cannot be recognised before they are assembled. ``rows`` is 0 for stages whose rows are known in advance.
+    ``charge`` is the cost of the calls to services.
     """
 
     asked: int = 0
@@ -131,7 +131,7 @@ class Plan:
 
 
 def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
-    """Count the nodes that configs need, and estimate their duration; each config is a sequence of wanted nodes.
+    """Count the nodes that configs need and estimate how long these take; each config is a sequence of wanted nodes.
 
     A node need not be computed if its value exists, or if the values of all nodes that read it exist. A node that is
     never stored counts as computed only if one of its inputs must be computed.

@@ -46,7 +46,7 @@ class RowTable:
         return [key for key in dict.fromkeys(rows) if key not in self.position]
 
     def covers(self, rows: Rows) -> bool:
-        """Return whether the table contains all these rows.
+        """Return whether the table contains all of ``rows``.
 
         If ``rows`` is empty, return whether `take` can return an empty value.
         """
@@ -73,7 +73,7 @@ class RowTable:
         self.bytes = sum(map(len, kept)) + KEY * len(kept) + size_of(self.columns)
 
     def take(self, rows: Rows) -> Any:
-        """Return the values of these rows, in this order; raises KeyError if the table lacks a row."""
+        """Return the values of ``rows``, in this order; raises KeyError if the table lacks a row."""
         wanted = np.fromiter((self.position[key] for key in rows), dtype=np.int64, count=len(rows))
         if len(wanted) == len(self.position) and np.array_equal(wanted, np.arange(len(wanted))):
             return self.columns
@@ -108,7 +108,7 @@ class RowTables:
     def put(self, address: str, table: RowTable, most: float) -> None:
         """Keep a table as the most recently used; if the tables exceed ``most`` bytes, evict the least recently used.
 
-        Only tables whose rows can all be read from the store again are evicted, and never the given table.
+        The given table, and tables with rows that cannot be read from the store again, are never evicted.
         """
         self._tables[address] = table
         self._tables.move_to_end(address)
@@ -180,7 +180,7 @@ class Computation:
 
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return the value of an input; the time taken is not counted towards this node."""
-        assert any(node is source for source in self.node.inputs), f"this is not an input of {self.node.stage}"
+        assert any(node is source for source in self.node.inputs), f"the node is not an input of {self.node.stage}"
         begin = time.perf_counter()
         try:
             return self._executor.get(node, rows)

@@ -73,7 +73,7 @@ class SharedStore(Store):
         return value
 
     def keep_whole(self, node: Node, value: Any, seconds: float) -> bool:
-        """Write a whole value locally, and return whether this succeeded; if so, queue it for the remote half."""
+        """Write a whole value locally and return whether this succeeded; if so, queue it for the remote half."""
         kept = super().keep_whole(node, value, seconds)
         if kept:
             cost = {"amount": node.amount, "seconds": seconds, "machine": machine()}

@@ -144,7 +144,7 @@ class Store:
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
 
-        With ``alike``, these are the last segments of all other nodes with the same stage and class of part.
+        With ``alike``, return those of the last segments of all other nodes with the same stage and class of part.
         """
         others = "IN (SELECT address FROM entries WHERE stage = ? AND target = ? AND address != ?)"
         parameters = (node.stage, node.spec.target, node.address) if alike else (node.address,)

@@ -45,7 +45,7 @@ class StoreFiles:
         return folder / f"{time.time_ns()}-{name}"
 
     def write(self, path: Path, parts: Iterator[memoryview | bytes]) -> int:
-        """Write a file atomically, and return its size in bytes; after an error, an existing file is unchanged."""
+        """Write a file atomically and return its size in bytes; after an error, an existing file is unchanged."""
         temporary = self.temporary()
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

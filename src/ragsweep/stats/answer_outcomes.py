@@ -58,9 +58,9 @@ class Cells(NamedTuple):
 def against_no_context(results: Sequence[Result]) -> list[ContextPair]:
     """Pair each config that retrieves with the config that answers the same questions without context.
 
-    The two must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the success
-    metric; of several such configs without context, the first is used. Configs without such a counterpart, without
-    answers, or without scores of their success metric are left out.
+    The two configs must have the same golden set, equal values for the keys in ``SAME``, and the same definition of the
+    success metric; of several such configs without context, the first is used. Configs without such a counterpart,
+    without answers, or without scores of their success metric are left out.
     """
     answered = [result for result in results if {"abstained", success_of(result).metric} <= result.questions.keys()]
     bases = [result for result in answered if _without_context(result.run)]

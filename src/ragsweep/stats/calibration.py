@@ -65,7 +65,7 @@ def kappa(one: NDArray[Any], other: NDArray[Any], weights: Literal["none", "line
 
     The result is Cohen's kappa (1960) or, with ``weights``, Cohen's weighted kappa (1968), in which the cost of a
     disagreement is the distance between the two values or the square of this distance. Values are compared as numbers,
-    not as ranks, so scores may lie between the steps of a scale; with equal steps the result is the kappa of ranks.
+    not as ranks, so scores may lie between the steps of a scale; with equal steps, the result is the kappa of ranks.
     Return NaN if both raters always give the same single value.
     """
     first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)

@@ -124,10 +124,10 @@ class Choice:
     """
 
     row: int | None
-    best: int  # has the best expected mean of the rows that may be chosen, or of all rows if none may
+    best: int  # has the best expected mean of the rows that may be chosen, or of all rows if there are none
     loss: float
     cost: str = ""
-    baseline: Against | None = None  # None if none is declared, or if it is the choice
+    baseline: Against | None = None  # None if no baseline is declared or it is the choice
     runner_up: Against | None = None
     sacrificed: Against | None = None  # the best config, if another one is the choice
     losses: RareLosses | None = None

@@ -168,7 +168,7 @@ def guard(results: Sequence[Result], compared: Matrix, row: int, other: int) -> 
 
 
 def find_reference(choice: Choice, baseline: int | None) -> int:
-    """Return the row that differences refer to: the baseline, else the choice, else the best row."""
+    """Return the row to which differences refer: the baseline, else the choice, else the best row."""
     if baseline is not None:
         return baseline
     return choice.best if choice.row is None else choice.row

@@ -42,7 +42,7 @@ def count_reasons(excluded: Iterable[ExcludedConfig]) -> str:
 
 
 def list_references(results: Sequence[Result]) -> list[ExcludedConfig]:
-    """List the configs that are shown only for reference (see ``is_reference``); [] if all configs are."""
+    """List the configs that are shown only for reference (see ``is_reference``); [] if no other configs remain."""
     found = [one.name for one in results if is_reference(one)]
     return [ExcludedConfig(name, "for reference") for name in found if len(found) < len(results)]
 
@@ -134,7 +134,7 @@ class SweepComparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is likely better than the declared baseline, and its lead survives rare losses.
+        """Whether the choice is likely better than the declared baseline and its lead would survive rare losses.
 
         An interval alone is not enough: only the posterior allows for skewed differences. The result is False if no
         baseline is declared.

@@ -35,8 +35,8 @@ from ragsweep.stats.verdict import Beliefs, Kind, PairVerdict, pair_verdict, sho
 BETTER, KEEP, UNDECIDED, CHOICE, NONE = "better", "keep", "open", "choice", "none"
 """Kinds of conclusions.
 
-In this order: the choice is better than the declared baseline; the choice is the baseline; the choice is another
-config, but not shown to be better; there is a choice but no baseline; there is no choice.
+In this order: the choice is better than the declared baseline; the choice is the baseline; the choice is another config
+that is not shown to be better; there is a choice but no baseline; there is no choice.
 """
 
 
@@ -148,7 +148,7 @@ class PairCorrection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairMetric:
-    """The comparison of a pair by one metric: the baseline is row 0 of ``matrix``, the candidate row 1.
+    """The comparison of a pair by one metric: the baseline is row 0 of ``matrix`` and the candidate is row 1.
 
     ``p_holm`` is the p-value of the randomisation test, corrected for all compared metrics.
     """

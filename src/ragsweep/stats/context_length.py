@@ -16,7 +16,7 @@ LENGTHENING = ("top_k", "context_budget")
 """Keys whose larger values only lengthen the context."""
 
 RISING = ("context_recall", "context_ndcg", "evidence_coverage")
-"""Metrics that rise with context length; names of variants, like ``context_ndcg_exponential``, begin with these."""
+"""Metrics that rise with context length; the names of variants, like ``context_ndcg_exponential``, begin alike."""
 
 TOKENS = "context_tokens"
 """The metric that measures the length of a context."""
@@ -28,9 +28,9 @@ LONGER = 1.5
 def length_keys(one: Result, other: Result, matrix: Matrix) -> tuple[str, ...]:
     """Return the keys that make one of two configs' contexts longer, if a longer context can only raise the metric.
 
-    The result is empty unless the metric begins with one of ``RISING``, the configs differ only in ``LENGTHENING``
-    keys, all in the same direction (so that the longer context begins with the shorter one), and no question scores
-    worse with the longer context.
+    The result is empty unless the metric's name begins with one of ``RISING``, the configs differ only in
+    ``LENGTHENING`` keys, all in the same direction (so that the longer context begins with the shorter one), and no
+    question scores worse with the longer context.
     """
     keys, falls = _lengthened(one, other, matrix)
     return () if falls else keys

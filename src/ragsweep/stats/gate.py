@@ -92,7 +92,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """The metric and, if there are several baselines, the one that the check refers to."""
+        """The metric and, if there are several baselines, the one to which the check refers."""
         return f"{self.condition.metric} against the {self.against}" if self.against else self.condition.metric
 
     @property
@@ -106,8 +106,8 @@ def check_same_coverage(before: Result, after: Result) -> None:
     first, second = (result.run.config.get("coverage") for result in (before, after))
     if first != second:
         raise InputError(
-            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}, so one may have more"
-            " questions without a score; run both with the same coverage"
+            f"rebaseline: coverage is {first} in {before.name} and {second} in {after.name}, so one of them may"
+            " have more questions without a score; run both with the same coverage"
         )
 
 
@@ -145,7 +145,7 @@ def check_reachable(condition: Condition, result: Result, bounds: tuple[float, f
 class Scope(NamedTuple):
     """The questions on which a condition is checked.
 
-    These are the ``chosen`` ones, together and in the slices of ``labels``, or one by one if ``each`` is set.
+    These are the ``chosen`` questions, together and in the slices of ``labels``, or one by one if ``each`` is set.
     ``spread``, for ``noninferiority.sequential_gate``, is the metric's highest value minus its lowest; None for a gate
     that is not sequential. ``people`` has human labels that correct the metric on all chosen questions together, but
     not in slices.

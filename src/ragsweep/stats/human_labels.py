@@ -54,7 +54,7 @@ class MatchedLabels:
 
     ``own`` has the labels that name the config's run or, with a single config, neither run nor answer. ``shared`` maps
     each source (a run, or "-" if none is named) to its labels, for every config that gave the labelled answer;
-    ``drawn`` flags the questions that the source has a label for. On a question, configs with equal ``cases`` gave the
+    ``drawn`` flags the questions for which the source has a label. On a question, configs with equal ``cases`` gave the
     metric the same input.
     """
 
@@ -166,7 +166,7 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
     """
     if not name:
         return None
-    # Within a sweep a config is named by number and label ("#3 top_k=10"); either suffices.
+    # Within a sweep, a config is named by number and label ("#3 top_k=10"); either suffices.
     names = [(result.name, *(result.name.split(" ", 1) if result.name[:1] == "#" else ())) for result in results]
     owners = [row for row, known in enumerate(names) if name in known]
     owners = owners or [row for row, run in enumerate(runs) if run.startswith(name)]

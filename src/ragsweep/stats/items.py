@@ -74,7 +74,7 @@ def find_unanimous(scores: Doubles) -> tuple[list[int], list[int]]:
 
 
 def analyse_items(scores: Doubles) -> Items:
-    """Compute the item statistics of each question; with fewer than 4 configs the ends of intervals are NaN."""
+    """Compute the item statistics of each question; with fewer than 4 configs, the ends of intervals are NaN."""
     rest = rest_means(scores)
     found = _correlations(scores, rest)
     half = _NORMAL / math.sqrt(len(scores) - 3) if len(scores) > 3 else math.nan
@@ -93,7 +93,7 @@ def item_information(scores: Doubles) -> Doubles:
     """Return each question's information about which config is better; negative if better configs score worse on it.
 
     For scores of 0 and 1, the information is the Fisher information of the two-parameter logistic model,
-    ``a^2 P (1 - P)`` (Birnbaum 1968), averaged over the configs, with the sign of a. For other scores it is the
+    ``a^2 P (1 - P)`` (Birnbaum 1968), averaged over the configs, with the sign of a. For other scores, it is the
     discrimination times the standard deviation, which is the item reliability index (Gulliksen 1950). The information
     is 0 if all configs have the same score.
     """

@@ -22,8 +22,8 @@ class ReasonCounts(NamedTuple):
 
     ``skipped`` counts the questions where a requirement of the metric is missing. ``failed`` counts all other questions
     without a score. ``broken`` counts the questions whose measurement failed. ``unanswered`` counts the broken
-    questions without an answer, to which the metric might not have applied. ``settled`` counts the questions that the
-    metric applies to, but that would have no score even if the measurement were repeated, for example because of a
+    questions without an answer, to which the metric might not have applied. ``settled`` counts the questions to which
+    the metric applies, but which would have no score even if the measurement were repeated, for example because of a
     refusal, an empty retrieval, or an unknown price.
     """
 

@@ -125,7 +125,7 @@ def _note(differences: Doubles, known: bool) -> str:
 
 
 WORK = 500_000_000
-"""Maximum number of pairs times resamples; with more than about 300 configs there are fewer resamples."""
+"""Maximum number of pairs times resamples; with more than about 300 configs, there are fewer resamples."""
 AT_ONCE = 250
 """Number of resamples per block of the pairwise comparison."""
 SAME = 1e-5
@@ -135,9 +135,9 @@ SAME = 1e-5
 def all_pairs(matrix: Matrix, level: float = LEVEL, resamples: int = RESAMPLES) -> AllPairs:
     """Compare all pairs of configs simultaneously (single-step max-T over pairs, clusters resampled).
 
-    This is like Tukey's method for means, but uses the observed dependence between configs. Configs with equal scores
-    count as one. If only one config is left, or if there are too few clusters, ``largest`` is 0 and every config may
-    be the best.
+    The method is like Tukey's for means but uses the observed dependence between configs. Configs with equal scores
+    count as one. If only one config is left, or if there are too few clusters, ``largest`` is 0 and every config may be
+    the best.
     """
     rows, place = np.unique(matrix.better, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -172,7 +172,7 @@ def affordable(configs: int, resamples: int) -> int:
 def _pairs(data: ClusteredScores) -> tuple[Doubles, Floats]:
     """Return each row's deficit to every other row in standard errors, and 1 / the spread of the resampled difference.
 
-    Both arrays are (rows, rows). For a constant difference the first array has ``LARGEST`` with the difference's sign,
+    Both arrays are (rows, rows). For a constant difference, the first array has ``LARGEST`` with the difference's sign,
     or 0 if nothing differs, and the second has 0.
     """
     variance = _squared_distances((data.sums * data.factors) @ data.sums.T) / data.sizes.sum() ** 2
@@ -221,7 +221,7 @@ def dominating_clusters(matrix: Matrix, baseline: int = 0) -> tuple[int, ...]:
 def compare_parts(
     matrix: Matrix, baseline: int, unit: str = "", declared: bool = True, resamples: int = RESAMPLES
 ) -> Concentration | None:
-    """Compare with the row ``baseline`` on each of the ``dominating_clusters`` and on the rest; None if there are none.
+    """Compare with the row ``baseline`` on each of the ``dominating_clusters`` and on the rest; None if none dominates.
 
     Amounts with a ``unit`` are compared by ratios (see ``compare_amounts``). ``declared`` is true if the baseline was
     declared rather than chosen by its scores (see ``compare_with_baseline``).

@@ -25,7 +25,7 @@ class Differences:
     differences. ``apart`` counts the questions whose scores differ. An unknown number is NaN, and ``notes`` has the
     reason.
 
-    With ``ratios`` the scores are logarithms: exp(``estimate``) is the typical ratio to the baseline.
+    With ``ratios``, the scores are logarithms: exp(``estimate``) is the typical ratio to the baseline.
     """
 
     baseline: int
@@ -113,9 +113,9 @@ class Power:
 class Slice:
     """Each config's difference from the baseline in one slice: the questions with one value of a label.
 
-    Differences are in the metric's unit and direction. Intervals hold simultaneously for all configs and slices;
-    their ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has the
-    same p-values, corrected over all configs and slices. For ``exposed`` configs a loss too rare to have been observed
+    Differences are in the metric's unit and direction. Intervals hold simultaneously for all configs and slices; their
+    ends are NaN with fewer than ten effective clusters. ``p`` has randomisation p-values; ``p_holm`` has the same
+    p-values, corrected over all configs and slices. For ``exposed`` configs, a loss too rare to have been observed
     could reverse the result, so neither ``better`` nor ``worse`` is true.
     """
 

@@ -46,7 +46,7 @@ class Effects:
 
     For a model without interactions, ``interactions`` is "present" if the configs differ significantly from the model,
     so that an effect is an average over the configs that were run; "not shown" if they do not; and "untestable" if the
-    model fits any scores of these configs exactly, as in an ablation. For other models it is "estimated".
+    model fits any scores of these configs exactly, as in an ablation. For other models, it is "estimated".
     """
 
     effects: tuple[Effect, ...]

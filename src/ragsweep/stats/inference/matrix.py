@@ -220,8 +220,8 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     """Give missing scores with a reason in ``OWN_REASONS`` the worst score; return a mask of the replaced scores.
 
     ``scores`` (configs, questions), NaN where missing, is modified in place; the mask has the same shape. With several
-    configs, only questions for which another config has a score are filled, because the metric applies to these.
-    Scores of unanswerable questions, and of metrics without a worst score, are unchanged.
+    configs, only questions for which another config has a score are filled, because the metric applies to these
+    questions. Scores of unanswerable questions, and of metrics without a worst score, are unchanged.
     """
     known, declined = ~np.isnan(scores), np.zeros(scores.shape, dtype=bool)
     summary = results[0].summaries.metrics[metric]

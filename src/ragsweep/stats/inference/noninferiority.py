@@ -159,7 +159,7 @@ def _share_interval(matrix: Matrix) -> tuple[float, float]:
     """Return bounds on a share, each one-sided at ``LEVEL``.
 
     Clusters and weights enter through the effective sample size (Korn and Graubard, Survey Methodology 24, 1998): with
-    that many independent questions the share would have the same standard error. If all scores are equal, this size is
+    that many independent questions, the share would have the same standard error. If all scores are equal, this size is
     the effective number of clusters.
     """
     from scipy.special import betaincinv

@@ -25,7 +25,7 @@ SEED = 20261125
 
 
 def rare_losses(gains: Doubles, clusters: Numbers, largest: float, weights: Doubles | None = None) -> RareLosses:
-    """Return the effect of rare large losses on one config's lead over another, and their possible frequency.
+    """Return the effect of rare large losses on one config's lead over another, and how frequent they may be.
 
     The returned ``share`` is Clopper and Pearson's upper bound on the frequency of such losses (Biometrika 26, 1934),
     computed with the effective number of clusters.
@@ -57,7 +57,7 @@ def largest_loss(scores: Doubles, falls: bool) -> float:
     """Return the largest possible loss of one question; scores between 0 and 1 are assumed to be bounded by 0 and 1.
 
     The loss is the distance from the highest score to 0 if a loss is a lower score (``falls``), else from the lowest
-    score to 1. For other scores it is the largest absolute score; 0 if there are no scores.
+    score to 1. For other scores, it is the largest absolute score; 0 if there are no scores.
     """
     if not scores.size or scores.min() < 0 or scores.max() > 1:
         return float(np.abs(scores).max(initial=0.0))
