@@ -17,7 +17,7 @@ class Output(NamedTuple):
 
 
 def mark_cut(answers: list[Answer], reader: OutputReader | None) -> list[Answer]:
-    """Return the answers; if ``reader`` is not None, mark answers truncated at the token limit as unreadable.
+    """Return the answers; if ``reader`` is not None, those truncated at the token limit are marked as unreadable.
 
     A failed answer makes a task's result partial, but an unreadable answer does not. Truncated answers count as
     unreadable because a higher limit may not help: a model that repeats itself reaches any limit.
@@ -46,7 +46,7 @@ def read_output(answer: Answer, reader: OutputReader) -> Output:
         return Output(unreadable=str(fault) or "not readable")
     except RagsweepError:
         raise
-    except Exception as fault:  # raised by a reader of another package, such as a KeyError for a missing key
+    except Exception as fault:  # a reader from another package may raise anything, such as a KeyError
         if interruption.is_overdue():
             raise
         return Output(unreadable=f"{type(fault).__name__}: {fault}")

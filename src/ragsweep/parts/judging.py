@@ -84,7 +84,8 @@ def parse_reply(text: str, model: Any) -> Any:
     """Return a reply parsed by a pydantic model; the whole reply must be one JSON value, optionally in a code block.
 
     Raises ValueError if the reply does not conform, for instance if a binary field is "0.9", true or 7. A change to the
-    set of accepted replies affects judgements, and so requires a new version in ``ragas_calls`` and ``judge_checks``.
+    set of accepted replies affects judgements and therefore requires a new version in ``ragas_calls`` and
+    ``judge_checks``.
     """
     from pydantic import ValidationError
 

@@ -185,7 +185,7 @@ def fastest_dtype(flags: Set[str]) -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """Return the Linux names of the CPU's instruction sets; no names if they are unknown, as outside Linux."""
+    """Return the Linux names of the CPU's instruction sets; an empty set if they are unknown, as outside Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

@@ -30,7 +30,7 @@ VERSION = "1"
 
 
 def facts() -> Mapping[str, str]:
-    """Return the version of the export with its bits per weight, and the versions of the ONNX libraries."""
+    """Return the version of the export, the number of bits per weight, and the versions of the ONNX libraries."""
     return {
         "int8": f"{VERSION}, {weight_bits()} bits",
         **{name: importlib.metadata.version(name) for name in ("onnx", "onnxruntime")},
@@ -126,7 +126,7 @@ class Int8Forward:
                 inputs["kinds"] = kinds[row, read[row]][None]
             return np.asarray(self._session.run(None, inputs)[0][0])
 
-        if len(ids) == 1:  # a single question: no thread needed
+        if len(ids) == 1:  # a single question needs no thread
             rows = [run(0)]
         else:
             with ThreadPoolExecutor(min(self._threads, len(ids)) or 1) as pool:

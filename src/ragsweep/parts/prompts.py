@@ -65,7 +65,7 @@ class Prompt:
             )
 
     def messages(self, request: Request) -> list[dict[str, str]]:
-        """Return chat messages (role, content): a system message that is not empty, earlier turns, and the question."""
+        """Return chat messages (role, content): the system message (if not blank), earlier turns, and the question."""
         fence = texts_hash([[request.question], *request.passages])[:FENCE]
         system = _fill(self.system if request.passages else self.system_alone, fence=fence, refusal=self.refusals[0])
         question = request.question

@@ -56,7 +56,7 @@ def _descending(scores: Floats, depth: int) -> NDArray[np.int64]:
     bits = (0.0 - scores).view(np.int32)  # 0.0 - x is never -0.0, whose bits differ from those of 0.0
     flips = bits >> 31
     flips &= 0x7FFFFFFF
-    flips ^= bits  # IEEE 754 floats sort like integers once negative ones are flipped
+    flips ^= bits  # IEEE 754 floats sort like integers once negative floats are flipped
     keys = flips.astype(np.int64)
     keys <<= 32
     keys |= np.arange(scores.shape[1])

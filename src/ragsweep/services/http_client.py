@@ -17,9 +17,9 @@ from ragsweep.services.session import Item, Result, ServiceSession, each
 class Service:
     """An HTTP service, and the settings for calling it.
 
-    ``key_env`` is the name of the environment variable with the key, which is read for every call and is not stored. A
-    call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after a
-    timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
+    ``key_env`` is the name of the environment variable that contains the key; the key is read for every call and is not
+    stored. A call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after
+    a timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
     (except 501, and unless the prompt is too long). Any other status except 2xx is a permanent refusal.
     """
 

@@ -61,7 +61,7 @@ class HttpResponse:
     def json(self) -> Any:
         """Return the content, parsed as JSON or, if its type is text/event-stream, as an EventStream.
 
-        Raises ValueError if the content is of any other type, is not JSON, or has an event with an error.
+        Raises ValueError if the content is of any other type, is not JSON, or contains an event with an error.
         """
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -108,11 +108,11 @@ def read_events(text: str) -> EventStream:
 
 
 class NoAnswer(ValueError):
-    """A chat completion that is complete, but has no text."""
+    """A chat completion that is complete but contains no text."""
 
 
 class Reply(NamedTuple):
-    """A model's reply in a chat: the answer (``text``), the thoughts, and facts about the call."""
+    """A model's reply in a chat: the answer (``text``), the thoughts, and the model, usage and duration of the call."""
 
     text: str
     model: str  # the name that the service returned

@@ -114,7 +114,7 @@ def is_tag(token: str, tags: Sequence[str] | None) -> bool:
 
 @cache
 def _patterns(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return two patterns: the first matches a tag, the second matches code or a tag."""
+    """Return two patterns: the first matches a tag, and the second matches code or a tag."""
     name = "|".join(map(re.escape, tags))
     opening = rf"<(?i:{name})\s*>|\[(?:{name.upper()})\]|{OPENING}"
     closing = rf"</(?i:{name})\s*>|\[/(?:{name.upper()})\]|{CLOSING}"

@@ -15,7 +15,7 @@ from ragsweep.services.errors import CallFailed
 LIMITS = ("calls", "tokens", "money")
 
 Pricing = Callable[[str, Usage], float]
-"""A function (name of a model, usage) -> the price, NaN if it is unknown."""
+"""A function (name of a model, usage) -> the price, or NaN if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def no_prices(model: str, usage: Usage) -> float:
 
 
 def sum_usage(*used: Usage) -> Usage:
-    """Return the total usage of several calls, marked as estimated if the usage of any call is."""
+    """Return the total usage of several calls, marked as estimated if the usage of any call is estimated."""
     calls, tokens_in, tokens_out, estimated = zip(Usage(), *used, strict=True)
     return Usage(sum(calls), sum(tokens_in), sum(tokens_out), any(estimated))
 
@@ -122,7 +122,7 @@ class UsageMeter:
         return {name: float(getattr(self.totals, name) - getattr(before, name)) for name in LIMITS}
 
     def describe(self, before: UsageTotals) -> str:
-        """Return the usage since ``before`` as text: calls, tokens and any known cost; "" if there are no calls."""
+        """Return the usage since ``before`` as text: calls, tokens and any known cost; "" if no calls were made."""
         now = self.totals
         if now.calls == before.calls:
             return ""

@@ -19,10 +19,10 @@ from ragsweep.parts.unit_vectors import unit
 class Recursive:
     """Cut documents with chonkie's RecursiveChunker into chunks of at most ``size`` characters.
 
-    Texts are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into sentences,
-    and a longer sentence into words or characters. A piece shorter than ``min_characters`` is joined to a neighbour,
-    even if the result exceeds ``size`` and must be cut again. Finally, neighbouring pieces are joined as long as they
-    fit into ``size`` together.
+    Documents are cut after paragraphs. A paragraph longer than ``size`` is cut into lines, a longer line into
+    sentences, and a longer sentence into words or characters. A piece shorter than ``min_characters`` is joined to a
+    neighbour, even if the result exceeds ``size`` and must be cut again. Finally, neighbouring pieces are joined as
+    long as they fit into ``size`` together.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="3")
@@ -65,13 +65,13 @@ class Recursive:
 
 @dataclass(eq=False)
 class Semantic(SentenceSplitter):
-    """Cut between neighbouring sentences that are less similar than most neighbouring sentences of the document.
+    """Cut a document between neighbouring sentences that are less similar than most of its neighbouring sentences.
 
-    The distance of two sentences is 1 minus the cosine of their vectors. A document is cut at distances above the given
-    ``percentile`` of its distances (Kamradt 2024, "5 levels of text splitting", level 4, but without a buffer of
-    neighbouring sentences). A piece longer than ``size`` characters is cut again where neighbouring sentences are least
-    similar, and a sentence longer than ``size`` is cut at pauses. Each document is embedded separately, so that its
-    chunks depend only on its own text.
+    The distance between two sentences is 1 minus the cosine of their vectors. A document is cut wherever the distance
+    between neighbouring sentences exceeds the given ``percentile`` of all such distances in the document (Kamradt 2024,
+    "5 levels of text splitting", level 4, but without a buffer of neighbouring sentences). A piece longer than ``size``
+    characters is cut again where neighbouring sentences are least similar, and a sentence longer than ``size`` is cut
+    at pauses. Each document is embedded separately, so that its chunks depend only on its own text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", languages=tuple(LANGUAGES))

@@ -152,5 +152,5 @@ class ParentChild:
     child: Chunker
 
     def split(self, corpus: Corpus) -> Spans:
-        """Return the spans of the small chunks in the documents; a small chunk in several large chunks occurs once."""
+        """Return the spans of the small chunks in the documents; a span in several large chunks occurs once."""
         return cut_within(corpus, self.parent.split(corpus), self.child)

@@ -16,9 +16,9 @@ from ragsweep.golden.qrels import Grades, attach_evidence, read_qrels
 from ragsweep.golden.reading import UniqueIds, read_rows
 from ragsweep.golden.text_files import check_folder, path_of, plain_or_gzipped
 
-# Minimum number of queries whose text is in the document with the same id, for _NOTE to be added: one or two may be
-# coincidence. If fewer queries have a document with the same id, _NOTE is added only if all their texts are in these
-# documents.
+# _NOTE is added if at least _FEW queries have their text in the document with the same id: one or two may be
+# coincidence. If fewer than _FEW queries have a document with the same id, _NOTE is added only if each of these
+# documents contains the text of its query.
 _FEW = 3
 _NOTE = (
     "queries whose text is in the document with the same id, as in ArguAna and Quora: {:,};"
@@ -30,9 +30,9 @@ _NOTE = (
 class Beir:
     """Read a BEIR folder; each label marks a whole document as evidence, with a grade derived from the label's score.
 
-    The questions are the queries with labels in the split, and the queries whose metadata has ``"unanswerable": true``;
-    other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a query is
-    removed from the ranking of the query, unless the document is relevant to the query.
+    The questions are the queries with labels in the split, and the queries with ``"unanswerable": true`` in their
+    metadata; other queries are counted and skipped. If ``exclude_self`` is true, the document that has the same id as a
+    query is removed from the ranking of the query, unless the document is relevant to the query.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -61,7 +61,7 @@ class Beir:
             repeated = sum(any(_contains(corpus, name, text) for name in names) for text, names in own.items())
             notes = (_NOTE.format(repeated),) if repeated >= min(_FEW, len(own) or _FEW) else ()
             return Dataset(folder.resolve().name, corpus, golden, (*faults.notes, *notes))
-        note = f"dataset.exclude_self: queries whose own documents are removed from their rankings: {len(own):,}"
+        note = f"dataset.exclude_self: queries whose rankings exclude the documents with the same id: {len(own):,}"
         return Dataset(folder.resolve().name, corpus, golden, (*faults.notes, note), excluded=own)
 
     def _labels_file(self, folder: Path) -> Path:
@@ -95,7 +95,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
 
 
 def _contains(corpus: Corpus, name: str, text: str) -> bool:
-    """Return whether the document ``name`` contains the words of ``text`` in sequence; False if ``text`` has none."""
+    """Return whether document ``name`` contains the words of ``text`` in sequence; False for a text without words."""
     number = corpus.position[name]
     document = f"{corpus.titles[number]} {corpus.texts[number]}"
     inside, wanted = (" ".join(search_terms(one.casefold())) for one in (document, text))

@@ -85,7 +85,7 @@ def read_question_table(
 
     Faults of the file are added to ``faults``. ``columns`` maps a field to the name of its column; a field that
     ``columns`` omits is read from the column with the same name as the field. The rows of a question may differ in the
-    labels ``dropped``, which the caller drops.
+    labels named in ``dropped``, which the caller drops.
     """
     named = Columns("dataset.columns", columns, _COLUMNS, ("id", "question"), ("reference",))
     rows = list(read_table(plain_or_gzipped(file), named, faults))

@@ -19,9 +19,9 @@ from ragsweep.golden.topics import FIELDS, has_topics, read_topics
 class Trec:
     """Read topics and qrels from files; each label marks a whole document as evidence.
 
-    The topics are TREC topics (``<top> <num> ...``), or lines with an id, a tab and a text. The questions are the
-    topics that the qrels label; other topics are counted and skipped. The text of a question consists of the given
-    ``fields`` of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
+    The topics are TREC topics (``<top> <num> ...``), or lines that consist of an id, a tab and the text. The questions
+    are the topics that the qrels label; other topics are counted and skipped. The text of a question consists of the
+    given ``fields`` of its topic, joined by spaces. The ".gz" at the end of a path may be omitted.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -67,7 +67,7 @@ def _read_questions(path: Path, fields: Sequence[str], faults: Faults) -> list[Q
 
 
 def _rows(path: Path, fields: Sequence[str], faults: Faults) -> Iterator[Row]:
-    """Yield one row (id, text) per valid topic; add a fault for an invalid topic.
+    """Yield one row (id, text) per valid topic; add a fault for each invalid topic.
 
     The first line that is not blank determines the format of the file.
     """

@@ -48,7 +48,7 @@ class ApiEmbedder(ServiceSettings):
         check_at_least("embedder", 1, batch_size=self.batch_size, dimensions=self.dimensions)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, and the number of tokens of each, including the prompt.
+        """Return the vectors of chunks, and the number of tokens of each chunk, including its prompt.
 
         Raises the same errors as :meth:`ragsweep.services.endpoint.Endpoint.chat`.
         """

@@ -19,10 +19,10 @@ from ragsweep.parts.unit_vectors import unit
 class HashingEmbedder:
     """Embed texts with the hashing trick (Weinberger et al., arXiv:0902.2206).
 
-    Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is hashed to a dimension. The
-    square root of its count in the text is added to that dimension or subtracted from it, depending on one bit of the
-    hash, so that collisions cancel on average. The result is a unit vector, or zero for a text without words. Texts are
-    never truncated.
+    Each word, marked as ``<word>``, and each of its n-grams of ``ngram`` characters is a feature, which is hashed to a
+    dimension. The square root of the feature's count in the text is added to that dimension or subtracted from it,
+    depending on one bit of the hash, so that collisions cancel on average. The result is a unit vector, or zero for a
+    text without words. Texts are never truncated.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="2")
@@ -35,7 +35,7 @@ class HashingEmbedder:
         check_at_least("embedder", 1, dimensions=self.dimensions, ngram=self.ngram)
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, and the number of tokens of each, counted by :mod:`ragsweep.parts.tokens`."""
+        """Return the vectors of chunks, and the number of tokens of each chunk (see :mod:`ragsweep.parts.tokens`)."""
         tokens = np.array(list(map(count, texts)), dtype=np.int32)
         return Embeddings(self.embed_queries(texts), tokens, tokens)
 

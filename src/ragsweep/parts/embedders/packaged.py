@@ -26,7 +26,7 @@ class PackagedEmbedder:
     """Path of a file in the package -> its expected SHA-256; the weights come first, then the tokenizer."""
 
     def check(self) -> None:
-        """Raise ConfigError if the model files are not installed, or differ from the expected files."""
+        """Raise ConfigError if the model files are not installed or differ from the expected files."""
         self._files()
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -107,8 +107,9 @@ class UseMultilingualEmbedder(PackagedEmbedder):
     The vectors of tokens and token n-grams are averaged, and the average is projected. The languages are Arabic,
     Chinese (simplified and traditional), Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
     Russian, Spanish, Thai and Turkish. The result is a unit vector of 512 values, or zero for a text without tokens.
-    Texts may have any length; retrieval is better with chunks of 400 words than with chunks of 100 or 200, and as good
-    as with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest text.
+    Texts may have any length; retrieval with chunks of 400 words is better than with chunks of 100 or 200 words and as
+    good as with longer chunks (docs/measurements.md). Embedding needs up to 18 kB of memory per token of the longest
+    text.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")
@@ -121,7 +122,7 @@ class UseMultilingualEmbedder(PackagedEmbedder):
     }
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, and the number of tokens of each; no chunk is truncated.
+        """Return the vectors of chunks, and the number of tokens of each chunk; no chunk is truncated.
 
         The numbers include the begin and end tokens, but the number for a chunk without other tokens is 0.
         """

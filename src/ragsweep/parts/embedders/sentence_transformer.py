@@ -18,7 +18,7 @@ from ragsweep.parts.model_files import BUNDLED
 from ragsweep.parts.unit_vectors import unit
 
 WITH_TOKENS = "choose embedder=minilm or another transformer, or reranker=cross_encoder"
-"""The remedy named in messages if late interaction is used with a model that returns no token vectors."""
+"""The remedy in messages about late interaction with a model that returns no token vectors."""
 
 COUNTED_AT_ONCE = 1024
 """Number of texts that are tokenised at a time to count their tokens."""
@@ -58,7 +58,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, the number of tokens of each, and how many of these tokens the model reads.
+        """Return the vectors of chunks, the number of tokens of each chunk, and how many of them are not truncated.
 
         The numbers include the prompt and special tokens. Texts are sorted by length, longest first, so that the texts
         of a batch have similar lengths. Raises InputError if a vector contains NaN or an infinite value.

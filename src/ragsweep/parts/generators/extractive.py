@@ -29,7 +29,7 @@ class Extractive(SentenceSplitter):
 
     At most ``sentences`` sentences with a cosine of at least ``threshold`` are quoted, in the order of the context;
     each is followed by the number of its passage, such as ``[1]``. If no sentence reaches ``threshold``, the answer is
-    an abstention. The ``support`` of an answer is the highest cosine of a sentence. The ``seconds`` of an answer
+    an abstention. The ``support`` of an answer is the highest cosine of any sentence. The ``seconds`` of an answer
     exclude the time to split and embed the passages, because a production system splits and embeds them in advance.
     """
 

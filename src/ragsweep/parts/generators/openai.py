@@ -68,7 +68,7 @@ class OpenAI(EndpointSettings):
     repeat = generate
 
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
-        """Return an estimate of the highest cost of one answer; the output tokens are NaN if no key limits them."""
+        """Return an estimate of the highest cost of one answer, with NaN output tokens if no setting limits them."""
         passages = 0 if math.isnan(size.passages) else round(size.passages)
         empty = Request("", tuple(Passage(str(n), "") for n in range(passages)))
         prompt = estimate_tokens(sum(len(message["content"]) for message in self.prompt.messages(empty)))

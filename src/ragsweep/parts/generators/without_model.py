@@ -45,7 +45,7 @@ class Baseline:
 
     @cached_property
     def _questions(self) -> Mapping[tuple[str, tuple[Turn, ...]], Question]:
-        """The questions by text and history: several conversations may end with the same text."""
+        """The questions, keyed by text and history, because several conversations may end with the same text."""
         return {(question.text, question.history): question for question in self.dataset.load().golden.questions}
 
 
@@ -55,6 +55,6 @@ class NoGenerator:
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", silent=True)
 
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None]) -> None:
-        """Report a failed answer for every request; a run omits this stage, and so does not call this method."""
+        """Report a failed answer for every request; a run omits this stage and therefore never calls this method."""
         for number in range(len(requests)):
             done(number, Answer(failed=NO_ANSWERS))

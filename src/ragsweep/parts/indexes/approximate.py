@@ -73,9 +73,9 @@ class Ivf(FaissIndex):
     """Divide the vectors into ``nlist`` lists by their nearest mean, and search the ``nprobe`` nearest lists (faiss).
 
     The means are trained on a seeded sample of at most ``train_sample`` vectors. A small corpus has fewer lists: one
-    per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores one
-    byte per value of a vector. The candidates found by these codes are scored by the original vectors, as in the exact
-    index. If the searched lists contain fewer than ``depth`` vectors, the rest of a ranking is padding.
+    per 39 training vectors, but at least one; for example, 400 vectors are divided into 10 lists. A list stores a code
+    of each vector, with one byte per value. The candidates found by these codes are scored by the original vectors, as
+    in the exact index. If the searched lists contain fewer than ``depth`` vectors, the rest of a ranking is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", search_only=frozenset({"nprobe"}))
@@ -151,7 +151,7 @@ class CodeIndex(FaissIndex):
 
     def _candidates(self, opened: Any, queries: Floats, depth: int) -> NDArray[np.int64]:
         number = min(self.oversampling * depth, opened.ntotal)
-        # One query at a time: for several queries, faiss sums in a different order, and so rounds differently.
+        # One query at a time: for several queries, faiss sums in a different order and therefore rounds differently.
         return np.concatenate([opened.search(queries[row : row + 1], number)[1] for row in range(len(queries))])
 
 

@@ -103,7 +103,7 @@ class ExternalIndex(ABC):
         """Return, for each query, the positions of about ``number`` vectors near the query, in any order."""
 
     def _local(self) -> str:
-        """Return the config key of the folder that contains the tables, "" if they are not on this machine."""
+        """Return the config key of the folder that contains the tables, or "" if they are not on this machine."""
         return ""
 
     @abstractmethod

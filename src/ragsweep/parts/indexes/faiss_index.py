@@ -110,7 +110,7 @@ class Flat:
     """Compare the query with all vectors, using faiss, and return the vectors with the largest inner products.
 
     The rounding errors of inner products in float32 depend on the other queries of a batch. These products therefore
-    only select candidates: all vectors that could belong to the ranking, given the bound of the errors. The candidates
+    only select candidates: all vectors that could belong to the ranking, given the bound on the errors. The candidates
     are scored again in float64, so that a ranking never depends on other queries, and equal vectors are in order of
     position.
     """

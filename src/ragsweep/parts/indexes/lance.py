@@ -27,7 +27,7 @@ COMPLETE = "complete"
 """The tag of the table version that contains all vectors and their index; it is written last."""
 
 LEAST = 256
-"""Minimum number of vectors in an indexed table, and on average per partition, because LanceDB trains 256 means."""
+"""Minimum number of vectors in an indexed table and, on average, in a partition, because LanceDB trains 256 means."""
 
 A_GRAPH = 2**20
 """Maximum average number of vectors per graph; a larger table has several graphs."""
@@ -82,7 +82,7 @@ class LanceTable(ExternalIndex):
 
     @abstractmethod
     def _facts(self) -> list[Any]:
-        """List the build parameters, which identify a table together with the vectors and the version of LanceDB."""
+        """List the build parameters; with the vectors and the version of LanceDB, they identify a table."""
 
     def _local(self) -> str:
         return "" if "://" in self.uri else "uri"

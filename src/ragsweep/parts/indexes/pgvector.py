@@ -229,7 +229,7 @@ class _Session:
 
 @cache
 def _session(address: str, timeout: int) -> _Session:
-    """Return the session for an address and a timeout, one per process.
+    """Return this process's session for an address and a timeout.
 
     All configs of a process share the session, because servers limit the number of connections.
     """
@@ -255,7 +255,7 @@ def _secrets(url: str) -> set[str]:
     """Return the passwords in a URL (before the host, and in the parameters), both as written and decoded.
 
     The pieces of a password between unescaped ``/``, ``@``, ``?``, ``#`` or ``:`` are included, because libraries
-    mistake such a piece for a port or a host, and quote the piece in their messages.
+    mistake such a piece for a port or a host and quote it in their messages.
     """
     _, _, inside = url.partition("://")[2].rpartition("@")[0].partition(":")
     found = [inside, *re.split(r"[/@?#:]", inside), *re.findall(r"[?&]password=([^&]*)", url)]

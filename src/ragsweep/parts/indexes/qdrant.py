@@ -159,13 +159,13 @@ class Qdrant(ExternalIndex):
             if status is None:  # no response
                 way = "start the server, correct the index's base_url or increase its timeout"
             elif status in (401, 403):
-                way = "name the variable with the server's key in the index's key_env"
+                way = "set the index's key_env to the name of the variable that contains the server's key"
             raise CallFailed(f"{self.base_url} failed: {quote(str(fault), self.service.key())}; {way}") from None
 
 
 @cache
 def _embedded(path: str) -> Any:
-    """Return a client for the folder ``path``, one per process, because a folder cannot be opened twice.
+    """Return this process's client for the folder ``path``, which cannot be opened twice.
 
     Raises CallFailed if the folder cannot be opened.
     """

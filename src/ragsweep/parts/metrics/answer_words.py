@@ -232,7 +232,8 @@ def articles_of(question: Question, language: Language) -> str:
     """Return the language whose articles are removed from the question's answers: "french" or "english".
 
     If ``language`` is not "label", it is returned unchanged. Otherwise, the language is read from the question's label
-    ``language`` or, if it has none, detected from its text; "english" stands for all languages except French.
+    ``language`` or, without this label, detected in the question's text; "english" stands for all languages except
+    French.
     """
     if language != "label":
         return language
@@ -240,7 +241,7 @@ def articles_of(question: Question, language: Language) -> str:
 
 
 def literal(text: str, right: str) -> str:
-    """Return a text in the form that is compared with a right answer of only articles and punctuation.
+    """Return a text in the form that is compared with a right answer that consists only of articles and punctuation.
 
     Case and compatibility forms are folded, and white space is collapsed. Articles are kept, and punctuation is removed
     unless the right answer contains nothing else.

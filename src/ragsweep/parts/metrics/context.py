@@ -100,7 +100,7 @@ class ContextTokenPrecision(Proportion):
     name = "context_token_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it has no relevant evidence or its context has no text."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
         return withhold(scores, (count == 0) & (_lengths(view.context) > 0), NO_TEXT)
@@ -156,7 +156,7 @@ class ExpectedCountMet(Proportion):
     needs = ("count",)
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it is conversational or has no ``expected_count``."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         expected = np.array([question.expected_count for question in view.questions], dtype=np.float64)  # None: NaN
         met = _lengths(view.rankings.positions) == expected
         return withhold(score_with_retrieval(view, met), np.isnan(expected), NO_COUNT)

@@ -1,6 +1,6 @@
 """Detect judged text that resembles instructions to the judge (prompt injection).
 
-A match does not prove an attack: a manual, for instance, may quote such instructions. Matches are counted and reported,
+A match does not prove an attack: a manual, for instance, may quote such instructions. Matches are counted and reported
 but change no score.
 """
 

@@ -164,7 +164,7 @@ def _schema() -> ResponseSchema:
 
 
 def _missing_reasons(view: EvaluationView) -> NDArray[np.str_]:
-    """Return, for each question, why no metric has a judgement of it; "" if a metric has one.
+    """Return, for each question, the reason why no metric judged it; "" if a metric judged it.
 
     If metrics give several reasons, a failure takes precedence.
     """

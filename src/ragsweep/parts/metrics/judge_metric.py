@@ -3,7 +3,7 @@
 Each reply is cached under a hash of its request, so that an interrupted judgement that needs several calls is resumed,
 not repeated. The reply is stored with its usage and a hash of the metric and case to which the call is charged: a
 resumed judgement counts its full usage, while another judgement with the same prompt counts none. Stored replies cannot
-be deleted: if those of a sample contradict each other, a mark is stored, and the next judgement requests new ones.
+be deleted: if those of a sample contradict each other, a mark is stored, and the next judgement requests new replies.
 """
 
 import base64
@@ -179,4 +179,4 @@ class JudgeMetric(Proportion):
 
     @abstractmethod
     async def _sample(self, case: Case, judge: CachedJudge, number: int) -> Judgement:
-        """Judge a case once; return the value (or NaN and a reason) and the usage. ``number`` is the index, from 0."""
+        """Judge a case once, for sample ``number`` (from 0); return the value (or NaN and a reason) and the usage."""

@@ -25,7 +25,7 @@ _ARABIC_POINT = re.compile(r"(?<=\d)\u066b(?=\d)")
 _SEPARATORS = "'\u2019\u00a0\u2009\u202f\u066c"
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:([%s])\d{3})(?:\1\d{3})*(?!\1?\d)"
 _SPACED = {"english": re.compile(_GROUPED % _SEPARATORS), "french": re.compile(_GROUPED % f" {_SEPARATORS}")}
-"""Matches a number whose thousands are separated by apostrophes or no-break or thin spaces or, in French, by spaces."""
+"""Matches a number whose thousands are separated by apostrophes, no-break spaces, thin spaces or, in French, spaces."""
 
 _THOUSANDS = re.compile(rf"\d{{4}}|\d[ .,{_SEPARATORS}]\d{{3}}(?!\d)")
 
@@ -44,7 +44,7 @@ _SAID_NEGATIVE = re.compile(
 """Matches any sign or word that may make a number negative."""
 
 _DIGIT = r"[\d\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089]"
-"""Matches a digit, even a superscript or subscript, which compatibility folding turns into a plain one."""
+"""Matches a digit, even a superscript or subscript, which compatibility folding turns into a plain digit."""
 
 _QUANTITY = re.compile(rf"{_DIGIT}\s*(?:[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])")
 _UNIT = re.compile(rf"(?<={_DIGIT})(?!a\b)(?=[^\W\d_]|[%\u2030°\u20ac$\u00a3\u00a5])", re.IGNORECASE)
@@ -83,7 +83,8 @@ def aligned(text: str, right: str, language: str) -> str:
     - If the right answer has a number with a unit, a space precedes every unit: ``16GB`` equals ``16 GB``.
     - If the right answer has a percent sign or the word "percent" after a number, percentages get the same form.
     - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
-      ``language`` is "french" (the other value is "english"), or if the right answer has a number with thousands.
+      ``language`` is "french" (the other value is "english"), or if the right answer has a number of at least four
+      digits.
     - If the right answer has a range such as ``5-10`` or ``5 to 10``, ranges get the form ``5-10``.
     """
     if _NEGATIVE.search(right):

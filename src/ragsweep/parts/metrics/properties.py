@@ -78,7 +78,7 @@ class AnswerSpeed(AnswerMetric):
 
 
 class CostPer1000(AnswerMetric):
-    """Cost of the tokens for 1000 answers and for the search queries that a model wrote for them.
+    """Cost of the tokens for 1000 answers, and for the search queries that a model wrote for these answers.
 
     The unit is the currency of the price table. The cost of the router's calls, of embedding and reranking services,
     and of machines is not included.
@@ -128,7 +128,7 @@ class AnswerSupport(AnswerMetric):
 class AnswerLanguage(AnswerMetric):
     """Whether the answer is in the language of its question: 1 or 0.
 
-    The question's language is given by its label ``language`` or, if it has none, detected; the answer's language
+    The question's language is given by its label ``language`` or, without this label, detected; the answer's language
     is detected. Detection counts stop words of English, French, German, Spanish, Italian, Dutch and Portuguese outside
     code. A question is not scored if the answer is a refusal or if one of the languages is unknown, for instance
     because the answer is a name, a number or code.

@@ -109,7 +109,7 @@ def evidence_quotes(question: Question) -> list[str]:
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 - d / n, where d is the Levenshtein distance and n is the longer length; 1 if both strings are empty.
+    """Return 1 - d / n: d is the Levenshtein distance, n the length of the longer string; 1 if both are empty.
 
     The algorithm is bit-parallel and stores a column of the distance matrix in the bits of an integer: Hyyrö, "A
     bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003).

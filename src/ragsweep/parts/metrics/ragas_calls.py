@@ -37,7 +37,7 @@ class NothingToJudge(Exception):
 
 
 class JudgeSession:
-    """Makes the calls for one sample of one case, and sums their usage in ``usage``.
+    """Makes the calls for one sample of one case and sums their usage in ``usage``.
 
     Args:
         judge: The judge, with its cache.
@@ -56,8 +56,8 @@ class JudgeSession:
     async def ask(self, prompt: str, model: Any) -> Any:
         """Return the reply as an instance of ``model``, a pydantic class.
 
-        Raises CallFailed if the call fails, and ValueError if no statement is classified, a reply that ragas scores as
-        1 or 0. If ``strict`` is true, raises NothingToJudge if a text has no statements.
+        Raises CallFailed if the call fails, and ValueError for a reply in which no statement is classified, which ragas
+        would score as 1 or 0. If ``strict`` is true, raises NothingToJudge if a text contains no statements.
         """
         repetition = self._repetitions[prompt]
         self._repetitions[prompt] += 1
@@ -108,7 +108,7 @@ def scorer(
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function like ``write`` that fences all fields except TRUSTED, and prepends NOTICE to the prompt."""
+    """Return a function like ``write`` that fences all fields except TRUSTED and prepends NOTICE to the prompt."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}

@@ -3,8 +3,8 @@
 The scores differ from those of ragas in four cases:
 
 - If a call fails, the score is NaN with a reason, whereas ragas may average over the remaining calls.
-- If a text has no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas' AnswerCorrectness
-  assumes a perfect match.
+- If a text contains no statements, the score is NaN (except in RagasFactualCorrectness), whereas ragas'
+  AnswerCorrectness assumes a perfect match.
 - If the judge classifies none of the statements, the score is NaN, whereas ragas' AnswerCorrectness assumes a perfect
   match, and its FactualCorrectness scores 0.
 - If the judge derives an empty question from an answer, the score is NaN, whereas ragas' AnswerRelevancy skips empty
@@ -42,9 +42,9 @@ PROMPT = 1500
 class RagasMetric(JudgeMetric):
     """Base class of ragas' judged metrics; ``of_ragas`` is the name of ragas' own class.
 
-    If ``strict`` is true, a case is not scored if any of its texts has no statements; otherwise, a case is not scored
-    if none of its texts has statements. A sample of a case costs up to ``chats`` chat calls, ``chats_a_passage`` more
-    for each passage, and ``embeds`` embedding calls, not counting retries.
+    If ``strict`` is true, a case is not scored if any of its texts contains no statements; otherwise, a case is not
+    scored if none of its texts contains statements. A sample of a case costs up to ``chats`` chat calls,
+    ``chats_a_passage`` more for each passage, and ``embeds`` embedding calls, not counting retries.
     """
 
     of_ragas: ClassVar[str]
@@ -61,7 +61,7 @@ class RagasMetric(JudgeMetric):
     def estimate_cost(self, size: RequestSize) -> CostEstimate:
         """Return an upper estimate of the cost of judging one case, with all samples.
 
-        The output tokens are NaN if the metric makes chat calls and the judge has no ``max_tokens``.
+        The number of output tokens is NaN if the metric makes chat calls and the judge has no ``max_tokens``.
         """
         judge = self._judge
         chats = self.chats + (self.chats_a_passage * size.passages if self.chats_a_passage else 0.0)
@@ -191,7 +191,7 @@ class RagasFactualCorrectness(RagasMetric):
     """Precision, recall or F-beta of the claims in the answer against those in the reference, rounded to two decimals.
 
     Refusals with text are also judged. An answer without claims scores 0, as in ragas, but is not scored if the
-    reference has no claims either, or if ``mode`` is "precision", for which the claims in the reference are not
+    reference contains no claims either, or if ``mode`` is "precision", for which the claims in the reference are not
     extracted.
     """
 

@@ -69,7 +69,7 @@ class _Overlap(AnswerMetric):
 
     @abstractmethod
     def _compare(self, text: str, right: str) -> float:
-        """Return the score of an answer against a right answer; equal texts are not passed to this method."""
+        """Return the score of an answer against a right answer; equal strings are not passed to this method."""
 
 
 def composed(text: str) -> str:

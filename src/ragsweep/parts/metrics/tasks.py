@@ -122,7 +122,9 @@ class WeightedSum:
         low, high = -math.inf if lowest is None else lowest, math.inf if highest is None else highest
         slack = 1e-9 * np.maximum(1, np.abs(total))
         if (outside := total[(reasons == "") & ((total < low - slack) | (total > high + slack))]).size:
-            raise ValueError(f"the sum {outside[0]:g} is outside its bounds, {self.bounds}; correct bounds or weights")
+            raise ValueError(
+                f"the sum {outside[0]:g} is outside its bounds, {self.bounds}; correct the bounds or the weights"
+            )
         return score_where(reasons == "", np.clip(total, low, high), reasons)
 
 
@@ -162,7 +164,7 @@ class TaskSuccess(Proportion):
         """Return one score per case: 0 if it misses a criterion, 1 if it meets all, or else NaN and a reason.
 
         NaN means that a metric has no score and no other criterion is missed, or that a metric does not apply to the
-        case (its reason is in ``INAPPLICABLE``). A score may miss its limit by up to 1e-9, to allow for rounding.
+        case (the reason is then in ``INAPPLICABLE``). A score may miss its limit by up to 1e-9, to allow for rounding.
         """
         missed, reasons = np.zeros(len(view.questions), dtype=bool), np.full(len(view.questions), "")
         applies = ~missed

@@ -125,7 +125,7 @@ class JsonObject:
         from jsonschema import Draft202012Validator
         from referencing import Registry
 
-        return Draft202012Validator(self._schema, registry=Registry())  # the default registry loads from the network
+        return Draft202012Validator(self._schema, registry=Registry())  # the default registry downloads schemas
 
 
 def _refuse_constant(name: str) -> None:

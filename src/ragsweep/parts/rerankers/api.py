@@ -92,7 +92,7 @@ class ApiReranker(ServiceSettings):
 def read(answer: Any, texts: int) -> list[float]:
     """Return the scores in a reply, in the order of the texts; ``texts`` is the number of texts.
 
-    Raises ValueError unless the reply has exactly one score for every text, and each is a finite 32-bit number.
+    Raises ValueError unless the reply has exactly one score for every text, and each score is a finite 32-bit number.
     """
     try:
         results = [(entry["index"], entry["relevance_score"]) for entry in answer["results"]]

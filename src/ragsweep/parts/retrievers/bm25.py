@@ -19,7 +19,7 @@ LANGUAGES = (
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
     "swedish", "turkish", "none",
 )  # fmt: skip
-"""Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" omits both steps."""
+"""Values of ``language``: languages with a stemmer in PyStemmer and stop words in bm25s; "none" uses neither."""
 
 TURKISH = str.maketrans({"\u0130": "i", "I": "\u0131"})
 """The Turkish letters I, with and without a dot, and their lower-case forms, which ``str.lower`` gets wrong."""

@@ -29,7 +29,7 @@ class NoRouter:
 
 @dataclass(eq=False)
 class Rule:
-    """Search for every question, except for short conversation (such as a greeting) that matches a pattern.
+    """Search for every question, except for short conversational messages (such as greetings) that match a pattern.
 
     The patterns in ``conversation`` are regular expressions. A match starts at the beginning of the question and stops
     at the end of a word; case, accents and the form of apostrophes are ignored. A text of more than ``most_words``
@@ -55,7 +55,7 @@ class Rule:
             try:
                 re.compile(_folded(pattern))
             except re.error as fault:
-                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i); case is ignored anyway") from None
+                raise ConfigError(f"{fact}: {fault}; omit flags such as (?i), because case is ignored anyway") from None
         check_at_least("router", 1, most_words=self.most_words)
 
     def route(self, requests: Sequence[Request], done: Callable[[int, Route], None]) -> None:
@@ -86,9 +86,9 @@ def _bare(text: str) -> str:
 
 @dataclass(eq=False)
 class Similarity:
-    """Search for every text, unless it is more similar to examples of conversation than to examples of questions.
+    """Search for every message, unless it is more similar to examples of conversation than to examples of questions.
 
-    A text is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold`` and
+    A message is conversation if its cosine to the nearest example in ``conversation`` is at least ``threshold`` and
     greater than its cosine to the nearest example in ``questions``. If ``questions`` is empty, ``threshold`` takes the
     place of the second cosine. The score is the first cosine minus the second.
     """

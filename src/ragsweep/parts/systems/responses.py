@@ -40,7 +40,7 @@ def to_response(found: Returned, refusals: Sequence[str], usage: Usage, tags: Se
 
     ``contexts``, ``ids`` and ``scores`` are lists of equal length, or None. Nested lists of chunks (one list per
     document) become one list; if a document has a single id or score, it applies to all chunks of the document. Chunks
-    with neither an id nor a text are dropped.
+    without an id and without text are dropped.
 
     The answer is a string, or a list of the parts of a chat message. Thoughts, which are separate parts or enclosed in
     ``tags``, are removed from the answer. An answer that is null or blank, or that begins with one of ``refusals``, is
@@ -142,7 +142,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def value_in_events(stream: EventStream, path: str) -> Any:
-    """Return the strings at a path in the events of a stream, joined; events without the path are ignored.
+    """Join and return the strings at a path in the events of a stream; events without the path are ignored.
 
     Lists of the parts of a chat message are joined, too, as one list in which each string is a part. If no value at the
     path is a string or such a list, return the last value that is not null, or None if all are null. Raises

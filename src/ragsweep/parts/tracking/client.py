@@ -54,7 +54,7 @@ class Mlflow:
             is the environment variable ``MLFLOW_TRACKING_URI`` or, if it is not set, ``sqlite:///mlflow.db`` in the
             current folder.
         experiment: The name of the experiment, which is created if it does not exist.
-        traces: The questions of a config for which a trace is recorded: none, failures, sample or all.
+        traces: Which questions of a config get a trace: none, failures, sample or all.
         tables: The configs of a sweep that get a table of questions: "chosen" (the two configs that the sweep's report
             compares first) or "all".
 
@@ -141,7 +141,7 @@ class Mlflow:
     def address(self, run_id: str) -> str:
         """Return the address of a run's page on the server or in `mlflow ui`.
 
-        Return "" if this process has not yet recorded a run, and so has not looked up the id of the experiment.
+        Return "" if this process has not yet recorded a run and therefore has not looked up the id of the experiment.
         """
         if (experiment := self._connection.experiments.get(self.experiment)) is None:
             return ""
@@ -173,8 +173,8 @@ class Mlflow:
     ) -> None:
         """Write a sweep's results to the parent run, and then end the run with ``status``.
 
-        If writing fails, the run is not ended, so that `ragsweep sync` completes it. ``status`` is FINISHED, FAILED or
-        KILLED. If a sweep is closed again, only changed metrics get a second value.
+        If writing fails, the run is not ended, so that `ragsweep sync` can complete it. ``status`` is FINISHED, FAILED
+        or KILLED. If a sweep is closed again, only changed metrics get a second value.
         """
         with self._connection.opened():
             for name, value in (tags or {}).items():

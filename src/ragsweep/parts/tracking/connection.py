@@ -84,9 +84,9 @@ class OpenRun:
 class Connection:
     """This process's connection to one tracking URI.
 
-    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, ``experiments`` the
-    name of an experiment to its id, and ``prompts`` the name and content of a prompt to its registered version.
-    ``prompts`` is None if prompts cannot be registered.
+    It caches data that many runs need. ``parents`` maps the id of a sweep's parent run to the run, ``experiments`` maps
+    the name of an experiment to its id, and ``prompts`` maps the name and content of a prompt to its registered
+    version. ``prompts`` is None if prompts cannot be registered.
     """
 
     uri: str

@@ -53,7 +53,7 @@ def children(connection: Connection, parent: str, condition: str) -> Iterator[Ru
 
 
 def exists(connection: Connection, run_id: str) -> bool:
-    """Return whether MLflow has a run with this id that is not deleted."""
+    """Return whether a run with this id exists in MLflow and is not deleted."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -84,7 +84,7 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
 
 
 def cleared_failures(run: OpenRun) -> dict[str, float]:
-    """Return 0 for each count of failed measurements of an earlier attempt; MLflow cannot delete a metric."""
+    """Map the name of each metric that counts failures of an earlier attempt to 0; MLflow cannot delete a metric."""
     known = run.before.data.metrics if run.before else {}
     return {name: 0.0 for name in known if name.endswith(files.FAILED)}
 
@@ -164,7 +164,7 @@ def link_prompt(connection: Connection, run: OpenRun, config: ConfigRun) -> None
             if key not in connection.prompts:
                 connection.prompts[key] = _prompt_version(connection, name, prompt)
             connection.client.link_prompt_version_to_run(run.id, connection.prompts[key])
-    except Exception as fault:  # such as a registry without prompts; config.yaml contains the prompt
+    except Exception as fault:  # the registry may not support prompts; config.yaml contains the prompt
         connection.prompts = None
         reason = str(fault).partition("\n")[0] or type(fault).__name__
         _log.warning("prompts are not registered in MLflow, only recorded in each run's config.yaml: %s", reason)

@@ -34,7 +34,7 @@ def write(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
     """Write artifacts (name -> content) below ``location``, the artifact URI of a run tracked at ``uri``.
 
     Names may contain slashes. In a local folder, each file is written atomically. Raises ValueError for a name that
-    refers to a place outside ``location``.
+    refers to a path outside ``location``.
     """
     for name in artifacts:
         if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
@@ -95,7 +95,7 @@ LONGEST_KEY = 250
 LONGEST_TAG = 5_000
 LONGEST_DIGEST = 36
 LONGEST_REQUEST = 600_000
-"""Maximum bytes of the parameters in one request; MLflow allows 1 MB, of which metrics take up to 350 kB."""
+"""Maximum number of bytes of the parameters in one request; MLflow allows 1 MB, of which metrics take up to 350 kB."""
 
 FAILED = "_n_failed"
 """Suffix of the metrics that count the questions for which a metric failed."""
@@ -103,7 +103,7 @@ FAILED = "_n_failed"
 MOST_METRICS = 40
 """Number of metrics of a run beyond which no optional metrics are added: MLflow displays all metrics side by side."""
 OF_MANY = re.compile(r"_at_\d+$|^latency_|^ann_")
-"""Matches the names of metrics with many variants: metrics at cutoffs, of latency, and of approximate indexes."""
+"""Matches the names of metrics with many variants: metrics at cutoffs, of latency and of approximate indexes."""
 STANDARD = ("ndcg_at_10", "recall_at_10", "mrr", "map", "precision_at_5", "hit_rate_at_5", "f1_at_5")
 """Ranking metrics that are commonly published; conf/targets/retrieval.yaml has a threshold for each of them."""
 

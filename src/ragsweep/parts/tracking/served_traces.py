@@ -22,7 +22,7 @@ LONGEST_TEXT = 100_000
 """Maximum number of characters of each text in a trace; traces with longer texts are skipped."""
 
 MOST_ITEMS = 1000
-"""Maximum number of steps, documents or turns in a trace; traces with more are skipped."""
+"""Maximum number of steps, documents or turns in a trace; traces that exceed it are skipped."""
 
 _LARGEST = 1e15
 
@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 class ServedStep:
     """A step of a served request: its duration and, if it ranks chunks, the top score and its lead over the next score.
 
-    Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent to be displayed, but are not read back.
+    Numbers that are not known are NaN. ``inputs`` and ``outputs`` are sent for display but not read back.
     """
 
     name: str  # as in the latencies of an evaluation: retrieve/bm25, fuse, rerank, generate
@@ -161,7 +161,7 @@ def _root(trace: Any) -> Any:
 def _read_all(
     connection: Connection, experiment: str | None, condition: str | None, read: Callable[[Any], Found | None]
 ) -> Iterator[Found]:
-    """Yield what ``read`` returns for each trace of an experiment that meets ``condition``, except None."""
+    """Yield the results of ``read``, except None, for the traces of an experiment that meet ``condition``."""
     with connection.opened():
         client, token = connection.client, None
         places = _places(connection, experiment)
