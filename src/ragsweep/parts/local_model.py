@@ -103,7 +103,7 @@ class LocalModel:
 
     @cached_property
     def _longest_input(self) -> int | None:
-        """The maximum input length of the model in tokens, according to config.json; None if it states no length."""
+        """The maximum input length of the model in tokens, according to config.json; None if the file omits it."""
         config = self._config()
         positions = config.get("max_position_embeddings")
         if positions and config.get("model_type") in AFTER_PADDING:

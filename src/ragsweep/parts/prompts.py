@@ -119,7 +119,7 @@ def begins_with_refusal(text: str, refusals: Sequence[str]) -> bool:
 
 
 def _fill(template: str, **values: str) -> str:
-    """Return a template with its placeholders filled in, stripped; braces in a value are left unchanged."""
+    """Fill in the placeholders of a template, and return the stripped result; braces in a value are left unchanged."""
     return template.format_map(values).strip()
 
 

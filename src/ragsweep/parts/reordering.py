@@ -12,7 +12,7 @@ from ragsweep.parts.limits import check_at_least
 from ragsweep.parts.ranking import check_min_score, mark_failed
 
 REORDERING = frozenset({"candidates", "min_score", "mix"})
-"""Parameters of a reranker that do not change its scores, but only how the scores are used."""
+"""Parameters of a reranker that change only how its scores are used, not the scores themselves."""
 
 
 class Reordering(NamedTuple):
@@ -38,7 +38,7 @@ class Reordering(NamedTuple):
 
 
 def reordering_of(part: Any) -> Reordering:
-    """Return the settings of a reranker: ``candidates``, and those that its trait ``reordering`` names."""
+    """Return the settings of a reranker: ``candidates``, and the settings in its trait ``reordering``."""
     named = REORDERING.intersection(traits_of(part).reordering)
     return Reordering(**{name: getattr(part, name) for name in {*named, "candidates"}})
 

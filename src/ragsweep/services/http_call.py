@@ -107,7 +107,7 @@ class _Failure(NamedTuple):
 
 @dataclass
 class Call(Generic[Read]):
-    """One call to a service, with all its attempts; for its exceptions see `Service.post`."""
+    """One call to a service, with all its attempts; for its exceptions, see `Service.post`."""
 
     service: Service
     key: str
@@ -246,7 +246,8 @@ class Call(Generic[Read]):
     def _unread(self, fact: str, error: str, retry: bool) -> _Failure:
         """Return a failure for a response that could not be read; raise CallFailed if ``retry`` is false.
 
-        Also raise CallFailed if ``error`` is about the prompt; LM Studio and OpenRouter may send it with status 200.
+        Also raise CallFailed if ``error`` is about the prompt; LM Studio and OpenRouter may send such an error with
+        status 200.
         """
         if reason := _prompt_fault(error):
             raise CallFailed(self._describe(fact), reason) from None

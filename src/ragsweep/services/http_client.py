@@ -31,7 +31,7 @@ class Service:
     deadline: float | None = None  # seconds for all attempts and waits between them
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    key_header: str = "Authorization"  # the value is "Bearer KEY" in this header, KEY in any other
+    key_header: str = "Authorization"  # this header contains "Bearer KEY"; any other header contains only KEY
     session: ServiceSession = field(default_factory=ServiceSession, repr=False)
 
     def connect(self, session: ServiceSession) -> None:
@@ -45,7 +45,7 @@ class Service:
         the base URL and for the environment variable.
         """
         if not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", self.base_url):
-            got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain the key
+            got = "" if re.search("[?#@]", self.base_url) else f", got {self.base_url!r}"  # else it may contain a key
             raise ConfigError(
                 f"{where}.{url} must begin with http:// or https:// and contain no user, password or query{got}; "
                 f"a key belongs in the environment variable that {where}.{key_env} names"
@@ -83,7 +83,7 @@ class Service:
             ) from None
 
     def key(self) -> str:
-        """Return the key from the environment, "" if ``key_env`` is None; raise ConfigError if the key is unusable."""
+        """Return the key from the environment, or "" if ``key_env`` is None; raise ConfigError if it is unusable."""
         if self.key_env is None:
             return ""
         key = os.environ.get(self.key_env, "").strip()

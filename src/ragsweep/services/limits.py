@@ -74,7 +74,7 @@ def backoff(attempt: int, retry_after: float = 0.0) -> float:
 
 
 class RateLimiter:
-    """Spreads calls or tokens evenly over time, but allows small bursts (see BURST)."""
+    """Spreads calls or tokens evenly over time but allows small bursts (see BURST)."""
 
     def __init__(self) -> None:
         self._free = -math.inf
@@ -96,7 +96,7 @@ class CircuitBreaker:
         self.answered_before = False  # whether the service answered an earlier process; then refuse() never raises
         self._answered = False
         self._first_call = math.inf
-        self._failures = 0  # consecutive; from SLOW_AFTER on, without calls that began before the last failure
+        self._failures = 0  # consecutive failures; from SLOW_AFTER on, without calls that began before the last one
         self._last_failure = -math.inf
         self._failing_since: float | None = None
         self._paused_until = -math.inf

@@ -108,7 +108,7 @@ def read_events(text: str) -> EventStream:
 
 
 class NoAnswer(ValueError):
-    """A chat completion that is complete but contains no text."""
+    """A complete chat completion that contains no text."""
 
 
 class Reply(NamedTuple):
@@ -184,7 +184,7 @@ def read_usage(response: Any, sent: int, received: int) -> Usage:
 
 
 def read_token_counts(response: Any, received: int = 0) -> Usage | None:
-    """Return the token counts that a service reports, as a Usage of 0 calls; None if one is missing or out of range.
+    """Return the token counts that a service reports, as a Usage of 0 calls; None if any is missing or out of range.
 
     ``received`` is the number of characters of the output. If it is 0, a missing count of output tokens counts as 0,
     and the total replaces a missing count of input tokens.
@@ -210,7 +210,7 @@ def estimate_tokens(characters: int) -> int:
 
 
 def is_float32(value: Any) -> bool:
-    """Return whether a value in a response is a number within the range of 32-bit floats, and so not NaN."""
+    """Return whether a value in a response is a number within the range of 32-bit floats, and therefore not NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
 
 

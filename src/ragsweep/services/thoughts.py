@@ -73,8 +73,8 @@ def separate(text: str, tags: Sequence[str] | None, prompt: str = "") -> Separat
 def read_content(content: Any) -> Separated:
     """Return the answer and the thoughts in the content of a chat message: None, a string, or a list of parts.
 
-    Parts of the types in THINKING_PARTS are thoughts. Both strings are well formed. Raises ValueError for any other
-    content, and for a part of an unknown type or without text.
+    Parts of the types in THINKING_PARTS are thoughts. Both returned strings are well formed. Raises ValueError for any
+    other content, and for a part of an unknown type or without text.
     """
     if content is None or isinstance(content, str):
         return Separated(well_formed(content or ""))

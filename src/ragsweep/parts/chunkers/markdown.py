@@ -33,11 +33,11 @@ class Block(NamedTuple):
 class Markdown:
     """Cut documents at CommonMark headings into chunks of at most ``size`` characters.
 
-    A section that fits into ``size`` stays whole, with its subsections; a longer section is cut into its subsections.
-    Neighbouring small subsections of one section are joined as long as they fit into ``size`` together. A long section
-    without subsections is cut between its paragraphs and lists or, if these are too long, after lines, sentences or
-    words, but never inside a code block; a chunk with a long code block may exceed ``size``. The headings above a
-    section are not repeated in its chunks.
+    A section that fits into ``size`` stays whole, including its subsections; a longer section is cut into its
+    subsections. Neighbouring small subsections of one section are joined as long as they fit into ``size`` together. A
+    long section without subsections is cut between its paragraphs and lists or, if these are too long, after lines,
+    sentences or words, but never inside a code block; a chunk with a long code block may exceed ``size``. The headings
+    above a section are not repeated in its chunks.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1")

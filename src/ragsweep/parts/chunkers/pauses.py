@@ -65,7 +65,7 @@ class Recursive:
 
 @dataclass(eq=False)
 class Semantic(SentenceSplitter):
-    """Cut a document between neighbouring sentences that are less similar than most of its neighbouring sentences.
+    """Cut between two neighbouring sentences wherever they are less similar than most neighbours in the document.
 
     The distance between two sentences is 1 minus the cosine of their vectors. A document is cut wherever the distance
     between neighbouring sentences exceeds the given ``percentile`` of all such distances in the document (Kamradt 2024,

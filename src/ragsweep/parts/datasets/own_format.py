@@ -1,4 +1,4 @@
-"""Read golden sets and cases of tasks in ragsweep's own formats (docs/datasets.md), with their corpora."""
+"""Read golden sets, and the cases of tasks, in ragsweep's own formats (docs/datasets.md), with their corpora."""
 
 import platform
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Jsonl:
     encoding: str | None = None
 
     def load(self) -> Dataset:
-        """Return the dataset. Raises ConfigError for invalid settings, and InputError listing all file errors."""
+        """Return the dataset. Raises ConfigError for invalid settings, and one InputError for all faults in files."""
         selection = Selection(self.unknown, self.limit, self.seed, self.status).check()
         faults = collect_faults(self.encoding)
         file = path_of(self.golden, "dataset.golden")
@@ -122,8 +122,8 @@ class TaskCases:
 
     A case must have an ``id`` and an ``input``. It may have ``expected`` (the correct output), ``category``,
     ``difficulty``, ``evidence``, ``labels``, ``weight``, ``notes`` and other keys. All keys except those in OWN are
-    fields, which metrics read from ``question.fields``. Two templates are filled in with the fields: ``query`` gives
-    the search query, and ``request`` gives the question that is sent to the model. The other settings are the same as
+    fields, which metrics read from ``question.fields``. Two templates are filled in with the fields: ``query`` becomes
+    the search query, and ``request`` becomes the question that is sent to the model. The other settings are the same as
     in other datasets.
     """
 

@@ -58,7 +58,7 @@ class SentenceTransformerEmbedder(LocalModel):
         return "english" if self.model == BUNDLED else ""
 
     def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of chunks, the number of tokens of each chunk, and how many of them are not truncated.
+        """Return the vectors of chunks, and the number of tokens of each chunk before and after truncation.
 
         The numbers include the prompt and special tokens. Texts are sorted by length, longest first, so that the texts
         of a batch have similar lengths. Raises InputError if a vector contains NaN or an infinite value.
@@ -181,7 +181,7 @@ class SentenceTransformerEmbedder(LocalModel):
 
     @cached_property
     def _own_prompts(self) -> tuple[Mapping[str, str], str]:
-        """The prompts in the model's files (name -> prompt), and the default prompt's name, "" if there is none."""
+        """The prompts in the model's files (name -> prompt), and the default prompt's name, or "" if there is none."""
         stated = model_files.read_mapping(self._folder() / model_files.PROMPTS)
         return stated.get("prompts") or {}, stated.get("default_prompt_name") or ""
 

@@ -84,7 +84,7 @@ class Transformers(LocalModel):
     def generate(self, requests: Sequence[Request], done: Callable[[int, Answer], None], replicate: int = 0) -> None:
         """Answer all requests, ``batch`` at a time, with the seed of repetition ``replicate``, counted from 0.
 
-        The ``seconds`` of an answer are the time of its whole batch.
+        The ``seconds`` of an answer are the duration of its whole batch.
 
         Raises:
             ConfigError: The model or the device cannot be used.
@@ -155,7 +155,7 @@ class Transformers(LocalModel):
                 read = tokenizer.apply_chat_template(
                     messages, add_generation_prompt=True, tokenize=True, return_dict=True
                 )
-            except Exception as fault:  # a template is a program, and may raise anything
+            except Exception as fault:  # a template is a program and may raise anything
                 raise InputError(
                     f"llm.model is {self.model!r}, whose chat template rejects the prompt: {fault}; use another model,"
                     " or, if the template has no system role, set prompt.system='' and prompt.system_alone=''"

@@ -19,7 +19,7 @@ from ragsweep.parts.limits import check_at_least
 class Hnsw(FaissIndex):
     """Search a graph of neighbouring vectors (HNSW: Malkov and Yashunin, arXiv:1603.09320), using faiss.
 
-    Each vector has up to ``m`` neighbours (2m on layer 0), chosen among ``ef_construction`` candidates. A search keeps
+    Each vector has up to ``m`` neighbours (2m on layer 0), chosen from ``ef_construction`` candidates. A search keeps
     the best ``ef_search`` vectors that it visits; if ``depth`` is larger, the rest of a ranking is padding. Only the
     graph is stored; the candidates of a search are scored by the original vectors, as in the exact index.
     """

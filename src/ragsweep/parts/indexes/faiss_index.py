@@ -164,8 +164,9 @@ def _matrix_products(dimension: int) -> Iterator[None]:
     """Within a ``with`` block, make faiss compute the products of several queries by multiplying large matrices.
 
     By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies
-    matrices of 1,024 vectors, with a thread barrier after each product. The products of two matrices take 32 MiB here.
-    See docs/measurements.md for the speed. The previous settings are restored at the end.
+    matrices of 1,024 vectors, with a thread barrier after each product. With the settings of this function, the
+    products of two matrices take 32 MiB. See docs/measurements.md for the speed. The previous settings are restored at
+    the end.
     """
     settings = library().cvar
     values = {

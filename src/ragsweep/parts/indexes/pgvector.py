@@ -200,7 +200,7 @@ class _Session:
             self._connection.close()
 
     def run(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement with values for its placeholders; return its rows, [] if there are none."""
+        """Run a statement with values for its placeholders; return its rows, or [] if there are none."""
         cursor = self.alive().execute(statement, values or None, binary=True)
         return list(cursor.fetchall()) if cursor.description else []
 

@@ -152,7 +152,7 @@ class OpenAIJudge(EndpointSettings):
             return vectors
 
     async def _request(self, prompt: str, schema: ResponseSchema, sample: int, repetition: int) -> JudgeReply:
-        """Send a prompt and return the reply; if it does not conform to the schema, request a second reply.
+        """Send a prompt and return the reply; request a second reply if the first does not conform to the schema.
 
         The second request contains the prompt, the first reply and a description of the fault. Raises CallFailed if a
         call fails, or if the second reply does not conform either.

@@ -162,9 +162,9 @@ def is_right(text: str, expected: Sequence[str], language: str, threshold: float
     """Return whether a text contains at least one of the right answers in ``expected``; False if there are none.
 
     All words of a right answer of at most SHORT words must occur in sequence (see ``contains``). For this limit, two
-    characters of Hangul or of a script without spaces count as one word. Of a longer right answer, at least the
-    proportion ``threshold`` of the words must occur, in any order. Longer right answers that contain a short one are
-    ignored.
+    characters of Hangul or of a script without spaces count as one word. A longer right answer counts as contained if
+    at least the proportion ``threshold`` of its words occurs, in any order. Longer right answers that contain a short
+    one are ignored.
     """
     short = [one for one in expected if _length(one, language) <= SHORT]
     long = [one for one in expected if one not in short and not any(contains(one, core, language) for core in short)]
@@ -219,8 +219,8 @@ def normalise(text: str, language: str) -> str:
 def _with_decimals(text: str, right: str, language: str, links: re.Pattern[str] | None = None) -> str:
     """Return a normalised text that keeps the decimal marks and minus signs of numbers: ``1.5`` equals ``1,5``.
 
-    Numbers are aligned before spaces replace the matches of ``links``: ``12 500`` contains no ``500`` in French.
-    If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
+    Numbers are aligned before spaces replace the matches of ``links``, so that ``12 500`` does not contain ``500`` in
+    French. If the right answer ends with the letter A, as in ``Serie A``, this letter is not an article.
     """
     joined = aligned(text, right, language)
     joined = split_dates(links.sub(" ", joined)) if links else joined

@@ -50,7 +50,7 @@ class EvidenceMetric(Proportion):
 
     @abstractmethod
     def _values(self, view: EvaluationView) -> NDArray[Any]:
-        """Return one number per question (questions,); ``score`` ignores those of unscored questions."""
+        """Return one number per question (questions,); ``score`` ignores the numbers of unscored questions."""
 
 
 class RetrievalMetric(EvidenceMetric):
@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Return scores with NaN and ``reason`` (one, or one per question) where ``where`` holds; keep existing reasons."""
+    """Withhold the scores where ``where`` is true, for ``reason`` (one, or one per question); keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 
@@ -141,7 +141,7 @@ class AnswerMetric(Proportion):
         """Return the score of an answer that did not fail, or the reason why it has no score."""
 
     def _skip_reason(self, question: Question) -> str:
-        """Return the reason why answers to the question cannot be scored; "" if they can."""
+        """Return the reason why answers to the question cannot be scored; "" if they can be scored."""
         return ""
 
 
@@ -191,7 +191,7 @@ def answer_text(answer: Answer, expected: Sequence[str]) -> str:
 
 
 def without_citations(text: str, expected: Sequence[str] = ()) -> str:
-    """Return a text, stripped, without citations; citations that occur in ``expected``, and code, are kept."""
+    """Return a stripped text without citations; code, and citations that occur in ``expected``, are kept."""
 
     def kept(match: re.Match[str]) -> str:
         return match[1] or (match[0] if any(match[0].strip() in right for right in expected) else "")
@@ -221,7 +221,7 @@ def reason_unreferenced(question: Question) -> str:
 
 
 def reason_incomparable(question: Question) -> str:
-    """Return the reason why an answer cannot be compared with a right answer; "" if it can."""
+    """Return the reason why an answer cannot be compared with a right answer; "" if it can be compared."""
     return reason_unreferenced(question) if question.answerable else UNANSWERABLE
 
 

@@ -53,7 +53,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
             self._entailment_class()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the model files' hashes, the dtype and library versions; {"weights": "none"} if ``model`` is None."""
+        """Return the hashes of the model files, the dtype and library versions; {"weights": "none"} without a model."""
         if self.model is None:
             return {"weights": "none"}
         return {**SentenceMetric.fingerprint(self), **super().fingerprint()}

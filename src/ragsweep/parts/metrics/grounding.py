@@ -37,7 +37,7 @@ _ITEM = re.compile(r"^([ \t>#*_]*)\d{1,2}[.)](?=\**[ \t]+\S)", re.MULTILINE)
 
 
 class SupportMetric(AnswerMetric):
-    """A metric that compares an answer's text, without the numbers of list items, with passages.
+    """A metric that compares an answer's text with passages, ignoring the numbers of list items.
 
     Conversational questions and refusals are not scored.
     """
@@ -59,9 +59,9 @@ class SupportMetric(AnswerMetric):
 class GroundingLexical(SupportMetric):
     """Proportion of the answer's distinct content words that occur in the context.
 
-    Content words are all words except single letters and the stop words of the answer's detected language (of English
-    if no language is detected). Case and accents are ignored. An answer without passages scores 0; an answer without
-    content words is not scored.
+    Content words are all words except single letters and the stop words of the answer's detected language (or of
+    English, if no language is detected). Case and accents are ignored. An answer without passages scores 0; an answer
+    without content words is not scored.
     """
 
     TRAITS = PartTraits(version="5")
@@ -150,7 +150,7 @@ _TABLE_ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
 
 
 def sentences_of(text: str, language: str = "") -> list[str]:
-    """Return the sentences of a text that contain words, stripped.
+    """Return the stripped sentences of a text, except those without words.
 
     A row of a Markdown table is split from the rows beside it; the row with the headers is left out.
 

@@ -27,7 +27,7 @@ from ragsweep.services.session import each
 from ragsweep.services.usage import sum_usage
 
 _ATTEMPT = 50
-"""Added to the repetition, which determines the seed, for each earlier attempt at a sample."""
+"""Number that is added to the repetition (which determines the seed) for each earlier attempt at a sample."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class CachedJudge:
         return JudgeReply([vectors[text] for text in texts], usage)
 
     def discard(self, sample: int) -> None:
-        """Mark the replies of a sample as unusable, so that the next judgement of this case requests new ones."""
+        """Mark the replies of a sample as unusable, so that the next judgement of this case requests new replies."""
         self.cache[self._mark(sample, self._attempt(sample))] = ""
 
     def _attempt(self, sample: int) -> int:

@@ -172,7 +172,7 @@ class Latency:
         self.stage = stage
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return milliseconds per question; NaN and a reason if any included stage has no latency for it."""
+        """Return milliseconds per question; NaN and a reason if any included stage has no latency for the question."""
         stages = [seconds for name, seconds in view.latency.items() if self._includes(name)]
         total = np.sum(stages, axis=0) * 1000.0 if stages else np.full(len(view.questions), np.nan)
         return score_where(~np.isnan(total), total, NOT_PROBED)

@@ -22,7 +22,7 @@ class RagasIdBasedContextPrecision(Proportion):
     name = "ragas_id_based_context_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason if it has no relevant evidence or its context is empty."""
+        """Return one score per question; NaN and a reason without relevant evidence or with an empty context."""
         is_empty = (view.context == NO_CHUNK).all(axis=1)
         return withhold(ContextPrecision().score(view), is_empty, NOTHING_RETRIEVED)
 
@@ -71,7 +71,7 @@ class _ByText(Proportion):
 
     @abstractmethod
     def _measure(self, texts: Sequence[str], quotes: Sequence[str]) -> float:
-        """Return the score of a context's texts, compared with a question's quotes; neither is empty."""
+        """Return the score of a context's texts, compared with a question's quotes; neither list is empty."""
 
 
 class RagasNonLlmContextPrecision(_ByText):
@@ -109,7 +109,7 @@ def evidence_quotes(question: Question) -> list[str]:
 
 
 def similarity(left: str, right: str) -> float:
-    """Return 1 - d / n: d is the Levenshtein distance, n the length of the longer string; 1 if both are empty.
+    """Return 1 - d / n, with the Levenshtein distance d and the length n of the longer string; 1 if both are empty.
 
     The algorithm is bit-parallel and stores a column of the distance matrix in the bits of an integer: Hyyrö, "A
     bit-vector algorithm for computing Levenshtein and Damerau edit distances" (2003).

@@ -108,7 +108,7 @@ def scorer(
 
 
 def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function like ``write`` that fences all fields except TRUSTED and prepends NOTICE to the prompt."""
+    """Return a version of ``write`` that fences all fields except TRUSTED and prepends NOTICE to the prompt."""
 
     def fenced(data: Any) -> str:
         fields = {name: getattr(data, name) for name in type(data).model_fields}
@@ -119,7 +119,7 @@ def _fence_inputs(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:
-    """Return a value with ``change`` applied to every string in it, even inside lists; other types are unchanged."""
+    """Return ``value`` with ``change`` applied to its strings, even inside lists; values of other types are kept."""
     if isinstance(value, str):
         return change(value)
     return [map_texts(change, item) for item in value] if isinstance(value, list | tuple) else value

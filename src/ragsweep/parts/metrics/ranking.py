@@ -1,9 +1,10 @@
 """Metrics of the ranking, which may be longer than the context (``top_k``).
 
 Most of them follow trec_eval (https://github.com/usnistgov/trec_eval, files m_ndcg_cut.c, m_recall.c, m_P.c,
-m_success.c, m_recip_rank.c and m_map.c), with two differences. First, pieces of evidence are relevant, not chunks, so
-that no denominator depends on the chunking; the values equal those of trec_eval if each document is one chunk with at
-most one piece of evidence. Second, a question without relevant evidence is not scored, whereas trec_eval scores it 0.
+m_success.c, m_recip_rank.c and m_map.c), with two differences. First, relevance is a property of pieces of evidence,
+not of chunks, so that no denominator depends on the chunking; the values equal those of trec_eval if each document is
+one chunk with at most one piece of evidence. Second, a question without relevant evidence is not scored, whereas
+trec_eval scores it 0.
 
 trec_eval has neither F1 nor nDCG with exponential gain. It also lacks AnnRecall and AnnEvidenceLost, which compare an
 approximate index with an exact search of the same vectors.
@@ -140,7 +141,7 @@ class Mrr(_AtCutoff):
 
 
 class MeanAveragePrecision(_AtCutoff):
-    """Mean, over the relevant pieces of evidence, of the precision at the piece's rank (trec_eval's map, map_cut).
+    """Mean, over the relevant pieces of evidence, of the precision at the rank of each (trec_eval's map, map_cut).
 
     The precision of a piece that is not found within the cutoff is 0. The score of a question is its average precision;
     MAP is the mean of these scores.

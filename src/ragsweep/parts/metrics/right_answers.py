@@ -1,4 +1,4 @@
-"""Metrics that compare an answer with right answers, by ROUGE-L, BLEU or embeddings, or with keywords.
+"""Metrics that compare an answer with right answers (by ROUGE-L, BLEU or embeddings) or with keywords.
 
 ContextSimilarity, also based on embeddings, compares a question with its context.
 """
@@ -73,7 +73,7 @@ class _Overlap(AnswerMetric):
 
 
 def composed(text: str) -> str:
-    """Return a text, stripped, in Unicode's composed form (NFC), in which an accented letter has only one encoding."""
+    """Return a stripped text in Unicode's composed form (NFC), in which an accented letter has only one encoding."""
     return unicodedata.normalize("NFC", text.strip())
 
 

@@ -20,7 +20,7 @@ class TaskMetric(Proportion):
     """A task metric, which scores the output that the config's output reader (``output=``) reads from an answer.
 
     If the metric has a ``unit``, such as "ms", its scores are amounts, unless the unit is "%" or "points". Configs are
-    compared by the ratios of amounts if all amounts are above 0, and otherwise by the differences of scores.
+    compared by the ratios of amounts if all amounts are above 0, and otherwise by the differences between scores.
 
     ``unread`` is the score of an answer from which no output can be read. By default, it is the reason "unreadable
     output": the question then has no score, but the result does not become partial. If the metric has no unit and its

@@ -45,8 +45,9 @@ class Bm25:
     The backend ``bm25s`` uses Lucene's formula, called "lucene (accurate)" by Kamphuis et al., "Which BM25 do you
     mean?", ECIR 2020. A word that occurs ``f`` times in a chunk, and in ``n`` of ``N`` chunks, adds ``idf * f / (f + k1
     (1 - b + b length / average))`` to the chunk's score, with ``idf = ln(1 + (N - n + .5) / (n + .5))``; ``length`` is
-    the number of words in the chunk, and ``average`` the mean over all chunks. The backend ``rank_bm25`` uses
-    BM25Okapi from the rank_bm25 library. Chunks that score 0 or less, or below ``min_score``, are dropped.
+    the number of words in the chunk, and ``average`` is the mean of ``length`` over all chunks. The backend
+    ``rank_bm25`` uses BM25Okapi from the rank_bm25 library. Chunks that score 0 or less, or below ``min_score``, are
+    dropped.
     """
 
     TRAITS: ClassVar[PartTraits] = PartTraits(

@@ -43,7 +43,7 @@ class HybridRrf(_Hybrid):
     TRAITS: ClassVar[PartTraits] = PartTraits(version="1", bounds=(0.0, None), weighing=frozenset({"k", "weights"}))
 
     def __init__(self, legs: Mapping[str, Any], k: float = 60, weights: Mapping[str, float] | None = None) -> None:
-        """Raise ConfigError if ``k`` is negative or NaN, there are no legs, or the weights are invalid."""
+        """Raise ConfigError if ``k`` is negative or NaN, if there are no legs, or if the weights are invalid."""
         if not k >= 0:
             raise ConfigError(f"retriever.k must be at least 0, got {k}")
         super().__init__(legs, weights or dict.fromkeys(legs, 1.0))

@@ -19,7 +19,7 @@ CHARACTERS = 16_000_000
 """A block ends as soon as its texts have this number of characters in total."""
 
 PAIRS = 1 << 20
-"""Maximum number of (word, chunk) pairs whose weights are computed at a time, unless a single word has more."""
+"""Maximum number of (word, chunk) pairs whose weights are computed at a time, unless a single word has more pairs."""
 
 
 class Words(NamedTuple):
@@ -132,7 +132,7 @@ def _weigh(
     """Replace every count f in place by ``idf f / (f + k1 (1 - b + b length / average))``, rounded as in bm25s.
 
     ``idf`` is ``ln(1 + (N - n + .5) / (n + .5))`` for a word that occurs in n of N chunks; ``length`` is the number of
-    words in the chunk, and ``average`` the mean over all chunks. The counts of word w are
+    words in the chunk, and ``average`` is the mean of ``length`` over all chunks. The counts of word w are
     ``counts[starts[w]:starts[w + 1]]``, and ``chunks`` holds the chunk of each count.
     """
     saturation = k1 * ((1 - b) + b * lengths / lengths.mean())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FEW = 50
-"""Maximum number of jobs whose runs are searched for one by one (20 ms each); if there are more, all runs of the sweep
+"""Maximum number of jobs whose runs are searched for one by one (20 ms each); for more jobs, all runs of the sweep
 are listed (10 ms each)."""
 
 QUESTIONS = "questions.json"

@@ -268,7 +268,7 @@ def long_tags(tags: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def batches(values: Mapping[str, str]) -> list[list[tuple[str, str]]]:
-    """Return the parameters in batches that fit into one request each; a single empty batch if there are none."""
+    """Return the parameters in batches that fit into one request each; one empty batch if there are no parameters."""
     divided: list[list[tuple[str, str]]] = [[]]
     size = 0
     for name, value in values.items():

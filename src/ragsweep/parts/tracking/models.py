@@ -22,7 +22,7 @@ class ModelFiles(NamedTuple):
     """The files from which MLflow logs a model, the model's requirements, and an example of its input."""
 
     code: Path  # run by MLflow when it loads the model
-    packages: Sequence[Path]  # imported by the code, but not on a package index
+    packages: Sequence[Path]  # imported by the code but not available on a package index
     bundle: Path
     requirements: Sequence[str]
     example: Any
@@ -94,7 +94,7 @@ class ModelRegistry:
         import mlflow
 
         with self.connection.opened(None), self.connection.as_default(self.experiment), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # MLflow's own category is a subclass
+            warnings.filterwarnings("ignore", "(?s).*type hint", UserWarning)  # MLflow's category is a subclass
             with mlflow.start_run(run_name=f"ship {name}", tags=dict(tags)):
                 logged = mlflow.pyfunc.log_model(
                     name="model",
@@ -118,7 +118,7 @@ class ModelRegistry:
 
 
 def _existing(get: Callable[[str, str], Any], name: str, which: str) -> ModelVersion | None:
-    """Return the version that ``get`` finds for a model's name and an alias or number; None if there is none."""
+    """Return the version that ``get`` finds for a model's name and an alias or number; None if there is no version."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -34,7 +34,7 @@ _BEST_FIRST = ("FINISHED", "FAILED", "RUNNING")
 class RunPlacement:
     """The place at which a config is recorded in MLflow.
 
-    ``parent`` is the id of the sweep's run, and ``job`` the name of the config in the sweep (``3``, ``finalist-0``);
+    ``parent`` is the id of the sweep's run, and ``job`` is the name of the config in the sweep (``3``, ``finalist-0``);
     both are None for a single config. ``adopt`` is the id of an existing run to use, which ``mlflow run`` or an earlier
     attempt created; if it is None, a new run is created.
     """
@@ -49,7 +49,7 @@ ALONE = RunPlacement()
 
 @dataclass(frozen=True)
 class Child:
-    """The MLflow run of a sweep's job; ``status`` is MLflow's: FINISHED, FAILED, KILLED or RUNNING."""
+    """The MLflow run of a sweep's job; ``status`` is FINISHED, FAILED, KILLED or RUNNING."""
 
     run_id: str
     status: str

@@ -14,7 +14,7 @@ MODEL, BUNDLE = "ragsweep.model", "ragsweep.bundle"
 """Tags of a trace: the name of the registered model, and the id of its bundle (also a tag of the model version)."""
 
 FACTS = "ragsweep.facts"
-"""The attribute of a root span that contains, as JSON, the values to be compared with the evaluation."""
+"""Name of the root span's attribute that contains, as JSON, the values to be compared with the evaluation."""
 
 PAGE = 200
 
