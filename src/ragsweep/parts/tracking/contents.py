@@ -122,7 +122,7 @@ def log_values(
 
 
 def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> None:
-    """Log the dataset of a run, with the digests of its golden set and corpus and counts of its documents and questions."""
+    """Log the dataset of a run: the digests of its golden set and corpus, and counts of its documents and questions."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     counts = {name: getattr(facts, name) for name in ("documents", "questions", "with_evidence", "unanswerable")}
