@@ -117,7 +117,7 @@ class LocalModel:
 
     def _check_device(self) -> None:
         if not DEVICE.fullmatch(self.device):
-            ways = "choose auto, cpu, cuda, mps or xpu; append the number of one of several devices, as in cuda:1"
+            ways = "choose auto, cpu, cuda, mps or xpu; append a number to choose one of several devices, as in cuda:1"
             raise ConfigError(f"{self.KEY}.device is {self.device!r}; {ways}")
 
     def _usable_device(self) -> str | None:

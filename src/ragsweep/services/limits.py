@@ -110,7 +110,7 @@ class CircuitBreaker:
         Raises EndpointFailed while the circuit is open, that is, while the service counts as down.
         """
         if now < self._open_until:
-            way_out = "check its address, lower concurrency if it limits the rate, and run again when it answers"
+            way_out = "check its address, lower concurrency if the service limits the rate, and run again later"
             fact = f"{self._fact}; the service counts as down after {self._failures} failures"
             raise EndpointFailed(f"{fact}; {way_out}", CIRCUIT_OPEN)
         if now < self._paused_until:

@@ -70,11 +70,11 @@ class Beir:
         ``split`` is only compared with the names of files, never used as a path.
         """
         check_folder(folder, "dataset.path must contain corpus.jsonl, queries.jsonl and qrels")
-        check_folder(folder / "qrels", "the folder must contain the label files, SPLIT.tsv")
+        check_folder(folder / "qrels", "the folder must contain label files named SPLIT.tsv")
         files = [folder / "qrels" / file.name.removesuffix(".gz") for file in folder.glob("qrels/*.tsv*")]
         splits = {file.name.removesuffix(".tsv"): file for file in files}
         if self.split not in splits:
-            way = nearest(self.split, splits) if splits else "; the folder must contain the label files, SPLIT.tsv"
+            way = nearest(self.split, splits) if splits else "; the folder must contain label files named SPLIT.tsv"
             raise InputError(f'{folder / "qrels"}: no split "{self.split}"{way}')
         return plain_or_gzipped(splits[self.split])
 

@@ -109,9 +109,8 @@ class Gguf:
 
     def _answer(self, server: Any, request: Request, seed: int) -> Answer:
         messages = self.prompt.messages(request)
-        # No prompt cache: a cached prefix is rounded differently, because it was computed in batches of different
-        # sizes. Verbose, so that the reply contains the formatted prompt, which may end with an opening tag of
-        # thoughts.
+        # No prompt cache: a cached prefix is rounded differently, because it was computed in batches of other sizes.
+        # Verbose, so that the reply contains the formatted prompt, which may end with an opening tag of thoughts.
         drawn = {"temperature": self.temperature, "seed": seed, "cache_prompt": False, "verbose": True}
         reply = server.handle_chat_completions({"messages": messages, "max_tokens": self.max_new_tokens, **drawn})
         if (error := reply.get("error")) and error.get("type") == _TOO_LONG:

@@ -85,7 +85,7 @@ class PgVector(ExternalIndex):
             raise ConfigError("index.url_env must be the NAME of an environment variable, in capitals, not the URL")
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,29}", self.table):
             raise ConfigError(
-                f"index.table must be 1 to 30 characters (a-z, 0-9, _), the first not a digit, got {self.table!r}"
+                f"index.table must be 1 to 30 characters (a-z, 0-9, _) and not begin with a digit, got {self.table!r}"
             )
         if self.build_memory is not None and not re.fullmatch(r"\d+(kB|MB|GB)", self.build_memory):
             raise ConfigError(

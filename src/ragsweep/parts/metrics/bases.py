@@ -78,7 +78,7 @@ def evidences(view: EvaluationView) -> NDArray[np.float64]:
 
 
 def withhold(scores: Scores, where: NDArray[np.bool_], reason: str | NDArray[np.str_]) -> Scores:
-    """Withhold the scores where ``where`` is true, for ``reason`` (one, or one per question); keep existing reasons."""
+    """Withhold scores where ``where`` is true, for ``reason`` (one for all, or one each); keep existing reasons."""
     reasons = np.where(where & (scores.reasons == ""), reason, scores.reasons)
     return score_where(reasons == "", scores.values, reasons)
 

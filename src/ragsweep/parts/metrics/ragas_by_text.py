@@ -22,7 +22,7 @@ class RagasIdBasedContextPrecision(Proportion):
     name = "ragas_id_based_context_precision"
 
     def score(self, view: EvaluationView) -> Scores:
-        """Return one score per question; NaN and a reason without relevant evidence or with an empty context."""
+        """Return one score per question; NaN and a reason for a question that is not scored."""
         is_empty = (view.context == NO_CHUNK).all(axis=1)
         return withhold(ContextPrecision().score(view), is_empty, NOTHING_RETRIEVED)
 

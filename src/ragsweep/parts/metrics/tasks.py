@@ -101,7 +101,7 @@ class WeightedSum:
             raise ConfigError(f"bounds: must be [LOWEST, HIGHEST], with null for no limit, got {bounds!r}")
         lowest, highest = self.bounds = (bounds[0], bounds[1])
         if lowest is not None and highest is not None and not lowest < highest:
-            raise ConfigError(f"bounds: the first must be below the second, got {bounds!r}")
+            raise ConfigError(f"bounds: the first bound must be below the second, got {bounds!r}")
         _check_keys(terms, "terms", {"metric", "weight"})
         self.terms = {
             key: (_metric(term, f"terms.{key}"), _number(term, "weight", f"terms.{key}")) for key, term in terms.items()

@@ -15,7 +15,7 @@ class _Hybrid:
     """Base class of hybrid retrievers: the legs, and the weight of each leg, in the order of the legs."""
 
     def __init__(self, legs: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-        """Raise ConfigError if there are no legs, if the weights are not those of the legs, or if a weight is invalid.
+        """Raise ConfigError if there are no legs, if the weights do not match the legs, or if a weight is invalid.
 
         Negative and NaN weights are invalid, and so are weights that are all 0.
         """
