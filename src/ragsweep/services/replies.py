@@ -1,4 +1,4 @@
-"""Read HTTP responses as JSON, and check that they have the structure that the request requires."""
+"""Read HTTP responses as JSON, and check that they contain what the request requires."""
 
 import json
 import re

@@ -16,7 +16,7 @@ from ragsweep.services.errors import CallFailed
 from ragsweep.services.replies import estimate_tokens
 
 RESERVED = ("model", "messages", "temperature", "max_tokens", "seed", "stream", "n")
-"""Request fields that ``extra`` must not set: they have separate settings, or change the response format."""
+"""Request fields that ``extra`` must not set: they have separate settings or change the response format."""
 
 
 @dataclass(eq=False)

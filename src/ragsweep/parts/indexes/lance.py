@@ -164,7 +164,7 @@ class LanceTable(ExternalIndex):
     def _readable_faults(self) -> Iterator[None]:
         """Convert OSError, RuntimeError and ValueError in the block to CallFailed, with a one-line message.
 
-        LanceDB raises these classes and has no exception classes of its own.
+        LanceDB raises exceptions of these classes and has no exception classes of its own.
         """
         try:
             yield
@@ -217,8 +217,8 @@ class LanceIvfPq(LanceTable):
 class LanceHnsw(LanceTable):
     """Search a LanceDB table with a graph (HNSW) in which each vector takes one byte per value.
 
-    A table of at most 2^20 vectors has one graph; a larger table has several, which are all searched. A ranking has at
-    most ``ef_search`` vectors; the rest is padding.
+    A table of at most 2^20 vectors has one graph; a larger table has several graphs, which are all searched. A ranking
+    has at most ``ef_search`` vectors; the rest is padding.
     """
 
     TRAITS: ClassVar[PartTraits] = replace(LanceTable.TRAITS, version="1", search_only=frozenset({"ef_search"}))

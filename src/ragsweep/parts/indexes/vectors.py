@@ -49,7 +49,7 @@ def rank_candidates(vectors: Floats, queries: Floats, candidates: NDArray[np.int
 
     ``candidates`` (queries, number) holds positions in any order, each once per row; negative positions are padding.
     Products are computed in float64 and rounded to float32. The score of a query and a vector depends only on this
-    pair, and not on other queries or on the index that found the vector.
+    pair, not on other queries or on the index that found the vector.
     """
     positions = np.sort(candidates, axis=1)
     scores = np.full(positions.shape, -np.inf, dtype=np.float32)

@@ -69,7 +69,8 @@ LINKS = re.compile(
 SHORT = 6
 """Maximum number of words of a short right answer.
 
-For ``is_right``, a text must contain all words of a short right answer in sequence, but may rephrase a longer one.
+For ``is_right``, a text must contain all words of a short right answer in sequence but may rephrase a longer right
+answer.
 """
 
 
@@ -153,7 +154,7 @@ class ContainsAnswer(TokenRecall):
     name = "contains_answer"
 
     def score_answer(self, question: Question, answer: Answer, passages: Sequence[Passage]) -> float | str:
-        """Return 1.0 if the answer contains a right answer, and 0.0 if it does not or is a refusal."""
+        """Return 1.0 if the answer contains a right answer, and 0.0 otherwise, as for a refusal."""
         text, language = answer_text(answer, question.expected), articles_of(question, self.language)
         return float(bool(text) and any(contains(text, right, language) for right in question.expected))
 

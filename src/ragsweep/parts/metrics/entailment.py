@@ -101,7 +101,7 @@ class FaithfulnessNli(LocalModel, SentenceMetric):
     def _entailment_class(self) -> int:
         """Return the index of the model's class "entailment".
 
-        Raises ConfigError if the model has no class "entailment", or only this class.
+        Raises ConfigError if the model has no class "entailment" or only this class.
         """
         labels = {int(n): str(label).lower() for n, label in (self._config().get("id2label") or {}).items()}
         for n, label in labels.items():

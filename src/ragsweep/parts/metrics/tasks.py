@@ -136,7 +136,7 @@ class TaskSuccess(Proportion):
             metric's score: ``at_least``, ``at_most`` or both.
         name: The metric's name.
 
-    Raises ConfigError if a criterion is invalid, or if there is none.
+    Raises ConfigError if a criterion is invalid, or if there are no criteria.
     """
 
     TRAITS = PartTraits(version="3")
@@ -183,7 +183,7 @@ def _reasons(scores: Scores) -> NDArray[np.str_]:
 
 
 def _check_keys(items: Mapping[str, Mapping[str, Any]], where: str, known: Set[str]) -> None:
-    """Raise ConfigError if there are no items, or if one of them has a key that is not in ``known``."""
+    """Raise ConfigError if there are no items, or if an item has a key that is not in ``known``."""
     if not items:
         raise ConfigError(f"{where}: must have at least one entry")
     for name, item in items.items():
