@@ -103,7 +103,7 @@ class RagasNonLlmContextRecall(_ByText):
 
 
 def evidence_quotes(question: Question) -> list[str]:
-    """Return the quotes of a question's relevant evidence; [] without such evidence, or if a piece of it has no quote."""
+    """Return the quotes of a question's relevant evidence; [] without such evidence or if a piece has no quote."""
     relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
