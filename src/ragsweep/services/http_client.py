@@ -74,7 +74,7 @@ class Service:
                 raise ConfigError(f"{where}.{name} must be more than 0{unit}{null}, got {value}")
 
     def check_key(self, where: str, key_env: str = "key_env") -> None:
-        """Raise ConfigError with a remedy if the environment contains no usable key; for the arguments, see ``check``."""
+        """Raise ConfigError with a remedy if the environment lacks a usable key; for the arguments, see ``check``."""
         try:
             self.key()
         except ConfigError as fault:

@@ -44,9 +44,10 @@ class ExternalIndex(ABC):
     def search(self, index: Arrays, vectors: Floats, queries: Floats, depth: int) -> Rankings:
         """Return rankings of at most ``depth`` vectors near each query, padded to ``depth``.
 
-        Raises: CallFailed: The database did not answer, or rejected the request. EndpointFailed: No search can succeed:
-        the table cannot be filled or contains positions beyond the vectors. ConfigError: The key or the URL is not in
-        the environment, or a setting does not suit the vectors.
+        Raises:
+            CallFailed: The database did not answer, or it rejected the request.
+            EndpointFailed: No search can succeed: the table cannot be filled or contains positions beyond the vectors.
+            ConfigError: The key or the URL is not in the environment, or a setting does not suit the vectors.
         """
         if not len(vectors) or not len(queries):
             return empty_rankings(len(queries), depth)
