@@ -91,9 +91,9 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     yield ""
     for point in (
         "**Bold** figures were measured at that number of chunks.",
-        f"""It is assumed that a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
+        f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are processor time divided by a worker's cores. Times per question are upper limits: the
+        """Hours are processor time divided by the cores per worker. Times per question are upper limits, because the
         machine was [doing other work](measurements.md#scale).""",
         f"""One process embeds a corpus and builds its index. With {WORKERS} workers, {WORKERS} pairs of chunker and
         embedder take as long as one; `compute=ray` divides one embedding among workers
@@ -108,7 +108,7 @@ def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
         f"""A vector takes four bytes per number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
-        They are in one file of the store, which is mapped into memory and never copied as a whole."""
+        They form one file of the store; it is mapped into memory and never copied as a whole."""
     )
     yield ""
 
@@ -177,9 +177,10 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
         """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the
-        largest measurement. Times to build and to search grow by these laws, with default parameters (ivf: one list per
-        39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted from
-        the next smaller one. Training on samples takes constant time, so hours of pq and lancedb are upper limits."""
+        largest measurement. Times to build and to search grow by the laws below, with default parameters (ivf: one list
+        per 39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted
+        from the next smaller one. Training on samples takes constant time, so hours of pq and lancedb are upper
+        limits."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
