@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ragsweep.commands import cli, run
@@ -172,7 +173,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
-def test_an_option_that_shows_something_shows_it(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_option_that_shows_something_shows_it(
+    words: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)  # restores it: Hydra leaves its last config there
     with suppress(SystemExit):
         assert run.run(words) == 0
     assert capfd.readouterr().out.strip()
