@@ -1,4 +1,4 @@
-"""Evaluate a config, or with -m several: python run.py -m top_k=3,5,10."""
+"""Evaluate a config or, with ``-m``, several configs: python run.py -m top_k=3,5,10."""
 
 from ragsweep.commands.cli import run
 

@@ -20,7 +20,7 @@ RUNGS: Mapping[str, Sequence[float]] = {
     "ef_search": (20, 40, 64, 128, 200, 400),
     "temperature": (0, 0.3, 0.7, 1),
 }
-"""Last part of a parameter's key -> common values; the next lower and the next higher are a value's neighbours."""
+"""Last part of a parameter's key -> common values; a value's neighbours are the next lower and the next higher one."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "retriever": ("hybrid_rrf", "hybrid_convex", "vector", "bm25"),
@@ -145,7 +145,7 @@ def with_value(base: Sequence[str], line: str) -> Overrides:
 
 
 def with_change(base: Sequence[str], parameters: Mapping[str, str], factor: str, value: str) -> Overrides:
-    """Return the overrides with a factor changed to ``value``, by `with_option` for a group and else by `with_value`.
+    """Return the overrides with a factor changed to ``value``: by `with_option` for a group, otherwise by `with_value`.
 
     ``parameters`` are those of the config before the change.
     """

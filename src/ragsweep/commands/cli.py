@@ -112,8 +112,8 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Evaluate one config, or sweep over several, and exit.
 
-    The exit status is 0 on success; 1 if a config failed or lacks scores, an enforced target was missed, or MLflow
-    lacks a result; 2 for bad input, a bad config, or an unusable ledger or tracker; and 129, 130 or 143 after an
+    The exit status is 0 on success; 1 if a config failed or lacks scores, if an enforced target was missed, or if
+    MLflow lacks a result; 2 for bad input, a bad config, or an unusable ledger or tracker; and 129, 130 or 143 after an
     interruption.
     """
     # Imports and composition allocate many long-lived objects; at the default threshold of 700 objects,

@@ -142,7 +142,7 @@ def _details(rows: PairRows) -> Iterator[Statement]:
 def _slice_notes(row: Row, slices: Sequence[Row]) -> Iterator[Statement]:
     """Yield statements on slices with a shown difference or a note, then on slices that are or may be worse.
 
-    The latter are listed only if the candidate is shown or likely to be better over all questions.
+    The latter are listed only if the candidate is shown, or is likely, to be better over all questions.
     """
     metric = row["metric"]
     for part in slices:

@@ -24,7 +24,7 @@ _OPPOSITE = "the ratio for a typical question contradicts the change in the mean
 
 
 def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Family | None:
-    """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep does.
+    """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep contains both.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
     questions are left out. So are trials that violate a constraint of the search, except the two runs.

@@ -163,7 +163,7 @@ def read_questions(path: Path, known: Collection[str]) -> list[str]:
         if name.startswith("#"):
             continue
         if name not in known:
-            near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many to list
+            near = nearest(name, known).partition(" known:")[0].rstrip(";")  # a golden set has too many ids to list
             faults.add(where, f'no question "{name}" was evaluated{near or ";"} correct or remove it')
         chosen[name] = None
     faults.raise_any()

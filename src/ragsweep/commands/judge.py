@@ -94,7 +94,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
     """Return labels as metric -> question id -> value.
 
-    Raises InputError if a question has two values of a metric, because only a run shows which value applies.
+    Raises InputError if a question has two values of a metric: without a run, it is unknown which one applies.
     """
     scores: dict[str, dict[str, float]] = {}
     for label in labels:

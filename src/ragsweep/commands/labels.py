@@ -56,7 +56,7 @@ def check_labelled(labels: Sequence[HumanLabel], metrics: Sequence[str]) -> None
 
 
 def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]:
-    """Return the bounds of a metric, each infinite if undefined.
+    """Return the bounds of a metric; an undefined bound is infinite.
 
     The definition under the key ``metrics.NAME`` takes precedence. Raises ConfigError if this definition cannot be
     built, or if the config does not define the metric.

@@ -137,7 +137,7 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
 
 
 def _by_cost(verdict: SweepComparison, row: int) -> str:
-    """Describe the choice among configs with equal scores: its name and, where costs decide, how its cost compares."""
+    """Describe the choice among configs with equal scores: its name and, if costs decide, a comparison of its cost."""
     costs, rows, config = verdict.costs, range(len(verdict.results)), name(verdict, row)
     cost = verdict.choice.cost or costs.deciding(rows)
     if not cost:

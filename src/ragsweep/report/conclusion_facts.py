@@ -67,7 +67,7 @@ def _against_facts(verdict: SweepComparison, found: Against | None) -> dict[str,
 
 
 def _figures(verdict: SweepComparison) -> dict[str, Any]:
-    """Map the metric and each cost to the choice's value and interval, or to None if unmeasured or without a choice."""
+    """Map the metric and each cost to the choice's value and interval; None without a measurement or a choice."""
     chosen, figures = verdict.chosen, dict[str, Any]()
     for metric in (verdict.metric, *verdict.costs.values):
         own = chosen and chosen.summaries.metrics.get(metric)

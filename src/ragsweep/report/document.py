@@ -12,7 +12,7 @@ Style = Literal["lines", "notes", "paragraphs", "heading", "commands", "definiti
 
 
 class Statement(NamedTuple):
-    """A text and its label ("" for none); ``data`` contains the numbers and names in the text."""
+    """A sentence or phrase, and its label ("" for none); ``data`` contains the numbers and names in ``text``."""
 
     label: str
     text: str
@@ -23,7 +23,7 @@ class Statement(NamedTuple):
 class Statements:
     """Statements in one style.
 
-    ``lines``: one label and one fact per statement, never wrapped. ``notes``: one label and one longer text per
+    ``lines``: one label and one phrase per statement, never wrapped. ``notes``: one label and one longer passage per
     statement. ``paragraphs``: conclusions, grouped by label. ``heading``: the evaluated configs, the questions, and
     notes. ``commands``: a command as the label, and its effect. ``definitions``: a name as the label, and its meaning.
     """

@@ -16,7 +16,7 @@ from ragsweep.stats.funnel import Counterfactual, Funnel, funnel
 from ragsweep.stats.fusion_audit import audited_metrics, fusion_audit
 
 MOST = 3
-"""Maximum number of sentences each on changes with a gain, on other changes to a single leg, and on slices."""
+"""Maximum number of sentences of each kind: on changes with a gain, on other changes to a single leg, and on slices."""
 
 PASSED = {
     stages.CORPUS: "in the corpus",

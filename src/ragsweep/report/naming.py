@@ -71,7 +71,7 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
 
 
 def last_parts(values: Collection[str]) -> dict[str, str]:
-    """Map each value that is a path to its last part; return an empty dict if two paths have the same last part."""
+    """Map each path among ``values`` to its last part; return an empty dict if two paths have the same last part."""
     last = {
         value: value.rstrip("/").rpartition("/")[2] for value in values if value.startswith(("/", "./", "../", "~/"))
     }

@@ -107,6 +107,6 @@ def _savable(result: Result) -> StageUsage:
 
 
 def _spent(usages: StageUsage, what: str) -> float:
-    """Add up the ``calls`` or the ``money`` of all stages; the money is NaN if partly unknown."""
+    """Add up the ``calls`` or the ``money`` of all stages; the money is NaN if it is partly unknown."""
     unknown = 0.0 if what == "calls" else math.nan
     return float(sum(usage.get(what, unknown) for usage in usages.values() if usage.get("calls")))

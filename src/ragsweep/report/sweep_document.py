@@ -25,7 +25,7 @@ from ragsweep.stats.latencies import busy_sentence
 
 INTERVALS = "in brackets: 95 % intervals; differences are paired by question"
 """The legend for the numbers in the table."""
-TUNED = "The table is of the questions that the search used; the conclusion rests on others"
+TUNED = "The table is of the questions that the search used; the conclusion is based on other questions"
 """The addition to the legend of a search's table if its finalists were evaluated on the holdout."""
 
 
@@ -97,7 +97,7 @@ def description_document(report: SweepReport) -> Document:
 
 
 def heading(what: str, *datasets: DatasetFacts) -> Statements:
-    """Return the heading of a document: ``what`` was evaluated, the questions, and the notes that all datasets have."""
+    """Return the heading of a document: the phrase ``what``, the questions, and the notes that all datasets have."""
     first, names = datasets[0], dict.fromkeys(one.name for one in datasets)
     data = {"questions": first.questions, "with_evidence": first.with_evidence}
     questions = Statement("", f"{', '.join(names)}: {evidence_note(*datasets)}", data)

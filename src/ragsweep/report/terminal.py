@@ -70,7 +70,7 @@ class Terminal:
         return cls(sys.stdout, bars=sys.stdout.isatty() and not plain)
 
     def line(self, word: str, text: str) -> None:
-        """Print one line: a label and a fact."""
+        """Print ``text`` on one line, after the label ``word``."""
         from rich.text import Text
 
         self.console.print(Text.assemble((f"{word:<{_MARGIN - 1}} ", "bold"), mask_text(text)), soft_wrap=True)

@@ -48,7 +48,7 @@ OF_COMMAND = ("store", "tracking", "compute", "finalists", "max_failures", "plan
 """Settings of a command, which must be equal in all its jobs."""
 
 OF_CHOICE = ("constraints", "recommend")
-"""Settings of a sweep's choice, which must also be equal in all its jobs."""
+"""Settings that affect the choice of a sweep's config; they must also be equal in all its jobs."""
 
 
 @dataclass(frozen=True)

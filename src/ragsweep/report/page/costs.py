@@ -155,7 +155,7 @@ def _draw(name: str, values: Sequence[str], configs: Sequence[str], panels: Sequ
     )
     layout: Figure = {"xaxis": {**titled(name), **axis}, "height": 460, "annotations": []}
     layout["xaxis"]["anchor"] = f"y{len(panels)}"
-    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # for annotations: exponents
+    places = [*map(math.log10, numbers)] if numbers and axis.get("type") == "log" else x  # annotations need exponents
     traces = []
     for n, panel in enumerate(panels):
         place, top = str(n + 1) if n else "", 1 - n / len(panels)

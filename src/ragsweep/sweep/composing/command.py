@@ -93,7 +93,7 @@ class Command:
 
 
 def _own(job: Sequence[str]) -> list[str]:
-    """Return the defining overrides of a job without ``sweeps`` and, if any others are left, without ``dataset``."""
+    """Return a job's defining overrides, except ``sweeps`` and, if any others are left, ``dataset``."""
     lines = [line for line in defining(job) if not line.startswith("sweeps=")]
     return [line for line in lines if not re.match(r"\+*dataset[.=]", line)] or lines
 
@@ -169,7 +169,7 @@ def _option_to_add(line: str, config: DictConfig) -> str:
 
 
 def choices(line: str, config_dir: str | None = None) -> list[str]:
-    """Expand an override into one override for each swept value. Raises ConfigError if this is impossible."""
+    """Expand an override into one override for each swept value. Raises ConfigError if it cannot be expanded."""
     _check_readable([line])
     composer = Composer(None if config_dir is None else Path(config_dir))
     with one_sentence():
@@ -204,10 +204,10 @@ def _open_mappings(lines: Sequence[str], composer: Composer, sweepers: Sequence[
 def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
     """Raise ConfigError for an override that leaves a group without an option (``llm=null``, ``~llm``).
 
-    Also raise ConfigError for several options of a group of parts, which Hydra would merge into one part, for a list of
-    launchers, and for an option that is set as a value (``retriever.index=hnsw``, ``retriever.embedder=hashing``). Also
-    raise it for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment`` and no override adds a
-    package to the search path.
+    Also raise ConfigError for a list of launchers, and for several options of a group of parts, which Hydra would merge
+    into one part. Also raise it for an option that is set as a value (``retriever.index=hnsw``,
+    ``retriever.embedder=hashing``), and for ``+experiment=NAME`` if no folder of configs has a subfolder ``experiment``
+    and no override adds a package to the search path.
     """
     packaged = any("pkg://" in line for line in lines)
     for line in lines:

@@ -135,7 +135,7 @@ class Composer:
                 self._policy.check_files(searched, folders)
             with hydra_initialized():
                 config = compose(self._name, searched, return_hydra_config=True)
-            if searched != list(lines):  # the node hydra lists the overrides as typed
+            if searched != list(lines):  # the node ``hydra`` must list the overrides as typed
                 with read_write(config):
                     config.hydra.searchpath = _search_path(lines)
                     config.hydra.overrides.hydra = [line for line in lines if parse(line).is_hydra_override()]
@@ -178,7 +178,7 @@ def _search_path(lines: Sequence[str]) -> list[str]:
 
 
 def _meets(override: Override, other: Override) -> bool:
-    """Return whether ``other`` sets the same key, or sets an ancestor to a non-string, so that their order matters."""
+    """Return whether two overrides' order matters: ``other`` sets the same key, or sets an ancestor to a non-string."""
     if other is override:
         return False
     key, around = override.key_or_group, other.key_or_group

@@ -23,7 +23,7 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def check_files(folders: Iterable[Path], overrides: Iterable[str]) -> None:
-    """Check each config file in ``folders`` that an override mentions, the files that it mentions, and so on.
+    """Check the config files in ``folders`` that the overrides mention, the files that these files mention, and so on.
 
     A file is mentioned if its stem occurs as a word. Raises ConfigError as `check_file` does.
     """

@@ -39,7 +39,7 @@ _ESCAPED = re.compile(r"\\(.)")
 """Matches an escaped character in Hydra's override grammar."""
 
 _PLACES = ("hydra.", "store.", "tracking.")
-"""Prefixes of the keys for folders and servers; their values are shown, without the passwords in URLs."""
+"""Prefixes of the keys for folders and servers; the values of these keys are shown, without the passwords in URLs."""
 
 _LINES = ("hydra.sweeper.cases", "hydra.sweeper.enqueue", "hydra.overrides.task")
 """Keys whose values are lists of overrides."""

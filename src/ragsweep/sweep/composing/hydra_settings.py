@@ -108,14 +108,14 @@ _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
 """Matches a valid ``pre_dispatch``, which joblib evaluates as an expression."""
 
 _ADDRESSES = ("auto", "local")
-"""Addresses of a Ray cluster allowed in a config: the host at any other address would receive the jobs and run code."""
+"""Addresses of a Ray cluster that a config may set; hosts at other addresses would receive the jobs and run code."""
 
 _SLURM_WORD = re.compile(r"[\w.,:=*@%+-]+")
 """Matches a valid setting for SLURM, which becomes a line of the script that SLURM runs."""
 
 
 def check_search_path(path: str) -> None:
-    """Raise ConfigError unless an entry is an existing folder or, because Hydra imports packages, a trusted package.
+    """Raise ConfigError unless an entry is an existing folder or a trusted package (Hydra imports packages).
 
     An entry with interpolations is also rejected.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RUNG = "questions.until"
-"""The config key for the end of a rung; set only for Hydra's launchers, which start jobs from overrides alone."""
+"""The config key for the end of a rung; it is set only for Hydra's launchers, which start jobs from overrides alone."""
 
 SUFFIX = f" partition={HOLDOUT}"
 """Suffix of the names of a search's finalists, which are evaluated on the holdout."""
@@ -38,7 +38,7 @@ class Job:
     number: int = 0
     searching: bool = False  # whether the job's result decides the next configs
     experiment: Experiment | None = None  # set by preparation
-    rung: int | None = None  # in a race: the number of questions, in race order; None: all
+    rung: int | None = None  # in a race: the number of questions to evaluate, in race order; None: all questions
 
     @property
     def lines(self) -> list[str]:
@@ -124,7 +124,7 @@ class Template:
 
     @cached_property
     def _read(self) -> frozenset[str] | None:
-        """The keys that interpolations read; None if they can only be determined by resolving."""
+        """The keys that interpolations read; None if these keys are known only after resolution."""
         read: set[str] = set()
         for where, text in leaves(self.written):
             keys = keys_read(text, where) if isinstance(text, str) and "${" in text else set()
@@ -152,7 +152,7 @@ class _Settable:
                 OmegaConf.set_struct(node, False)
 
     def set(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values at dotted keys, reset all other values to the original config's, and return the config."""
+        """Set values at dotted keys, reset all other values to those of the original config, and return the config."""
         before = {key: value_at(self._written, key) for key in self._changes.keys() | changes.keys()}
         for key, written in before.items():
             value, current = changes.get(key, written), self._changes.get(key, written)

@@ -68,7 +68,7 @@ def _what_is_swept(sweep: Sweep) -> str:
     named = re.search(r"(?:^| )sweeps=(\S+)", sweep.name)
     if is_search(sweep):
         return named[1] if named else "search"
-    # Not by Hydra's parser: masked values may be invalid overrides.
+    # Hydra's parser is not used, because masked values may be invalid overrides.
     pairs = ([line.lstrip("+~").partition("=") for line in job] for job in sweep.jobs)
     keys = varying_keys([{key: value for key, _, value in job} for job in pairs])
     shown = list(short_keys(keys).values())

@@ -46,8 +46,8 @@ class RecordedContents:
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
         """Return the content of a sweep's parent run, and the status of the sweep.
 
-        The status is FAILED if an expected job has no result, or if a config or a finalist failed or is PARTIAL; else
-        FINISHED.
+        The status is FAILED if an expected job has no result, or if a config or a finalist failed or is PARTIAL;
+        otherwise, it is FINISHED.
         """
         summary = summarise_sweep(self.ledger, trials)
         expected = len(trials) if summary.study and summary.study.ended else len(sweep.jobs)  # a search may end early

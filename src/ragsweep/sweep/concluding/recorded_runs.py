@@ -48,7 +48,7 @@ def open_ledger(path: str) -> Ledger:
 
 
 def find_run(path: str, run: str) -> RecordedRun:
-    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, an MLflow run id, or its beginning.
+    """Read the result with the reference ``run``: ``SWEEP#NUMBER``, a given name, or (a prefix of) an MLflow run id.
 
     ``path`` is the ledger's folder. Raises InputError unless exactly one result matches.
     """
@@ -180,12 +180,12 @@ def find_baseline(
 ) -> tuple[Result | None, str | None]:
     """Return the result and the name of the declared baseline, which is a config of the sweep or a recorded run.
 
-    The result is None for a config of the sweep that has none. Both are None if no baseline is declared, if it is not
-    found, or if it is a recorded run on different questions. ``declared`` is the declaration as typed; if it is None,
-    the declaration in the latest result's config is used. ``names`` maps job indices to the names of the sweep's
-    configs.
+    The result is None if the baseline is a config of the sweep and has no result. Both are None if no baseline is
+    declared, if it is not found, or if it is a recorded run on different questions. ``declared`` is the declaration as
+    typed; if it is None, the declaration in the latest result's config is used. ``names`` maps job indices to the names
+    of the sweep's configs.
     """
-    if declared is None and results:  # of the latest result: a resumed command may declare a different baseline
+    if declared is None and results:  # use the latest result: a resumed command may declare another baseline
         declared = max(results, key=lambda one: one.run.ended).run.config.get(BASELINE)
     if (number := read_number(declared)) is not None:
         name = names.get(number - 1)

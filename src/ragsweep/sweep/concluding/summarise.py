@@ -100,7 +100,7 @@ def _finalists(
     """Collect the holdout results of the ``chosen`` configs, and compare those that meet the search's constraints.
 
     ``evaluated`` are all records of finalists, and ``names`` maps configs' names in the ledger to their numbered names.
-    ``compared`` has human labels, and the name of the declared baseline.
+    ``compared`` contains the human labels and the name of the declared baseline.
     """
     plain = [record.outcome.name.removesuffix(SUFFIX) for record in evaluated]
     numbered = [names.get(name, name) for name in plain]
@@ -213,8 +213,8 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
 
     Configs that are not completely evaluated, or have no value of the metric, are ignored, as are those that the sweep
     excludes: trials that violate a constraint, and configs for reference. Configs that refuse every answerable question
-    are ignored too, unless all the remaining configs do. Return None if no config remains, or if configs have different
-    questions.
+    are ignored too, unless all the remaining configs refuse them. Return None if no config remains, or if configs have
+    different questions.
     """
     if len(_by_questions(records)) > 1:
         return None
@@ -249,7 +249,7 @@ def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record])
 
 
 def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Record | None:
-    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read no later one."""
+    """Return the first record whose config can be its sweep's best (see `best_of`), or None; read no later record."""
     broken = broken_trials(ledger.path, sweep)
     refusing: Record | None = None
     for record in ranked:

@@ -50,7 +50,7 @@ class Betting:
 
     For each cluster of questions, there is a bet that a config scores worse, by more than the margin, than the config
     that led before this cluster. The best config is dropped with probability at most 1 - level, whatever the number of
-    configs and decisions. The same holds for each config within the margin of the best separately, but not for all of
+    configs and decisions. The same limit holds for each single config within the margin of the best, but not for all of
     them jointly. Assumptions: configs are fixed before their questions are asked; the clusters of questions are a
     random sample; a config's gain does not depend on the size of a cluster; scores are bounded, with any distribution.
 
@@ -112,7 +112,7 @@ class Betting:
 
     def _check_scores(self, values: Doubles, groups: Sequence[Hashable] | None) -> None:
         if groups is not None and len(groups) < values.shape[1]:
-            fact = f"has the clusters of {len(groups)} questions, but there are scores of {values.shape[1]}"
+            fact = f"has the clusters of {len(groups)} questions, but {values.shape[1]} questions have scores"
             raise InputError(f"groups: {fact}; give the cluster of every question")
         apart = np.fmax.reduce(values, axis=0, initial=-np.inf) - np.fmin.reduce(values, axis=0, initial=np.inf)
         widest = float(apart.max(initial=0.0))

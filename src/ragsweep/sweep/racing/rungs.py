@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _MEASURED_AT_END = frozenset({"latency", "exact"})
-"""Values of a metric's ``needs`` for data that is measured only after a race, for the configs that were not dropped."""
+"""Values of a metric's ``needs`` that are measured only after a race, and only for configs that were not dropped."""
 
 
 def evaluate_rung(evaluator: Evaluator, experiment: Experiment, until: int, facts: DatasetFacts) -> Result:

@@ -134,7 +134,7 @@ class Collector:
     launcher: Launch
 
     def launch(self, jobs: Sequence[Job]) -> list[JobReturn]:
-        """Launch jobs, record the outcomes they sent (even if the launcher fails); return one result per job."""
+        """Launch jobs and record the outcomes that they sent, even if the launcher fails; return one result per job."""
         try:
             returned = list(self.launcher(jobs))
         except Exception as fault:

@@ -86,7 +86,7 @@ class HydraTask:
                 return self._run(config)
         finally:
             if not self.command.lives(0):
-                # Nothing reads the job's value: a joblib worker would wait forever to write it.
+                # No process reads the job's value, so a joblib worker would wait forever to write it.
                 signal.raise_signal(signal.SIGKILL)
 
     def _run(self, config: DictConfig) -> JobValue | str:
@@ -143,7 +143,7 @@ def _join_cluster(launcher: DictConfig) -> None:
         ray.init(**settings)
     except (ConnectionError, ValueError) as fault:
         raise ConfigError(
-            f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}; start it, or correct the address (key"
+            f"hydra.launcher.ray.init: no Ray cluster at {address}: {fault}; start one, or correct the address (key"
             " hydra.launcher.ray.init.address, else RAY_ADDRESS)"
         ) from None
 
@@ -171,7 +171,7 @@ def _write_masked(path: Path, node: Any, secrets: Secrets) -> None:
 
 
 def through_launcher(command: Command, context: RunContext, jobs: Sequence[Job], body: Body | None) -> str:
-    """Call the body of a sweep with our loop or Hydra's launcher, and return its result (see jobs.Launcher).
+    """Call the body of a sweep with our loop or Hydra's launcher; return the body's result (see jobs.Launcher).
 
     An exception that the body raises under Hydra's launcher is raised again here.
     """

@@ -205,8 +205,8 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
 
     For our sweeper, return a dict instead. It contains the list of values (None for NaN), the reason for missing
     values, the values of all metrics (for constraints), the smallest detectable differences from job 0 (for the stop
-    rule), and the amounts ``spent``. The differences are [] if this is job 0, if the stop rule does not need
-    them, or if job 0 is not finished.
+    rule), and the amounts ``spent``. The differences are [] if the job is job 0, if the stop rule does not need them,
+    or if job 0 is not finished.
     """
     summaries = [result.summaries.metrics[name] for name in objectives(result.run.config)]
     unknown = [summary for summary in summaries if math.isnan(summary.value)]

@@ -27,7 +27,7 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?(?:[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)"
     r"|\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-"""Matches unquoted texts that OmegaConf reads as floats; PyYAML reads some of them, such as 1e3, as strings."""
+"""Matches unquoted scalars that OmegaConf reads as floats; PyYAML reads some of them, such as 1e3, as strings."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -38,7 +38,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456
 
 
 def create_folder(folder: Path, key: str) -> None:
-    """Create the folder named by the config key ``key`` unless it exists; raises ConfigError if this is impossible."""
+    """Create the folder that the config key ``key`` names, unless it exists; raises ConfigError if this fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:

@@ -34,7 +34,7 @@ class RunContents(Protocol):
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
-    """Open a sweep's parent run and return its id: reuse the run with the id ``adopt``, or create a run if it is None.
+    """Open a sweep's parent run and return its id: reuse the run ``adopt`` or, if ``adopt`` is None, create a run.
 
     The ledger records the id only if the sweep is assigned to this tracker.
     """

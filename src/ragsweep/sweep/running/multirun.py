@@ -141,7 +141,7 @@ class Multirun:
             sweep = self.ledger.open_sweep(key, new)
             self._give_name(sweep)
             adopt = os.environ.get("MLFLOW_RUN_ID")  # the run that `mlflow run` created
-            if self.elsewhere:  # all machines share its parent run; equal sweeps in other ledgers have their own
+            if self.elsewhere:  # all machines share its parent run; equal sweeps in other ledgers have other runs
                 adopt = adopt or self.tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
             return replace(sweep, parent=mlflow_sync.open_parent(self.ledger, self.tracker, sweep, adopt)), False
         finished = self.is_finished(sweep, new)
@@ -265,7 +265,7 @@ class Multirun:
     # --- ending -----------------------------------------------------------------------------------------------
 
     def leave(self, _: Sweep) -> str:
-        """Return "", because this process must conclude the sweep; a search may leave that to another process."""
+        """Return "", because this process must conclude the sweep; a search may leave this task to another process."""
         return ""
 
     def finish(self, _: Sweep, ending: Ending) -> Ending:
@@ -279,7 +279,7 @@ class Multirun:
 
 
 def _known(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return settings as JSON values, without null and empty ones, and without the ``action`` of targets."""
+    """Return settings as JSON values, without null and empty values, and without the ``action`` of targets."""
 
     def reduced(value: Any) -> Any:
         if not isinstance(value, dict):

@@ -96,7 +96,7 @@ class OutcomeWriter:
             self.context.terminal.failed(failure, *self._position)
 
     def track_single(self, record: int, evaluated: Evaluation, content: Callable[[], TrackedContent]) -> str:
-        """Log the result of a single config to the tracker; return the run's id. Raises TrackingError if this fails."""
+        """Log the result of a single config to the tracker; return the run's id. Raises TrackingError on failure."""
         ledger = self.context.ledger
         if not ledger.claims.wait_for_upload(record):  # `ragsweep sync` has sent it
             return ledger.run(record) or ""
@@ -188,7 +188,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield lists of the texts in the questions' results, without most duplicates."""
+    """Yield lists of the values with text in the questions' results, without most duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():

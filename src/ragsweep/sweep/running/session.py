@@ -172,7 +172,7 @@ class Session:
         return self._datasets[key]
 
     def recorded_dataset(self, result: Result) -> Dataset | None:
-        """Load the dataset of a result with all its questions; None if this fails or the corpus has changed."""
+        """Load a result's dataset, with all questions; return None if loading fails or the corpus has changed."""
         try:
             share = (result.run.config.get("success") or {}).get("unanswerable")
             dataset = self._load(result.run.config["dataset"], share) if result.run.config.get("dataset") else None
@@ -246,7 +246,7 @@ class Session:
         return external_graph(ExternalSystem(dataset.corpus, system, *asked, depth, documents, judged, excluded))
 
     def _built(self, nodes: Mapping[str, Any], group: str, protocol: type) -> dict[str, BuiltPart]:
-        """Build and check the parts of a group that may have several, such as ``metrics``, by key; omit null parts."""
+        """Build and check the parts of a group, such as ``metrics``, that may have several parts; omit null parts."""
         built = {key: self.builder.build(node, f"{group}.{key}") for key, node in nodes.items() if node is not None}
         for key, part in built.items():
             check_members(part.value, (protocol,), f"{group}.{key}")

@@ -2,7 +2,7 @@
 
 submitit reads job states from ``sacct``. Without SLURM accounting, ``sacct`` fails, and submitit waits forever for a
 killed job. With accounting, submitit detects the kill only after up to ten minutes, and treats a suspended job as
-ended. None of this happens with ``squeue``.
+finished. None of this happens with ``squeue``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIST = ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%i
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 )
-"""Final states of a job; SLURM lists an ended job for a few more minutes."""
+"""Final states of a job; SLURM lists a finished job for a few more minutes."""
 
 GONE = "COMPLETED"
 """The state assumed for a job that SLURM no longer lists."""
@@ -59,7 +59,7 @@ class SlurmQueue:
         self._states.setdefault(job_id, "UNKNOWN")
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return a job's SLURM state, or "UNKNOWN" before the first answer of squeue.
+        """Return a job's SLURM state, or "UNKNOWN" until squeue has succeeded once.
 
         squeue is called at most once every `POLL` seconds, and never in the mode "cache".
         """

@@ -143,8 +143,8 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     first = experiments[0]
     if configs < 2:
         raise ConfigError(
-            f"{WHERE}: a race needs several configs, and there is only one; sweep over more, or in a search raise"
-            " hydra.sweeper.n_trials"
+            f"{WHERE}: a race needs several configs, and there is only one; sweep over several values or, in a search,"
+            " raise hydra.sweeper.n_trials"
         )
     for experiment in experiments:
         for key in ("seed", "objective"):

@@ -86,7 +86,7 @@ def _own_overrides(command: Command) -> list[str]:
 
 @dataclass
 class Search(Multirun):
-    """A multirun whose sweeper chooses its jobs and its end.
+    """A multirun whose sweeper decides which jobs run and when the search ends.
 
     ``choose`` selects the finalists for the holdout; it returns their names in the ledger, and their results.
     """
@@ -109,7 +109,7 @@ class Search(Multirun):
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Hold the lock for opening, joining, leaving and concluding searches with this key during the block.
+        """During the block, hold the lock for opening, joining, leaving and concluding searches with this key.
 
         If another process holds the lock for longer than `PATIENCE`, print a line about that process. Nothing is locked
         if the ledger is read-only.
@@ -154,7 +154,7 @@ class Search(Multirun):
         return all(name + SUFFIX in complete for name, _ in self.choose(sweep))
 
     def _reopen(self, sweep: Sweep, names: tuple[str, ...]) -> tuple[Sweep, str]:
-        """Set a search's number of trials to that of ``names``; return the search, and its progress in words.
+        """Set a search's number of trials to the number of ``names``; return the search, and its progress in words.
 
         The number stays high enough to include every trial that is done. Failed trials are not run again.
         """
@@ -223,10 +223,10 @@ class Search(Multirun):
         super()._record_dead_jobs(sweep)
 
     def missed_jobs(self, sweep: Sweep, recorded: set[int], why: str) -> list[Failure]:
-        """Return one failure if ``why`` is not empty, a stop rule prevented every trial, or a result was lost; else [].
+        """Return one failure if ``why`` is set, if a stop rule prevented every trial, or if a result was lost; else [].
 
         A result was lost if the study has its value, but the ledger has no record. Other trials without a record are
-        not failures, because a search may end early. After a spent budget, the PARTIAL trials state the reason.
+        not failures, because a search may end early. If the budget was spent, the PARTIAL trials state the reason.
         """
         study = None if self.elsewhere else read_summary(self.ledger.path, sweep.id)
         if study and study.stopped and not study.trials:

@@ -60,14 +60,14 @@ class StudySummary:
 
 
 def study_folder(ledger: Path, sweep: str) -> Path:
-    """Return the folder of a search's summary; ``ledger`` is the ledger's file, and ``sweep`` the search's id."""
+    """Return the folder of a search's summary; ``ledger`` is the ledger's file, and ``sweep`` is the search's id."""
     return ledger.parent / "searches" / sweep
 
 
 def read_summary(ledger: Path, sweep: str) -> StudySummary | None:
     """Read the summary of a search; return None if it is missing, unreadable or in another format.
 
-    ``ledger`` is the ledger's file, and ``sweep`` the search's id.
+    ``ledger`` is the ledger's file, and ``sweep`` is the search's id.
     """
     folder = study_folder(ledger, sweep)
     try:
