@@ -156,7 +156,7 @@ def _any(column: Sequence[float]) -> bool:
 
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
-"""Stages timed as steps of a question; other stages select from their results, or run once for all questions."""
+"""Stages timed as steps of a question; any other stage selects from their results, or runs once for all questions."""
 
 Doubles = NDArray[np.float64]
 

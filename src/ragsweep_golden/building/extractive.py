@@ -21,7 +21,7 @@ from ragsweep_golden.sets.entries import LANGUAGES
 WORDS = range(6, 41)  # accepted numbers of words in a sentence
 LONGEST_QUESTION = 160
 MOST_NAMED, MOST_NAMED_SHARE = 20, 0.05
-"""A subject in more than MOST_NAMED sentences and more than MOST_NAMED_SHARE of all is too common for a "fact"."""
+"""A subject in more than MOST_NAMED sentences and in more than MOST_NAMED_SHARE of all sentences is too common."""
 
 _WRAP = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _WORD = re.compile(r"[\w'’-]+")
@@ -94,7 +94,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "heading": ("conceptual", "factual"),
     "difference": ("comparative", "conceptual", "factual"),
 }
-"""Pattern -> question types. A question gets the first type that is in the wanted mix, or else the first listed."""
+"""Pattern -> question types. A question gets the first type that is in the wanted mix, or else the first type."""
 _CODED = ("code_lookup",)  # the preferred type of facts, definitions and rules with code
 
 
@@ -115,7 +115,7 @@ def draft_by_rule(corpus: Corpus, found: Sequence[Sentence], language: str, mix:
 
 
 def _page(one: Draft, corpus: Corpus, marks: Mapping[int, Sequence[Heading]]) -> str:
-    """Return the title of a draft's document and the last heading above its sentence, as one text."""
+    """Return the title of a draft's document and the last heading above its sentence, as one string."""
     document, start, _ = one.evidence[0]
     above = next((mark.text for mark in reversed(marks[document]) if mark.start <= start), "")
     return f"{corpus.titles[document]} {above}"
@@ -195,7 +195,7 @@ def ask_for_differences(definitions: Sequence[Draft], language: str) -> Iterator
 
 _LONGEST_SUBJECT = 5  # maximum number of words of a subject
 _FEWEST_WORDS = 3  # minimum number of words of an answer
-_FEWEST_NEW_WORDS = 2  # minimum number of content words of an answer that its question lacks
+_FEWEST_NEW_WORDS = 2  # minimum number of content words that an answer has and its question lacks
 _VAGUE_ANSWER = {name: re.compile(alternatives(name, "vague_answers"), re.IGNORECASE) for name in LANGUAGES}
 _LISTED = {
     "en": re.compile(r"(?:[^,]{1,60}, ){1,2}(?:and|or|etc)\b"),

@@ -186,10 +186,10 @@ def _distinct(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def check(made: Sequence[Draft], others: Sequence[Draft], sources: Sources, embed: Embed | None) -> list[Draft]:
-    """Return all drafts with the result of their validation.
+    """Return all drafts with the results of the validation.
 
-    ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. An unanswerable draft
-    in ``others`` keeps its status, if it has one, and is accepted otherwise.
+    ``validate`` checks the answerable drafts in ``made`` against the chunks of their evidence. An unanswerable draft in
+    ``others`` keeps its status, if it has one; otherwise, it is accepted.
     """
     accepted = [one if one.status else one.validated(VALIDATED, one.method, one.score) for one in others]
     return [*validate(made, [sources.context(one) for one in made], embed), *accepted]
@@ -199,7 +199,7 @@ COMPARED = 512  # number of characters at the start of a passage that are embedd
 
 
 def validate(drafts: Sequence[Draft], passages: Sequence[str], embed: Embed | None) -> list[Draft]:
-    """Return answerable drafts as validated or rejected; ``passages`` has one text per draft: its chunks.
+    """Return answerable drafts as validated or rejected; ``passages`` has, for each draft, the text of its chunks.
 
     A draft is validated if its passage contains the answer verbatim or contains enough of the answer's keywords or,
     with ``embed``, is similar enough to the answer (see METHODS). The first method that succeeds is recorded. An answer

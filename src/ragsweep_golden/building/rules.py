@@ -153,7 +153,7 @@ LONGEST_NAME = 10  # maximum number of words of a heading that can become a ques
 _STEP = re.compile(r"^(?:(?:Step|Part|Étape|Partie) )?\d+(?:\.\d+)*[.:)]? +(?=\w)")
 _STEM = 5  # number of leading characters by which words are compared
 _VERBS, _NOUNS = word_set("en", "verbs"), word_set("en", "also_nouns")
-"""Words that may begin a heading as verbs, and those of them that may be nouns: only the next word shows which."""
+"""Words that may begin a heading as verbs, and those of them that may also be nouns, as only the next word shows."""
 _DETERMINERS = frozenset(["a", "an", "all", "any", "each", "multiple", "several", "the", "to", "your"])
 
 

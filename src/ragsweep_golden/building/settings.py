@@ -26,8 +26,8 @@ class BuildSettings(NamedTuple):
     ``questions``: the number of questions, including the share ``unanswerable``. ``clusters``: the number of clusters,
     or 0 if the strata are folders. ``patterns``: stratum -> patterns of document ids. ``priorities``: stratum ->
     priority, where 1 is the highest. ``mix``: question type -> share of the answerable questions. ``minimums``:
-    unanswerable type -> minimum number of questions. ``independent``: the lowest cosine similarity to its passage at
-    which a question is dropped.
+    unanswerable type -> minimum number of questions. ``independent``: the lowest cosine similarity of a question and
+    its passage at which the question is dropped.
     """
 
     languages: Sequence[str]

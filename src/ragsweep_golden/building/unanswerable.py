@@ -1,4 +1,4 @@
-"""Make by rule questions that the corpus does not answer, as a search of all chunks confirms for some types."""
+"""Make, by rule, questions that the corpus does not answer; for some types, a search of all chunks confirms this."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class Exhaustive:
         return [n for n, words in enumerate(self.words) if len(asked & words) >= ANSWERING * len(asked)]
 
     def names(self, text: str) -> bool:
-        """Return whether any chunk contains a text, ignoring case, accents and typographic variants of punctuation."""
+        """Return whether a chunk contains ``text``, ignoring case, accents and typographic variants of punctuation."""
         wanted = fold(text)
         return any(wanted in one for one in self._texts)
 
@@ -124,7 +124,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
-    """Yield questions with a false premise: a number is changed, or a subject gets another's definition."""
+    """Yield questions with a false premise: a number is changed, or a subject gets the definition of another."""
     inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)

@@ -53,7 +53,7 @@ def words_inside(sentences: Iterable[str]) -> frozenset[str]:
 
 
 def lower_start(text: str, inside: frozenset[str]) -> str:
-    """Return a text with its first letter in lower case if its first word is a determiner, common word or plural noun.
+    """Return ``text``, in lower case at the start if its first word is a determiner, a common word or a plural noun.
 
     A word is common if ``inside`` (see ``words_inside``) contains it, or its singular, only in lower case.
     """
@@ -67,7 +67,7 @@ def lower_start(text: str, inside: frozenset[str]) -> str:
 
 
 def _is_plural(text: str, word: str, inside: frozenset[str]) -> bool:
-    """Return whether a text begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
+    """Return whether ``text`` begins with the plural of a common noun, alone or before its verb: ``Visitors are``."""
     verb = re.match(rf" (?:{alternatives('en', 'plural_verbs')})\b", text[len(word) :])
     is_subject = text == word or verb is not None
     return is_subject and word not in inside and re.fullmatch("[A-Z][a-z]{3,}(?<![siu])s", word) is not None

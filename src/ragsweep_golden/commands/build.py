@@ -90,7 +90,7 @@ def _check_replaced(golden: Path) -> None:
     if golden.exists() and golden.stat().st_size:
         last, digest = (read_changes(golden) or [{}])[-1], read_state(golden, Faults()).digest
         if (last.get("command"), last.get("after")) != ("golden build", digest):
-            fact = "has questions that a build did not write or that were changed since, and would be replaced"
+            fact = "has questions that no build wrote, or that were changed since, and the build would replace them"
             raise InputError(f"{golden}: {fact}; choose another out=, or move the file")
 
 

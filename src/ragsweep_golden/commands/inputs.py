@@ -216,7 +216,7 @@ def next_step(command: str, *words: object) -> str:
 
 
 def evidence_step(entries: Sequence[Entry], file: object, corpus: object) -> Iterator[Statement]:
-    """Yield the command that adds missing evidence; nothing if no entry lacks evidence, or without file or corpus."""
+    """Yield the command that adds missing evidence; nothing if no entry lacks it, or without a file or a corpus."""
     lacking = sum(map(lacks_evidence, entries))
     if file and corpus and lacking:
         text = f"choose the evidence for {counted(lacking, 'question')} without any"

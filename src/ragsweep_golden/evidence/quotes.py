@@ -196,7 +196,7 @@ def quote(place: Place, question: str, reference: str, corpus: Corpus) -> tuple[
 
 
 def whole_words(text: str, answer: str) -> list[tuple[int, int]]:
-    """Return the spans of an answer in a text, except within words: "no" is not in "another"; [] for a blank answer."""
+    """Return the spans of an answer in a text, as whole words ("no" is not in "another"); [] for a blank answer."""
     letter = pattern("letter")
     begin = rf"(?<!{letter.pattern})" if letter.match(answer) else ""
     end = rf"(?!{letter.pattern})" if letter.fullmatch(answer[-1:]) else ""

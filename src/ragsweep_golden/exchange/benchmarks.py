@@ -23,7 +23,7 @@ _RESERVED = ("unanswerable", "answer", "category", "weight")  # metadata keys of
 def export_beir(entries: Sequence[Entry], corpus: Corpus) -> Exported:
     """Return the files of a BEIR folder: corpus.jsonl, queries.jsonl and qrels/test.tsv, and the losses.
 
-    Ids with white space at an end are percent-encoded, because readers of qrels strip their fields.
+    Ids with white space at an end are percent-encoded, because readers of qrels strip the fields.
     """
     notes = Counter[str]()
     queries, labels = [], ["query-id\tcorpus-id\tscore\n"]
@@ -107,7 +107,7 @@ def _articles(
 
     The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on, and does not count a paragraph that
     repeats an earlier text. Documents with such names, in this order, get the title TITLE and so keep their names. Any
-    other document gets its whole name as title, to which the reader adds a number.
+    other document gets its whole name as its title, to which the reader adds a number.
     """
     numbers, seen = Counter[str](), set[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):

@@ -183,7 +183,7 @@ def read_turns(value: Any) -> dict[str, Any]:
     """Return the field ``question`` of an entry for a string or a list of one string; for messages, also ``history``.
 
     The question is the last message of the user, and the history has the messages before it. Returns an empty dict if
-    no message is from the user. Raises ValueError for any other structure.
+    no message is from the user. Raises ValueError for any other value.
     """
     if not isinstance(value, list):
         return {"question": plain_text(value)}

@@ -79,7 +79,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return the fields that annotators filled: all values of passages and of lists, else only the first value.
+    """Return the fields that annotators filled: all values of passages and lists, but only the first of other fields.
 
     ``answers`` maps a field to its responses or suggestions. Of the fields for right answers, only the first that is
     filled is returned, with all its texts. It is named ``correction``, which takes precedence over the answer in the

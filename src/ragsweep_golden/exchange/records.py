@@ -77,7 +77,7 @@ def as_documents(value: Any) -> list[str | None]:
     """Return the ids in a list, including nested lists as in AutoRAG, or in a string (see ``as_texts``).
 
     Blank ids of a list are None, and repeated ids are kept, so that each id can be paired with a passage. Raises
-    ValueError for other structures.
+    ValueError for other values.
     """
     ids = [item for one in as_items(_parts(value)) for item in (one if isinstance(one, list) else [one])]
     return [plain_text(one).strip() or None for one in ids]
@@ -95,7 +95,7 @@ def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | Non
 
     ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,
     as in HotpotQA, and only the sentences that ``supporting`` refers to, by title and number from 0, are returned.
-    Raises ValueError for other structures.
+    Raises ValueError for other values.
     """
     items = as_items(decoded(value))
     if is_filled(supporting):

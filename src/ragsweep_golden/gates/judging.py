@@ -1,6 +1,6 @@
 """Judge a golden set by its quality gates, each of which compares a measured value with a threshold.
 
-A gate that fails blocks the set or only warns. A gate whose value cannot be measured does not pass: its verdict is
+A failed gate either blocks the set or only warns. A gate whose value cannot be measured does not pass: its verdict is
 NOT_MEASURED. Entries that the validation or a person rejected are not judged.
 """
 

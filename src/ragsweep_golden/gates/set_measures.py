@@ -92,9 +92,9 @@ def _questions(entries: Sequence[Entry]) -> list[Question]:
 def _ambiguous(subject: Subject) -> Measured:
     """Return the share of answerable entries whose question is also answered by a chunk outside the evidence.
 
-    Only entries with an answer, with evidence that is found, and with content words in the question are judged. Such a
-    chunk does not overlap the evidence, contains every line of the answer, and contains at least the share COPIED of
-    the question's content words. The first such chunk is named by its document and its first words.
+    Only entries with an answer, with evidence that is found, and with content words in the question are judged. A chunk
+    counts if it does not overlap the evidence, contains every line of the answer, and contains at least the share
+    COPIED of the question's content words. The first such chunk is named by its document and its first words.
     """
     plain = [_plain(text) for text in subject.chunks]
     words: dict[str, list[frozenset[str]]] = {}

@@ -139,7 +139,7 @@ class _Verifier:
     def _by_context(
         self, label: Evidence, anchor: str, here: list[DocumentSpan], origin: _Origin
     ) -> LabelChange | None:
-        """Return the change of a label, found by the words around its anchor in both corpora; None if it is valid."""
+        """Return a label's change, found by the words around its anchor in both corpora; None if the label is valid."""
         for is_here in (True, False):
             places = here if is_here else self._elsewhere(label.document, anchor)
             scored = [(self._score(one, origin, label), one) for one in places]

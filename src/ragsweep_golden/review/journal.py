@@ -72,7 +72,7 @@ class Journal:
         return [row.values for row in read if row]
 
     def fold(self) -> int:
-        """Apply the judgements in the journal to the golden file, empty the journal, and return their number.
+        """Apply the journal's judgements to the golden file, empty the journal, and return the number of judgements.
 
         Judgements that :func:`settle` drops are neither applied nor counted. Raises InputError, and changes nothing, if
         the journal or the golden file has faults, or if the golden file lacks a judged entry.
@@ -187,7 +187,7 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
         changed[name] = after
         if choice := changed.get("multiple_choice"):
             changed["multiple_choice"] = {part: _replaced(given, before, after) for part, given in choice.items()}
-            if name in choice:  # the question, which more words may follow
+            if name in choice:  # the question, after which more words may follow
                 changed["multiple_choice"][name] = choice[name].replace(before, after)
     if changes or validation.get("status") != VALIDATED:
         validation |= {"status": VALIDATED, "method": "person", "score": 1.0}

@@ -29,7 +29,7 @@ ROOT = "root"
 _PLACES = ("evidence", "distractors", "provenance")  # keys whose values contain ids of documents
 VALIDATED = "validated"
 METHODS = {"verbatim": 1.0, "keywords": 0.8, "similarity": 0.9, "person": 0.0, "retrieval": 0.0, "rule": 0.0}
-"""Validation method -> the minimum score of an entry that it accepts."""
+"""Validation method -> the minimum score at which the method accepts an entry."""
 UNANSWERABLE_TYPES = (
     "out_of_database", "false_presupposition", "underspecified", "nonsensical", "modality_limited", "safety_concerned",
 )  # fmt: skip

@@ -70,7 +70,7 @@ Change = Mapping[str, Any]
 
 
 class SetState(NamedTuple):
-    """The entries of a golden file, and the digest recorded by a sweep over all its questions.
+    """The entries of a golden file, and the digest that a sweep over all its questions would record.
 
     For a file with faults, there are no entries, and the digest is None.
     """
@@ -177,7 +177,7 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> dict[str, Any]:
     """Return the differences between two versions of a golden set, by question id, as a dict for JSON.
 
     ``added``, ``removed``, ``renamed`` and ``changed`` are lists of questions, and ``counts`` gives their lengths. A
-    question is renamed if its id is missing in ``after``, and a new id there has the same text.
+    question counts as renamed if its id is missing in ``after``, and a new id there has the same text.
     """
     old, new = {one["id"]: one for one in before}, {one["id"]: one for one in after}
     same_text = defaultdict(list)

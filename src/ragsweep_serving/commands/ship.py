@@ -61,8 +61,8 @@ PACKAGES = [
 _ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]{1,255}")
 
 _ABOUT = """Register an evaluated config as a model in MLflow. The model contains the config's chunks and indexes, so no
-chunk is embedded again, and it runs on a machine without the store. With --alias, the alias moves to the new version
-if the gate passes against the version that now has the alias."""
+chunk is embedded again, and the model runs on a machine without the store. With --alias, the alias moves to the new
+version if the gate passes against the version that now has the alias."""
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:

@@ -35,8 +35,8 @@ of questions, refusals, failures, latencies, tokens and money. A drift is report
 lies outside a tolerance; if requests and evaluated questions have the same distribution, at most 5 % of calls report
 any false drift. Exit status: 0 no drift, 1 a drift or an exceeded threshold, 2 bad input, 3 too few
 questions to decide."""
-_TOLERANCE = """largest difference that is not drift: share=.05 (difference between two shares), score=.1 (distance from
-one half of the probability that a request has the larger number), latency=1.5 (ratio); can be repeated"""
+_TOLERANCE = """largest difference that is not drift: share=.05 (difference between two shares), score=.1 (by how much
+the probability that a request has the larger number differs from .5), latency=1.5 (ratio); can be repeated"""
 _LOOKS = """number of calls that share the 5 %% risk of a false alarm: with 30, 95 %% of months with daily calls have no
 false alarm"""
 
