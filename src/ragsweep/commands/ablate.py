@@ -95,7 +95,7 @@ def ablate(arguments: Sequence[str]) -> int:
 
 
 def write_sweep(ablation: Ablation, run: str) -> str:
-    """Write the cases as a named sweep in the folder ``sweeps``, and return the name of the sweep.
+    """Write the cases as a named sweep in the folder ``sweeps`` and return the name of the sweep.
 
     If a file with this name has other content, a number is appended to the name. Every case lists all its overrides, so
     that it can be read and edited without the other cases. Raises InputError if the file cannot be written.

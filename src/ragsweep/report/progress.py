@@ -102,7 +102,7 @@ class StageProgress(Lines):
         self._end(node)
 
     def progressed(self, node: Node, done: int, total: int) -> None:
-        """Record the progress of a stage, and show the progress on the bar of the stage."""
+        """Record the progress of a stage and show it on the stage's bar."""
         with self._lock:
             if stage := self._running.get(node.address):
                 stage.done, stage.total = done, total
@@ -114,7 +114,7 @@ class StageProgress(Lines):
             self.screen.line("question", line)
 
     def finished(self, node: Node, seconds: float) -> None:
-        """Remove a stage's bar, and print the duration of a long stage (see `WORTH_A_LINE`)."""
+        """Remove a stage's bar and print the duration of a long stage (see `WORTH_A_LINE`)."""
         stage = self._end(node)
         if seconds < WORTH_A_LINE or stage is None:
             return

@@ -1,4 +1,4 @@
-"""The content of a sweep's documents: results, texts that the records lack, and earlier sweeps."""
+"""The content of a sweep's documents: results, page content that the records lack, and earlier sweeps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

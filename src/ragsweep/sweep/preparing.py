@@ -108,7 +108,7 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
-    """Set a direction for each objective of a search, and return the new command.
+    """Set a direction for each objective of a search and return the new command.
 
     For a sweeper other than ours, no direction is set or checked.
 

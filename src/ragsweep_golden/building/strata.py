@@ -1,4 +1,4 @@
-"""Divide documents into strata, and allocate questions to the strata by priority."""
+"""Divide documents into strata and allocate questions to the strata by priority."""
 
 import math
 from collections import Counter

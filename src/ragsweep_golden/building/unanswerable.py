@@ -32,7 +32,7 @@ class Exhaustive:
         self.media = [bool(media.search(chunk)) for chunk in chunks]
 
     def _stems(self, text: str) -> frozenset[str]:
-        """Return the stems of the content words of a text, except words such as "many" in "how many".
+        """Return the stems of the content words of ``text``, except words such as "many" in "how many".
 
         Stems are compared, because a question and a chunk may inflect the same word differently.
         """

@@ -128,9 +128,9 @@ def choose(questions: Iterable[str], entries: Sequence[Entry], embed: Embed | No
 
 
 def normal_words(text: str) -> str:
-    """Return a text's words (in lower case) and symbols, such as the + of C++, separated by single spaces.
+    """Return the words (in lower case) and symbols, such as the + of C++, of ``text``, separated by single spaces.
 
-    Other punctuation is left out, and a text without words is "".
+    Other punctuation is left out. Return "" if ``text`` has no words.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     tokens = pattern("token").findall(folded)

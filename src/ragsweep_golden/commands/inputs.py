@@ -203,7 +203,7 @@ class Inputs:
 
 
 def check_outputs(outputs: Iterable[object], *inputs: object) -> None:
-    """Raise ConfigError if a file to write is one of the ``inputs``; all are paths, and empty ones are ignored."""
+    """Raise ConfigError if a path in ``outputs`` is one of the ``inputs``; empty paths are ignored."""
     read = [Path(str(one)).expanduser().resolve() for one in inputs if one]
     for path in filter(None, outputs):
         if Path(str(path)).expanduser().resolve() in read:

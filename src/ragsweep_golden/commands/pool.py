@@ -81,7 +81,7 @@ def find_holes(question: str, text: str, found: Found, labels: Sequence[JudgedSp
 
 
 def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> DocumentSpan:
-    """Return the sentence in a chunk that shares the most content words with a text, the first on a tie.
+    """Return the sentence in a chunk that shares the most content words with ``text``; on a tie, the first sentence.
 
     Headings do not count. Return the chunk itself if it contains no sentence.
     """

@@ -113,7 +113,7 @@ def keyword_coverage(answer: str, passage: str, language: str) -> float:
 
 
 def numbers(text: str) -> set[str]:
-    """Return the distinct numbers in a text as they are written, such as "3.5".
+    """Return the distinct numbers in ``text``, as they are written, such as "3.5".
 
     Numbers are compared separately, because word overlap and embeddings are unreliable for them.
     """

@@ -21,7 +21,7 @@ _ASKED = {"question", "query", "user_input", "input", "inputs", "prompt", "messa
 
 
 def read_records(path: Path, faults: Faults, of_records: Faults | None = None) -> list[Row]:
-    """Return all records of a file, and add its faults to ``faults``.
+    """Return all records of a file and add its faults to ``faults``.
 
     If the only record of the file has no question but has a list of records, the records of that list are returned. The
     faults of single records, except those of tables, are added to ``of_records``, by default ``faults``.

@@ -81,7 +81,7 @@ def searchable(corpus: Corpus, other: Corpus | None) -> list[SearchableText]:
 
 
 def sentences_of(text: str) -> set[str]:
-    """Return the distinct sentences of a text in canonical form (see ``canonical``), without blank ones."""
+    """Return the distinct sentences of ``text`` in canonical form (see ``canonical``), without blank sentences."""
     return {canonical(sentence) for sentence in SENTENCE_END.split(text) if sentence.strip()}
 
 

@@ -102,7 +102,7 @@ class Review:
         return {one["task"]: one for one in self._given}
 
     def judge(self, given: Mapping[str, Any]) -> Judgement:
-        """Store a judgement, and return it; if a judgement with this id is already stored, return the stored judgement.
+        """Store a judgement and return it; if a judgement with this id is already stored, return the stored judgement.
 
         Raises InputError for an unknown task, a missing id, or an action, grade or text that the task does not allow.
         """

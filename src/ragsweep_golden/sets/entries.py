@@ -209,7 +209,7 @@ def is_group(group: str, given: Any) -> bool:
 
 
 def _width(text: str) -> int:
-    """Return the number of characters of a text; a wide one, such as a Chinese character, counts as two."""
+    """Return the number of characters of ``text``; a wide character, such as a Chinese one, counts as two."""
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text.strip())
 
 

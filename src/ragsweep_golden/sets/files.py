@@ -80,7 +80,7 @@ class SetState(NamedTuple):
 
 
 def read_state(golden: Path, faults: Faults) -> SetState:
-    """Return the state of a golden file, and add its faults to ``faults``.
+    """Return the state of a golden file and add its faults to ``faults``.
 
     If ``faults`` is not empty afterwards, the state has no entries and no digest. Rejected entries are included in the
     entries, but not in the digest.

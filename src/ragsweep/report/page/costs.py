@@ -40,7 +40,7 @@ EMBEDDER = (
 
 
 class CostPanel(NamedTuple):
-    """A quantity of several configs, NaN where unknown; ``texts`` label the points; ``bars`` are error bars."""
+    """A quantity of several configs (NaN: unknown); ``texts`` are labels of the points, and ``bars`` are error bars."""
 
     title: str
     values: Sequence[float]

@@ -112,7 +112,7 @@ def histogram_items(chosen: Sequence[Result]) -> Iterator[Block]:
 
     A config that returns the same number of results for every question has no histogram of these numbers.
     """
-    note = "Questions without evidence should have low scores; if so, min_score can remove their chunks."
+    note = "If questions without evidence have low scores, min_score can remove their chunks."
     columns = ("top_score", "first_evidence_rank", "evidence", "context")
     yield from _charts(chosen, columns, scores_of_first, note, "Scores of the first chunk")
     note = "Scores are on the scale of the retriever or reranker; min_score removes all chunks to its left."

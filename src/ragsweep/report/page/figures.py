@@ -36,7 +36,7 @@ def categories(values: Sequence[str]) -> list[str]:
 
 
 def lines(*texts: str) -> str:
-    """Return escaped texts as the lines of a hover text; empty texts are skipped."""
+    """Return strings, escaped, as the lines of a hover text; empty strings are skipped."""
     return "<br>".join(literal(text) for text in texts if text)
 
 

@@ -33,9 +33,9 @@ def browse(
 ) -> dict[str, Any]:
     """Return the data of the question browser, mostly as columns.
 
-    On the page, a question counts as helped or hurt by its score in the first of ``metrics``, compared with its score
-    in the first of ``results``; a declined answer has the worst score, as in comparisons. The keys of ``roles`` and
-    ``funnels`` are names of configs.
+    On the page, a config helps or hurts a question if its score in the first of ``metrics`` is better or worse than
+    that of the first of ``results``; a declined answer has the worst score, as in comparisons. The keys of ``roles``
+    and ``funnels`` are names of configs.
     """
     first = results[0].questions
     ids = list(first["question_id"])[:MOST_QUESTIONS]

@@ -203,7 +203,7 @@ def compose(
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Convert Hydra's and OmegaConf's errors in the block to a ConfigError with the first line of their message."""
+    """Convert an error of Hydra or OmegaConf in the block to a ConfigError with the first line of its message."""
     try:
         yield
     except (HydraException, OmegaConfBaseException) as fault:

@@ -71,7 +71,7 @@ LOG_CLASSES = frozenset(
         "logging.handlers.WatchedFileHandler",
     }
 )
-"""The permitted logging classes. The handlers write to the terminal or a file; others may send logs over a network."""
+"""The permitted logging classes. These handlers write to the terminal or a file; others may use a network."""
 
 LOG_FORMAT = "[%(asctime)s][%(name)s][%(levelname)s] %(message)s"
 LOG_FORMATS = frozenset(
@@ -102,7 +102,7 @@ NO_CALLBACKS = (
 """The message for a command or a config with Hydra's callbacks."""
 
 _ENVIRONMENT = re.compile(r"\w+_NUM_THREADS|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|TOKENIZERS_PARALLELISM")
-"""Matches a variable that a config may set for its jobs; others could select a program, a library or a host."""
+"""Matches a variable that a config may set for its jobs; any other could select a program, a library or a host."""
 
 _PRE_DISPATCH = re.compile(r"all|\d{1,6}|(\d{1,6} ?\* ?)?n_jobs")
 """Matches a valid ``pre_dispatch``, which joblib evaluates as an expression."""

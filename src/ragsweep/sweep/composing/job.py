@@ -98,7 +98,7 @@ class Template:
         return isinstance(node, Mapping) and last in node and not isinstance(node[last], Mapping | list)
 
     def values(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Set values at dotted keys, and return the config as plain values with resolved interpolations.
+        """Set values at dotted keys and return the config as plain values with resolved interpolations.
 
         Raises ConfigError for a missing value or an unresolvable interpolation.
         """
@@ -107,7 +107,7 @@ class Template:
         return with_values(self._values, changes)
 
     def changed(self, changes: Mapping[str, Any]) -> DictConfig:
-        """Set values in the config in place, and reset the values of the previous call; return the config.
+        """Reset the values that the previous call set, set values in the config in place, and return the config.
 
         Copying the config for each job would be too slow. The returned config is valid until the next call.
         """

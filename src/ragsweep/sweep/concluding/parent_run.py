@@ -40,7 +40,7 @@ class RecordedContents:
     """Derives the content of runs in the tracker from the records of a ledger (see mlflow_sync.RunContents)."""
 
     ledger: Ledger
-    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns the texts that a report page adds to the records
+    texts: Callable[[Sequence[Result], Secrets], PageTexts]  # returns what a report page adds to the records
     tables: str = ""  # which configs of a sweep get a table of questions: ALL or CHOSEN; "": as set in their configs
 
     def of_sweep(self, sweep: Sweep, trials: Sequence[Record]) -> tuple[TrackedContent, str]:
@@ -70,7 +70,7 @@ def single_run(result: Result, views: int, texts: PageTexts) -> TrackedContent:
 
 
 def sweep_run(summary: SweepSummary, sweep: Sweep, texts: PageTexts, tables: str) -> TrackedContent:
-    """Return the content of a sweep's parent run in the tracker; ``texts`` are texts that are not in the records.
+    """Return the content of a sweep's parent run in the tracker; ``texts`` is page content that is not in the records.
 
     ``tables`` determines which configs get a table of questions: ALL, or CHOSEN for the two that are compared first.
     """

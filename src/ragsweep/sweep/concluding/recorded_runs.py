@@ -74,7 +74,7 @@ def find_run(path: str, run: str) -> RecordedRun:
 
 
 def find_target(path: str, text: str) -> str:
-    """Resolve the reference ``text``, and return it with full ids.
+    """Resolve the reference ``text`` and return it with full ids.
 
     Return the id of a sweep, ``ID#NUMBER`` for a config of a sweep, or ``record ID`` for a single config. Raises
     InputError unless exactly one sweep or config matches, if ``SWEEP#NUMBER`` names a failed config, or if the

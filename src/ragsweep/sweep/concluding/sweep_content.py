@@ -107,8 +107,8 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
 def finalist_lines(finalists: Finalists) -> Iterator[tuple[str, str]]:
     """Yield a heading, and a line for each finalist, as (label, text); yield nothing if no finalist has a result.
 
-    A line contains the config's values on the tune questions and the holdout, their gap, and its difference from the
-    reference on the holdout.
+    A line contains the config's values on the tune questions and the holdout, the gap between them, and the config's
+    difference from the reference on the holdout.
     """
     if not finalists.results:
         return

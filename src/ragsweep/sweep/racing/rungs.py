@@ -1,4 +1,4 @@
-"""The rungs of a race: the order of its questions, and the evaluation of a config on the first of them."""
+"""The rungs of a race: the order of its questions, and the evaluation of a config on the first questions."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class HydraTask:
         return {**vars(self), "context": None, "body": None, "result": ""}
 
     def drive(self, launch: Callable[..., Sequence[JobReturn]], master: DictConfig) -> None:
-        """Run the body with ``launch``, Hydra's launcher, and store its result or exception for `through_launcher`.
+        """Run the body with Hydra's launcher, ``launch``; store the body's result or exception for `through_launcher`.
 
         The launcher takes the jobs' overrides and the number of the first job. ``master`` is the command's config.
         """

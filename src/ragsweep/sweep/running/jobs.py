@@ -111,7 +111,7 @@ def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
 
 
 def attempt(context: RunContext, job: Job, keep_failure: Callable[[Failure], None]) -> Evaluation:
-    """Evaluate a job, and return its result and artifacts.
+    """Evaluate a job and return its result and artifacts.
 
     An exception is recorded with ``keep_failure`` and re-raised. Raises RuntimeError instead of SystemExit if the job
     called sys.exit. After an interruption, the claim on the job is released.

@@ -182,7 +182,7 @@ class Multirun:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def run(self, sweep: Sweep) -> Ending:
-        """Run the jobs of an opened sweep, and return how they ended.
+        """Run the jobs of an opened sweep and return how they ended.
 
         An interruption is returned instead of raised, so that the sweep can be concluded first.
         """
@@ -243,7 +243,7 @@ class Multirun:
         return [job for job in pending if job not in again] or again[:1]
 
     def _launch_once(self, numbers: Sequence[int], launch: Launch) -> str:
-        """Launch jobs, and return why a job may have no record: the first exception raised, or "its process ended".
+        """Launch jobs and return why a job may have no record: the first exception raised, or "its process ended".
 
         A failed job does not stop the others.
         """

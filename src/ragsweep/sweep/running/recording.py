@@ -220,7 +220,7 @@ def _is_text(name: str, column: Sequence[Any]) -> bool:
 def log_outcome(
     tracker: Tracker, outcome: Result | Failure, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS
 ) -> str:
-    """Log an outcome to the tracker, and return the run's id; in a sweep, prefix the config's name with its number."""
+    """Log an outcome to the tracker and return the run's id; in a sweep, prefix the config's name with its number."""
     if at.parent and at.job and at.job.isdigit():
         outcome = outcome.renamed(number_configs({int(at.job): outcome.name})[int(at.job)])
     if isinstance(outcome, Result):

@@ -152,7 +152,7 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
                 raise ConfigError(f"{key}: cannot differ in a race; give it one value")
         if experiment.dataset.golden.digest != first.dataset.golden.digest:
             raise ConfigError(
-                f"{WHERE}: all configs must have the same questions; {experiment.name} has different ones; do not"
+                f"{WHERE}: all configs must have the same questions, but {experiment.name} has others; do not"
                 " sweep over keys of dataset or partition"
             )
     name, questions = objectives(first.config)[0], first.dataset.golden.questions

@@ -39,9 +39,9 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     that embeds, are prepared here; combinations that cannot be prepared are skipped.
 
     A part is counted once for each combination of the parts on which it depends. The number of a stage's nodes is at
-    most the number of trials times the largest number of such nodes in one config, and its seconds are bounded in the
-    same way. For a stage that is computed row by row, each finalist counts as one more trial. Nodes that are already
-    stored take no time.
+    most the number of trials times the largest number of such nodes in one config; the stage's seconds are bounded in
+    the same way. For a stage that is computed row by row, each finalist counts as one more trial. Nodes that are
+    already stored take no time.
     """
     settings = command.search or {}
     if not is_own(settings):
@@ -97,7 +97,7 @@ def _richest(space: Space, experiments: Sequence[Experiment]) -> list[tuple[str,
 
 
 class _Unknown:
-    """A substitute for an executor; it reports no result as stored, so that a plan contains every computation."""
+    """A substitute for an executor that reports every result as missing, so that a plan contains every computation."""
 
     def __init__(self, executor: Executor) -> None:
         self.estimate, self.get = executor.estimate, executor.get
@@ -214,7 +214,7 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
 def _dearest(
     experiments: Sequence[Experiment], executor: Executor, results: KnownResults
 ) -> dict[str, tuple[Charge, int]]:
-    """Return, by stage, the highest charge and the highest number of rows of any config, without existing ``results``.
+    """Return, by stage, the highest charge and the highest number of rows of any config, except for known ``results``.
 
     Stages with neither calls nor rows are omitted, and so are configs without paid stages.
     """
