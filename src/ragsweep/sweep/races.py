@@ -14,7 +14,7 @@ class BettingRace:
     """The rule that drops configs which anytime-valid bets show to be worse than the best (see racing.Betting).
 
     Args:
-        margin: A config is dropped if it is shown to be worse than the best by more than the margin, in the metric's unit.
+        margin: A difference, in the metric's unit; a config that is shown to be worse than the best by more is dropped.
         level: Lower bound on the probability that the best config is not dropped.
         block: Number of questions between two decisions.
     """
