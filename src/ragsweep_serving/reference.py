@@ -32,9 +32,9 @@ Column = list[Any]
 class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
-    ``numbers`` holds ``results`` (chunks in the context; NaN if not searched), ``unknown`` (the share of a question's
-    content words that the corpus lacks) and, where measured, ``abstained``, ``failed``, ``tokens``, ``money`` and,
-    for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    ``numbers`` contains ``results`` (the number of chunks in the context; NaN without a search), ``unknown`` (the share
+    of a question's content words that the corpus lacks) and, where measured, ``abstained``, ``failed``, ``tokens``,
+    ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
 
     model: str
@@ -133,7 +133,7 @@ def _score_columns(
 
 
 def _step_columns(steps: Mapping[str, StepResults], is_whole: bool) -> dict[str, Sequence[float]]:
-    """Return milliseconds by step and in total, tokens and money; the total is NaN unless every step is timed.
+    """Return tokens, money, and milliseconds by step and in total; the total is NaN unless every step is timed.
 
     A step that a question did not take, such as writing a query without a history, has the time 0 in the evaluation,
     but NaN here. ``is_whole`` is false for a config with a router, whose time is not measured, so there is no total.

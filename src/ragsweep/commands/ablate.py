@@ -56,7 +56,7 @@ _FOLDER = Path("sweeps")
 def ablate(arguments: Sequence[str]) -> int:
     """Run ``ragsweep ablate``; return the exit status of the sweep or, with ``--plan``, of the plan.
 
-    Raises RagsweepError for bad input, and if no change is left to run.
+    Raises RagsweepError for bad input, and for an ablation in which no change is left to run.
     """
     parser = Parser("ragsweep ablate", description=_ABOUT)
     parser.add_argument("run", metavar="RUN", help=RUN)

@@ -124,7 +124,7 @@ def neighbours(name: str, value: str) -> list[str]:
 
 
 def other_options(group: str, option: str) -> list[str]:
-    """Return the alternatives to an option of a group; a reranker can only be removed, and a `KEPT` option has none."""
+    """Return the alternatives to an option of a group; a reranker can only be removed, and a `KEPT` option stays."""
     if (group, option) in KEPT:
         return []
     if group == "reranker" and option != "none":
@@ -138,7 +138,7 @@ def key_of(line: str) -> str:
 
 
 def with_value(base: Sequence[str], line: str) -> Overrides:
-    """Append ``line`` in place of any override of the same key, with that override's ``+``; return the overrides."""
+    """Return the overrides with ``line`` appended; it replaces any override of the same key and takes its ``+``."""
     replaced = [kept for kept in base if key_of(kept) == key_of(line)]
     signs = [kept.partition(key_of(line))[0].replace("~", "") for kept in replaced if line[0] not in "+~"]
     return (*(kept for kept in base if kept not in replaced), "".join(signs[-1:]) + line)

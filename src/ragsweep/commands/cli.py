@@ -1,4 +1,4 @@
-"""The command line: ``ragsweep run …`` where the package is installed, ``python run.py …`` in a clone."""
+"""The command line: ``ragsweep run …`` where the package is installed, or ``python run.py …`` in a clone."""
 
 import errno
 import gc

@@ -27,7 +27,7 @@ def find_family(path: str, baseline: RecordedRun, candidate: RecordedRun) -> Fam
     """Return the configs, or the finalists, of a sweep that contains both runs; None if no sweep contains both.
 
     The declared baseline may be one of the runs, even if it is not a config of the sweep itself. Configs with other
-    questions are left out. So are trials that violate a constraint of the search, except the two runs.
+    questions are left out. Trials that violate a constraint of the search are also left out, except for the two runs.
     """
     ledger, given = open_ledger(path), [baseline.result, candidate.result]
     asked = candidate.result.run.dataset.golden_digest

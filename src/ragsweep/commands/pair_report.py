@@ -27,7 +27,7 @@ GENERATE = "generate"
 
 
 def pair_metrics(first: Result, second: Result) -> list[str]:
-    """Return the metrics to report: success metric, objectives, headline metrics, target metrics, ``answer_*`` metrics.
+    """Return the metrics to report: the success metric, objectives, headline and target metrics, ``answer_*`` metrics.
 
     The success metric is that of ``first``, and the targets are those of ``second``. A metric is included only if it is
     a mean, sets ``higher_is_better``, and has scores in both configs.

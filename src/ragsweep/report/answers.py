@@ -93,7 +93,7 @@ def answer_lines(results: Sequence[Result]) -> Iterator[Statement]:
 def _search_lines(questions: QuestionResults) -> Iterator[Statement]:
     """Yield statements on searches and keyword coverage: one on questions that need the corpus, one on all others.
 
-    Yield nothing if the results do not record which questions need the corpus and for which a search was made.
+    Yield nothing if the results do not record which questions need the corpus, or which questions led to a search.
     """
     needed, searched = (questions.get(name) for name in ("needs_retrieval", "searched"))
     if not needed or not searched:

@@ -69,8 +69,8 @@ class Panel(NamedTuple):
 def metric_by_config(results: Sequence[Result], metrics: Sequence[str]) -> Picture:
     """Plot the values of metrics with their intervals, one panel per metric and one line per config.
 
-    The best config is on top, by the first objective among the metrics, or else by the first metric. At most twenty
-    configs and twelve metrics are shown.
+    The configs are sorted by the first objective among the metrics, or else by the first metric, with the best on top.
+    At most twenty configs and twelve metrics are shown.
     """
     configs, results = len(results), rank_results(results, deciding(results, metrics))[:MOST_CONFIGS]
     panels = []

@@ -198,7 +198,7 @@ def _met(summaries: Summaries) -> str:
 
 
 def define(results: Sequence[Result], names: Collection[str]) -> dict[str, str]:
-    """Map each of the named metrics to the first paragraph of its class's docstring.
+    """Map each of the named metrics to the first paragraph of the docstring of its class.
 
     A metric is omitted if no config has it, or if its class cannot be imported or has no docstring.
     """

@@ -71,8 +71,8 @@ def settings(result: Result) -> dict[str, str]:
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     """Return, for each config, the values of all settings that any config overrides: key -> value, as strings.
 
-    The value is the default for a config that does not override the setting; a setting that a config lacks is omitted.
-    So is a budget that only some configs override, such as that of a recorded baseline.
+    The value is the default for a config that does not override the setting. Settings that the config lacks, and a
+    budget that only some configs override, such as that of a recorded baseline, are omitted.
     """
     own = [settings(one) for one in results]
     found = dict.fromkeys(key for one in own for key in one)
@@ -111,8 +111,9 @@ def sweep_table(
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
     have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
     whole columns of metrics, are omitted from the last metric to the first, except for the objectives and the deciding
-    metric. Columns about answers are omitted late, and those of judged metrics and of a typed ``headline`` last. If the
-    table is still too wide, one column with the configs' labels replaces the columns of parameters.
+    metric. Columns about answers are omitted late, and columns of judged metrics and of a typed ``headline`` are
+    omitted last. If the table is still too wide, one column with the configs' labels replaces the columns of
+    parameters.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None

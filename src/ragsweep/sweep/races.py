@@ -29,7 +29,7 @@ class BettingRace:
         """Return the rule for a metric whose scores are multiplied by the weights of their questions.
 
         ``heaviest`` is the largest of these weights; it multiplies the width of the metric's range. Raises ConfigError
-        if the metric has no finite bounds, and for an invalid margin or level.
+        if the metric has no finite bounds, or if the margin or the level is invalid.
         """
         low, high = metric.bounds
         if low is None or high is None or not 0 < high - low < math.inf:

@@ -1,4 +1,4 @@
-"""Make questions from sentences by rule: the sentence contains the answer, and its span is the evidence."""
+"""Make questions from sentences by rule: a sentence contains the answer, and its own span is the evidence."""
 
 import re
 from collections import Counter

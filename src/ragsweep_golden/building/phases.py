@@ -61,7 +61,7 @@ class PhaseFiles:
     def run(
         self, number: int, compute: Callable[[], list[Row]], as_entries: Callable[[list[Row]], list[Row]]
     ) -> list[Row]:
-        """Return the rows of a phase, from its file or by calling ``compute``, and pass them to ``done``.
+        """Return the rows of a phase, read from its file or computed by ``compute``, and pass them to ``done``.
 
         ``as_entries`` converts the rows to the entries of the set after this phase. The rows are an input of every
         later phase. Raises InputError if the file of the phase is damaged or cannot be written.

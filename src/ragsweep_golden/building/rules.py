@@ -227,7 +227,7 @@ def _plain(heading: str) -> str:
 
 
 def _most_related(name: str, inside: Sequence[Sentence], language: str, to_do: str) -> Sentence | None:
-    """Return the sentence with the most words of a heading, the first on a tie; None if no sentence has half of them.
+    """Return the first sentence with the most words of a heading; None if no sentence has half of these words.
 
     ``to_do`` is the action that the heading names, or "". For an action, only instructions with its verb count.
     """

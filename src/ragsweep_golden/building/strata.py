@@ -40,7 +40,7 @@ def stratify(groups: Mapping[str, str], patterns: Mapping[str, Sequence[str]]) -
 def cluster(vectors: Floats, count: int, seed: int) -> list[str]:
     """Return the name of each unit vector's cluster, found by k-means; ``cluster 1`` is the largest.
 
-    There are at most ``count`` clusters, and at most as many as vectors.
+    There are at most ``count`` clusters, and no more clusters than vectors.
     """
     import faiss
 
@@ -59,7 +59,7 @@ def allocate(strata: Sequence[Stratum], questions: int, quotas: Quotas) -> dict[
     Each priority in use gets its share of the questions, and the strata of a priority divide this share in proportion
     to their numbers of chunks. A stratum gets at least ``quotas.fewest`` questions, but never more than ``quotas.cap``
     per chunk, rounded up; the excess goes to the other strata. The numbers sum to ``questions`` unless the caps allow
-    fewer or the minimums require more. Raises ConfigError for an invalid priority, and if every priority in use has the
+    fewer or the minimums require more. Raises ConfigError if a priority is invalid, or if every priority in use has the
     share 0.
     """
     for one in strata:

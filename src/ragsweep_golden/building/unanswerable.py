@@ -124,7 +124,7 @@ def _outside(named: Sequence[Draft], search: Exhaustive, language: str) -> Itera
 def _false(
     named: Sequence[Draft], sentences: Sequence[Sentence], search: Exhaustive, language: str, seed: int
 ) -> Iterator[Draft]:
-    """Yield questions with a false premise: a number is changed, or a subject gets the definition of another."""
+    """Yield questions with a false premise: a changed number, or the definition of another subject."""
     inside = wording.words_inside(one.text for one in sentences)
     for source in sorted(sentences, key=lambda one: chance(seed, one.text)):
         sentence = without_lead_in(source.text.removesuffix("."), language)

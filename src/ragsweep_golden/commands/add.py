@@ -77,7 +77,7 @@ def _asked(options: Any, file: Path) -> list[tuple[dict[str, str], str, str]]:
 
 
 def _check_weights(file: Path, question: str) -> None:
-    """Raise InputError if the questions of a file have weights, and ``question`` is new and so would have none."""
+    """Raise InputError if the questions of a file have weights, but ``question`` is new and would have no weight."""
     read = [one for _, one in read_file(file)] if file.exists() else []
     if any(one.weight is not None for one in read) and question not in [one.text for one in read]:
         way = 'write the question into it, with an "id" and a "weight", and run golden add without a question'
@@ -197,7 +197,7 @@ def append_entries(path: Path, entries: Sequence[dict[str, Any]]) -> None:
 def read_file(path: Path) -> list[tuple[dict[str, Any], Question]]:
     """Return the (entry, question) pairs of a golden file.
 
-    Raises InputError for faults of the file, and unless it is plain JSON lines in UTF-8.
+    Raises InputError for faults of the file, and for a file other than plain JSON lines in UTF-8.
     """
     read = read_set(path)
     try:

@@ -58,8 +58,9 @@ class Harvest(NamedTuple):
 def read_log(path: Path) -> list[str]:
     """Return the question of each record in a log, and "" for a record without a question.
 
-    The log may have any format that ``read_records`` reads. A record that cannot be read has no question, and is noted
-    on standard error. Raises InputError for faults of the file, and if no record has a question.
+    The log may have any format that ``read_records`` reads. A record that cannot be read has no question and is
+    reported on standard error. Raises InputError for faults of the file, and for a file in which no record has a
+    question.
     """
     faults, of_records = Faults(), Faults()
     rows = read_records(path, faults, of_records)
@@ -229,8 +230,8 @@ def harvest(arguments: Sequence[str]) -> int:
 def read_existing(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Return the entries of a golden file; [] if the file is missing.
 
-    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and unless all
-    existing and new entries have weights or none has.
+    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and for weights
+    of only some of the existing and new entries.
     """
     entries = [entry for entry, _ in read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)

@@ -77,7 +77,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
     """Return the complete results of all sweeps, and notes on configs that are left out.
 
-    Raises InputError if the sweeps measured different data, and if no result is complete.
+    Raises InputError if the sweeps measured different data, or if no result is complete.
     """
     first = next(iter(sweeps))
     for name, results in sweeps.items():
@@ -149,7 +149,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
     """Write the lines of the chosen questions, unchanged, to a file.
 
-    Raises InputError if the golden file lacks a chosen question, and unless the golden file is JSON lines.
+    Raises InputError if the golden file lacks a chosen question or is not JSON lines.
     """
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))

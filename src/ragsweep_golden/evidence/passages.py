@@ -50,8 +50,8 @@ def common_words(text: str, span: Span, other: str, place: Span) -> Common:
     """Return how many words directly before and after an anchor are equal in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
-    difference or ``_REACH`` characters from the anchor. The beginning of both documents counts as an equal word, and so
-    does the end of both.
+    difference or ``_REACH`` characters from the anchor. The beginning of both documents, or the end of both, counts as
+    an equal word.
     """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (

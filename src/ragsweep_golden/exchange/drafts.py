@@ -63,10 +63,10 @@ def place_of(name: str) -> str:
 def fields_of_system(names: Collection[str]) -> list[str]:
     """Return the fields that contain a system's answers or retrieved texts, given the field names of all records.
 
-    The fields ``answer`` and ``answers`` are a system's if another field has the right answer (see RIGHT). The fields
-    ``passage``, ``context`` and ``contexts`` are retrieved texts if any field has an output of a system, or if another
-    field has the evidence, unless there is a field ``supporting_facts``. Raises ValueError if it is ambiguous whether
-    ``answer`` and ``contexts`` are a system's.
+    The fields ``answer`` and ``answers`` contain a system's answers if another field has the right answer (see RIGHT).
+    The fields ``passage``, ``context`` and ``contexts`` contain retrieved texts if any field has an output of a system,
+    or if another field has the evidence, unless there is a field ``supporting_facts``. Raises ValueError if it is
+    ambiguous whether a system wrote ``answer`` and retrieved ``contexts``.
     """
     right, gold = set(names).intersection(RIGHT), set(names).intersection(RANKED[PASSAGES][0])
     said = [name for name in (*(SAID if right else ()), *_OUTPUTS) if name in names]

@@ -79,7 +79,7 @@ def _of_label_studio(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _answered(answers: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return the fields that annotators filled: all values of passages and lists, but only the first of other fields.
+    """Return the fields that annotators filled: all values of passages and lists, but otherwise only the first value.
 
     ``answers`` maps a field to its responses or suggestions. Of the fields for right answers, only the first that is
     filled is returned, with all its texts. It is named ``correction``, which takes precedence over the answer in the
@@ -191,7 +191,7 @@ def _of_own_columns(record: Mapping[str, Any]) -> FlatRecord:
 
 
 def _of_deepeval(record: Mapping[str, Any]) -> FlatRecord:
-    """Flatten a golden of DeepEval; a context that is a single text, as in a table, is split at vertical bars."""
+    """Flatten a golden of DeepEval; a context that is a single string, as in a table, is split at vertical bars."""
     context = decoded(record.get("context"))
     return FlatRecord({**record, "context": context.split("|") if isinstance(context, str) else context})
 
@@ -271,8 +271,8 @@ def layout_of_columns(columns: Mapping[str, str]) -> Layout:
 def _of_columns(columns: Mapping[str, str], record: Mapping[str, Any]) -> FlatRecord:
     """Return the fields with a role, the fields of ragsweep's format whose names are not roles, and unknown fields.
 
-    ``columns`` maps roles to fields. Other known fields are dropped, because they may be a system's outputs; so is a
-    field ``evidence`` without a role.
+    ``columns`` maps roles to fields. Other known fields, which may be a system's outputs, and a field ``evidence``
+    without a role are dropped.
     """
     fields = {COLUMNS[place]: _at(record, path) for place, path in columns.items()}
     used = [name for path in columns.values() for name in (path, path.partition(".")[0])]

@@ -116,10 +116,10 @@ def read_changes(golden: Path) -> list[Change]:
 
 @contextmanager
 def record_change(golden: Path, command: str, who: str, source: Path | None = None) -> Iterator[None]:
-    """Record in the changelog of a golden file the changes that the ``with`` block makes to the file.
+    """Record the changes that the ``with`` block makes to a golden file in the changelog of the file.
 
     Nothing is recorded if the block raises an exception, or if the file then has faults. If the block changes no
-    question, a change is added only if the changelog is empty, or its last digest differs from that of the file.
+    question, a change is added only if the changelog is empty, or if its last digest differs from that of the file.
     ``source`` is the golden file from which ``golden`` is derived: the changes are relative to ``source``, and its
     changelog is copied and continued. Raises InputError for faults of the existing changelog, before the block runs.
     """

@@ -37,8 +37,8 @@ class Threshold:
     def decide(self, one: Measure) -> Threshold:
         """Return the threshold with its outcome, which depends on the interval of its measure.
 
-        The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of the interval does, else
-        undecided.
+        The outcome is exceeded if the whole interval lies beyond the bound, kept if no part of it lies beyond the
+        bound, and otherwise undecided.
         """
         sides = one.low > self.bound, one.high <= self.bound
         if self.kind == "min":

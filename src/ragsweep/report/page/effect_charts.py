@@ -266,7 +266,7 @@ def _stretches(found: ParameterMeans) -> list[tuple[float, float]]:
 
 
 def _heights(texts: Sequence[str]) -> tuple[list[float], list[tuple[str, float]]]:
-    """Return the height of each value, from 0 to 1, and the ticks; numbers are to scale; "" (not set) is below 0."""
+    """Return the height of each value, from 0 to 1 (below 0 for "", not set), and the ticks; numbers are to scale."""
     names = list(dict.fromkeys(text for text in texts if text))
     numbers = read_numbers(names)
     if numbers is None:

@@ -92,7 +92,7 @@ def _generalising(view: PageView, verdict: SweepComparison, shown: ParameterMean
 def _single_changes(view: PageView, reference: str) -> dict[str, str]:
     """Return config name -> the config's only change from the reference, as text.
 
-    Return an empty dict if any config has no change or several, or if all configs change the same parameter.
+    Return an empty dict if any config has no change or several changes, or if all configs change the same parameter.
     """
     base = next(one for one in view.results if one.name == reference)
     changes = {other.name: factors(base, other) for other in view.results if other is not base}

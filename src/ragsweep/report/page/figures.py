@@ -29,7 +29,7 @@ def literal(text: str) -> str:
 
 
 def categories(values: Sequence[str]) -> list[str]:
-    """Shorten and escape the values of an axis; equal short forms are numbered, to remain separate categories."""
+    """Shorten and escape the values of an axis; equal short forms are numbered, so that they remain distinct."""
     names = [short(value) for value in values]
     numbers = (f" ({names[:n].count(name) + 1})" if names.count(name) > 1 else "" for n, name in enumerate(names))
     return [literal(f"{name}{number}") for name, number in zip(names, numbers, strict=True)]

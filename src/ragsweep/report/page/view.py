@@ -14,7 +14,7 @@ SIDE_BY_SIDE = 8
 
 
 def page_metric(report: SweepReport) -> str:
-    """Return the metric of a page: the deciding one, else the first measured objective or headline metric, else ""."""
+    """Return a page's metric: the deciding metric, else the first measured objective or headline metric, else ""."""
     if report.conclusion.compared:
         return report.conclusion.compared.metric
     results = [*report.shown, *report.baselines]

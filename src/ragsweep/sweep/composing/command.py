@@ -80,7 +80,7 @@ class Command:
         return [line for line in self.overrides if not parse(line).is_hydra_override()]
 
     def names(self) -> list[str]:
-        """Name each job by its differences from the other jobs; if there are none, by the overrides that `_own` keeps.
+        """Name each job by its differences from the other jobs, if any, or else by the overrides that `_own` keeps.
 
         A job without such overrides is named "defaults". Secrets are masked.
         """
@@ -260,7 +260,7 @@ def _check_readable(lines: Sequence[str]) -> None:
 
 
 def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:
-    """List overrides that choose the sweeper, sampler and race of a named sweep, except for groups that were typed.
+    """List overrides that choose the sweeper, sampler and race of a named sweep, except those of typed groups.
 
     Without these overrides, Hydra would prefer the main config's choices to those in the named sweep's defaults.
     """

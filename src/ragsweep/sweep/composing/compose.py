@@ -82,7 +82,7 @@ class Composer:
         return JobConfig(template, dict(values[line] for line in lines if line in values))
 
     def template(self, overrides: Sequence[str]) -> Template:
-        """Return the template composed from all these overrides; the same overrides are composed only once."""
+        """Return the template composed from all ``overrides``; the same overrides are composed only once."""
         return self._template(tuple(overrides))[0]
 
     @property
@@ -161,7 +161,7 @@ def hydra_initialized() -> Iterator[None]:
 
 @contextmanager
 def as_hydra_config(config: DictConfig) -> Iterator[None]:
-    """Set `HydraConfig` to this config during the block, for interpolations such as ``${hydra:job.num}``."""
+    """Set `HydraConfig` to ``config`` during the block, for interpolations such as ``${hydra:job.num}``."""
     singleton = HydraConfig.instance()
     before = singleton.cfg
     singleton.cfg = config  # type: ignore[assignment]  # `set_config` copies it, which may take longer than a job

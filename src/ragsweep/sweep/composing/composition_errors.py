@@ -37,7 +37,7 @@ def explain(
 ) -> str:
     """Explain Hydra's ``fault`` in one sentence, with the nearest known name; an unknown fault keeps its text.
 
-    ``jobs`` contains the overrides of all jobs of the sweep; ``searching`` is whether the sweep is a search.
+    ``jobs`` contains the overrides of all jobs of the sweep; ``searching``: whether the sweep is a search.
     """
     text = str(fault)
     place = _file(text)

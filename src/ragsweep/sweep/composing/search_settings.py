@@ -25,7 +25,7 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
 
 
 def money_key(settings: Mapping[str, Any] | None) -> str:
-    """Return the key by which the stop rule of a search limits money; "" if it does not."""
+    """Return the key by which the stop rule of a search limits money; "" if money is not limited."""
     stop = (settings or {}).get("stop")
     budget = stop.get("budget") if isinstance(stop, Mapping) else None
     return "hydra.sweeper.stop.budget.money" if isinstance(budget, Mapping) and budget.get("money") is not None else ""

@@ -35,7 +35,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def read_number(declared: object) -> int | None:
-    """Return the job number that a baseline refers to, counted from 1: ``3`` or ``#3``; None for anything else."""
+    """Return the number of a job, counted from 1, in a baseline such as ``3`` or ``#3``; None for anything else."""
     text = str(declared).removeprefix("#")
     return int(text) if text.isdecimal() and not isinstance(declared, bool) else None
 

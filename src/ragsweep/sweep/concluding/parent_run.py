@@ -123,8 +123,8 @@ def _tables(summary: SweepSummary, texts: PageTexts, tables: str) -> dict[int, b
 def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """Return the best config by the first objective, and its summary of that objective; None if no config counts.
 
-    Configs that are excluded, not completely evaluated or without a value of the objective do not count; nor do those
-    that refuse every answerable question, unless all do.
+    Configs that are excluded, not completely evaluated or without a value of the objective do not count. Configs that
+    refuse every answerable question count only if all configs refuse them.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     ranked = [one for one in ranked if not refuses_all(one)] or ranked
@@ -137,7 +137,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
 
 
 def _facts(summary: SweepSummary) -> tuple[dict[str, str], dict[str, float]]:
-    """Return tags with the swept parameters, dataset and best config, and the best config's value as a metric."""
+    """Return tags with the swept parameters, the dataset and the best config, and this config's value as a metric."""
     if not summary.results:
         return {}, {}
     tags = {SWEPT_TAG: swept(summary.results), DATASET_TAG: summary.results[0].run.dataset.name}

@@ -197,6 +197,6 @@ def find_baseline(
     if found is None or found.result.run.dataset.golden_digest != results[0].run.dataset.golden_digest:
         return None, None
     same = next((one for one in results if one.run.signature == found.result.run.signature), None)
-    own = without_number(found.result.name).removeprefix(f"{declared}: ")  # of a run started with name=
+    own = without_number(found.result.name).removeprefix(f"{declared}: ")  # for a run started with name=
     baseline = same or found.result.renamed(f"{declared} {own}")
     return baseline, baseline.name

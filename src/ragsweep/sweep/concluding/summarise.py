@@ -42,7 +42,7 @@ def summarise_sweep(
     """Summarise the records of a sweep, with a verdict unless ``weighed`` is false.
 
     ``missed`` are the failures of jobs without a record. ``labels`` are human labels, which correct judged scores; if
-    they are None, the labels in the file that the sweep's config names are read. ``declared`` is the declared baseline;
+    they are None, labels are read from the file that the sweep's config names. ``declared`` is the declared baseline;
     if it is None, the baseline in the sweep's config is used.
     """
     given, labels = records, _recorded_labels(records) if labels is None else labels
@@ -211,9 +211,9 @@ def past_sweeps(ledger: Ledger, until: str, facts: DatasetFacts, metric: str) ->
 def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str, Result, Summary] | None:
     """Return a sweep's best config by its deciding metric: the numbered name, the result and the metric's summary.
 
-    Configs that are not completely evaluated, or have no value of the metric, are ignored, as are those that the sweep
-    excludes: trials that violate a constraint, and configs for reference. Configs that refuse every answerable question
-    are ignored too, unless all the remaining configs refuse them. Return None if no config remains, or if configs have
+    Configs that are not completely evaluated, that have no value of the metric, or that the sweep excludes (trials that
+    violate a constraint, and configs for reference) are ignored. Configs that refuse every answerable question are
+    ignored too, unless all the remaining configs refuse them. Return None if no config remains, or if configs have
     different questions.
     """
     if len(_by_questions(records)) > 1:
@@ -264,7 +264,7 @@ def _first_allowed(ledger: Ledger, sweep: str, ranked: Iterable[Record]) -> Reco
 
 
 def _by_questions(records: Iterable[Record]) -> list[list[Record]]:
-    """Group by golden set the records that have results."""
+    """Group the records that have results by golden set."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         if isinstance(record.outcome, Result):

@@ -94,7 +94,8 @@ def order_questions(questions: Sequence[Question], seed: int) -> QuestionOrder:
 
     The strata are those of a partition: category and kind. The clusters of a stratum are shuffled and spread evenly
     over the whole order: each cluster gets an interval in proportion to its size, and is placed at random within it.
-    The questions of a cluster stay together. The order depends on the seed and the questions, not on their input order.
+    The questions of a cluster stay together. The order depends on the seed and the questions, but not on the input
+    order.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for position, cluster in enumerate(clusters(questions)):

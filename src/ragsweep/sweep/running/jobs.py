@@ -98,8 +98,8 @@ def check_scored(result: Result) -> None:
 def name_job(context: RunContext, sweep: Sweep | None, job: Job) -> None:
     """Set a job's ``name``, with secrets masked, and ``searching``: whether a search runs the job.
 
-    The jobs of a grid have names in the record of the sweep. A trial is named by its overrides, as is a single config
-    without a name.
+    The jobs of a grid have names in the record of the sweep. A trial, or a single config without a name, is named by
+    its overrides.
     """
     search = context.search
     if sweep and not search:

@@ -131,10 +131,10 @@ def end_abandoned(context: RunContext) -> None:
 def sync(ledger: Ledger, tracker: Tracker, terminal: Terminal, contents: RunContents, everything: bool) -> int:
     """Upload the ledger's records that the tracker lacks, and return the number of records sent.
 
-    Unless ``everything`` is true, only records that are assigned to this tracker are sent; the tracker lacks some of
-    them after an outage, or if its database was lost. With ``everything``, records that are assigned to another tracker
-    or to none are sent too. Runs that exist already are found by their tags. A sweep on which a process is working is
-    skipped, and a line about it is printed.
+    Unless ``everything`` is true, only records that are assigned to this tracker are sent: the tracker lacks some of
+    these records after an outage, or if its database was lost. With ``everything``, records that are assigned to
+    another tracker or to none are sent too. Runs that exist already are found by their tags. A sweep on which a process
+    is working is skipped, and a line about it is printed.
     """
     sent = traced = 0
     for sweep in ledger.sweeps():

@@ -188,7 +188,7 @@ def _mask_values(words: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
 
 
 def _question_texts(questions: QuestionResults) -> Iterator[Any]:
-    """Yield lists of the values with text in the questions' results, without most duplicates."""
+    """Yield lists of the values in the questions' results that contain text, without most duplicates."""
     yield list({id(row): row for row in questions.unscored}.values())
     yield from ([*{*step.model, *step.words}] for step in questions.steps.values())
     for name, column in questions.items():
@@ -208,7 +208,7 @@ def _mask_questions(questions: QuestionResults, secrets: Secrets) -> QuestionRes
 
 
 def _is_text(name: str, column: Sequence[Any]) -> bool:
-    """Return whether a column has strings or mappings, judging by its first value that is not None.
+    """Return whether a column has strings or mappings, as determined by its first value that is not None.
 
     Return False for the column ``question_id``, and for a column that is an array or contains only None.
     """

@@ -214,9 +214,9 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
 def _dearest(
     experiments: Sequence[Experiment], executor: Executor, results: KnownResults
 ) -> dict[str, tuple[Charge, int]]:
-    """Return, by stage, the highest charge and the highest number of rows of any config, except for known ``results``.
+    """Return, by stage, the highest charge and number of rows of any config; known ``results`` are not counted.
 
-    Stages with neither calls nor rows are omitted, and so are configs without paid stages.
+    Stages with neither calls nor rows, and configs without paid stages, are omitted.
     """
     found: dict[str, tuple[Charge, int]] = {}
     for one in experiments:
