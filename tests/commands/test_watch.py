@@ -148,7 +148,7 @@ def test_changed_documents_named(served: SimpleNamespace, tmp_path: Path, capsys
         (["handbook/99999999999999999999"], ConfigError, "NAME@ALIAS or NAME/NUMBER"),
         (["handbook@champion", "--since", "yesterday"], ConfigError, "7d, 12h"),
         (["handbook@champion", "--tolerance", "shares=1"], ConfigError, 'did you mean "share"'),
-        (["handbook@champion", "--tolerance", "share=1"], ConfigError, "share, at least 0 and below 1"),
+        (["handbook@champion", "--tolerance", "share=1"], ConfigError, "at least 0 and below 1 for share"),
         (["handbook@champion", "--max", "empty_share"], ConfigError, "write NAME=NUMBER, such as latency_p95_ms=300"),
         (["handbook@champion", "--tolerance", "share"], ConfigError, "write NAME=NUMBER, such as share=.05"),
         (["handbook@champion", "--looks", "0"], ConfigError, "at least 1"),

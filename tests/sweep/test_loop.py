@@ -217,5 +217,5 @@ def test_a_folder_that_cannot_be_created_is_named_with_its_key(cwd: Path) -> Non
     Path("out").touch()
     command = read_command(["hydra.run.dir=out/run"], False)
     (job,) = compose_jobs(command)
-    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: cannot create the folder out/run: .*; set another one"):
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: cannot create the folder out/run: .*; set another folder"):
         _ = JobLoop(command, job, Secrets()).run(lambda: 0, job).return_value

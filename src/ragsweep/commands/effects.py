@@ -52,8 +52,8 @@ def effects(arguments: Sequence[str]) -> int:
     if len(results) < 2:
         count = counted(len(results), "complete config")
         raise InputError(
-            f"the sweep has {count}, but two are required; repeat its command to complete others, or name another"
-            f" sweep: ragsweep list --path {shlex.quote(options.path)}"
+            f"the sweep has {count}, but two are required; repeat its command to complete other configs, or name"
+            f" another sweep: ragsweep list --path {shlex.quote(options.path)}"
         )
     for result in results[1:]:
         check_same_questions(results[0], result, swept=True)

@@ -201,7 +201,7 @@ def noise_document(options: argparse.Namespace) -> Document:
     if differing:
         warnings.append(f"the runs differ not only by chance, but also in: {', '.join(differing)}")
     elif first.run.parameters.get(_REPLICATE) == second.run.parameters.get(_REPLICATE):
-        same = "both have the same judge.replicate, so their stored verdicts are identical; change it in one run"
+        same = "both runs have the same judge.replicate, so their stored verdicts are identical; change it in one run"
         warnings.append(same)
     statements = [Statement("warning", text, {"differing": differing}) for text in warnings]
     statements += [Statement("noise", f"{name}: {_noise_text(one)}", one._asdict()) for name, one in floors.items()]

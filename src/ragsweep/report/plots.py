@@ -293,7 +293,7 @@ def _render(figure: Figure) -> Picture:
         figure.texts[-1].set_text(f"{figure.texts[-1].get_text()}\n{NO_FONT}")  # the caption
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragsweep"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the SVG contains the text
-        # Not by savefig, which would draw everything twice.
+        # savefig would draw everything twice.
         FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
         figure.set_layout_engine("none")  # keep the layout of the PNG
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]

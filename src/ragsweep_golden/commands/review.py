@@ -20,8 +20,8 @@ from ragsweep_golden.sets.entries import read_set
 from ragsweep_golden.sets.files import check_form
 
 _ABOUT = """Review generated (silver) questions, or judge the passages of a pool (ragsweep golden pool), by keyboard on
-a page that only this machine can open. Each judgement is saved before the next task appears; at the end all are
-written to the golden file, with reviewer and time."""
+a page that only this machine can open. Each judgement is saved before the next task appears; at the end, all judgements
+are written to the golden file, with the reviewer and the time."""
 _WORDS = """the golden file; corpus=FOLDER or FILE (for questions without a passage), pool=FILE.jsonl,
 reviewer=NAME (default: your system user name), port=0 (a free port)"""
 

@@ -17,8 +17,8 @@ from ragsweep_golden.sets.files import record_change, write_rows
 _ABOUT = """List the labels that a change of the corpus moved, edited, deleted or made ambiguous; out=FILE writes the
 set with the unambiguous repairs. Exit status: 0 no label needs a person, 1 some do, 2 bad input."""
 
-_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, the one for
-which the labels were written (needed for short anchors and whole documents); out=FILE"""
+_WORDS = """the golden file, or dataset=squad dataset.path=FILE; corpus=NEW, the current corpus; old=CORPUS, the corpus
+for which the labels were written (needed for short anchors and whole documents); out=FILE"""
 
 
 def verify(arguments: Sequence[str]) -> int:

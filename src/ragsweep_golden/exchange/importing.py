@@ -81,7 +81,7 @@ def import_file(
     seen = list(dict.fromkeys(column for row in rows for column in row.values))
     found = NAMED if named else recognise(path, seen) if name == AUTO else name
     layout = named or LAYOUTS[found]
-    needs = layout.needs[:2] if found == "csv" else layout.needs  # the third only serves to recognise the layout
+    needs = layout.needs[:2] if found == "csv" else layout.needs  # the third group only serves to recognise the layout
     missing = [either for either in needs if not set(either) & set(seen)]
     if missing:
         needed = " and ".join(" or ".join(either) for either in missing)

@@ -89,8 +89,8 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
             raise ConfigError(f'--tolerance: no kind "{kind}"{nearest(kind, _KINDS)}')
         if not (value >= 1 if kind == "latency" else 0 <= value < (0.5 if kind == "score" else 1)):
             raise ConfigError(
-                f"--tolerance: {text}: latency must be at least 1; share, at least 0 and below 1; score, at least 0 and"
-                " below .5"
+                f"--tolerance: {text}: must be at least 1 for latency, at least 0 and below 1 for share, and at least 0"
+                " and below .5 for score"
             )
         options.tolerances[_KINDS[kind]] = value
     return options

@@ -107,7 +107,7 @@ def _quality(view: PageView) -> Iterator[Block]:
     if options:
         yield Charts(
             options,
-            "Each point is a config, each bar its 95 % interval. The dotted line joins the configs"
+            "Each point is a config, and each bar is its 95 % interval. The dotted line joins the configs"
             " that no other beats in both quality and cost.",
         )
 
@@ -144,7 +144,7 @@ def _differences(view: PageView) -> Iterator[Block]:
     kept = [one.name for one in view.best_first if one.name in best_set]
     named = ", ".join(kept[:MOST_NAMED]) + (f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else "")
     several = f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
-    sure = "With 95 % confidence the best is among them."
+    sure = "With 95 % confidence, the best is among them."
     any_of_them = f"Any of the {len(kept):,} configs may be the best."
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
     yield notes(Statement("", text, {"configs": kept}))

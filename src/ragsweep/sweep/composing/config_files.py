@@ -94,7 +94,7 @@ def _check_events(events: Iterator[Any], path: Path) -> None:
             count += sizes[event.anchor]
             repeated += sizes[event.anchor]
             if repeated > REPEATED:
-                raise ConfigError(f"{place}: aliases expand to more than {REPEATED:,} values; use fewer")
+                raise ConfigError(f"{place}: aliases expand to more than {REPEATED:,} values; use fewer aliases")
         elif isinstance(event, yaml.CollectionStartEvent):
             sizes.pop(event.anchor, None)
             opened.append((event.anchor, count))

@@ -79,7 +79,7 @@ class Template:
         assert isinstance(written, dict)
         self.hydra: dict[str, Any] = written.pop("hydra")
         self.written: dict[str, Any] = {str(key): value for key, value in written.items()}
-        task = copy.deepcopy(config)  # without the node hydra, which the other keys must not interpolate
+        task = copy.deepcopy(config)  # without the node ``hydra``, which the other keys must not interpolate
         with read_write(task), open_dict(task):
             del task["hydra"]
         self._in_job, self._task = _Settable(config, self.tree), _Settable(task, self.written)

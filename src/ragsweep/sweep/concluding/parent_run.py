@@ -124,7 +124,7 @@ def _best(summary: SweepSummary) -> tuple[Result, Summary] | None:
     """Return the best config by the first objective, and its summary of that objective; None if no config counts.
 
     Configs that are excluded, not completely evaluated or without a value of the objective do not count. Configs that
-    refuse every answerable question count only if all configs refuse them.
+    refuse every answerable question count only if all the remaining configs refuse them.
     """
     ranked = [one for one in summary.allowed if one.run.state == COMPLETE]
     ranked = [one for one in ranked if not refuses_all(one)] or ranked

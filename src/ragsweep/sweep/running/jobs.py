@@ -56,7 +56,7 @@ def run_job(context: RunContext, job: Job) -> JobValue:
     limit = job.config.values["max_failures"]
     if limit is not None and len(ledger.jobs(sweep.id, "failed")) >= limit:
         raise RagsweepError(
-            f"not run, because the limit max_failures={limit} is reached; raise this limit to run the rest"
+            f"not run, because the limit max_failures={limit} is reached; raise it to run the remaining jobs"
         )
     name_job(context, sweep, job)
     if job.rung is not None and job.number in ledger.jobs(sweep.id, "racing"):

@@ -42,7 +42,7 @@ def create_folder(folder: Path, key: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise ConfigError(f"{key}: cannot create the folder {folder}: {fault.strerror}; set another one") from None
+        raise ConfigError(f"{key}: cannot create the folder {folder}: {fault.strerror}; set another folder") from None
 
 
 class JobLoop:
