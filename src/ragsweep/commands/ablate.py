@@ -44,7 +44,7 @@ from ragsweep.sweep.running.session import Session, open_session
 
 _ABOUT = """Rerun a config with one change at a time. The retriever, reranker, chunker and prompt are each replaced by
 options that need no additional model; each number is replaced by its neighbouring values. These configs are run as a
-sweep, RUN's config first; repeating the command resumes it. At the end, the changes are ranked by effect, with
+sweep, RUN's config first; repeating the command resumes the sweep. At the end, the changes are ranked by effect, with
 simultaneous intervals. Changes that are invalid or change no result are omitted. The cases are written to
 sweeps/ablate_RUN.yaml, which can be edited."""
 

@@ -22,9 +22,9 @@ from ragsweep.sweep.concluding.recorded_runs import find_sweep
 
 FORMAT = "ragsweep.effects/1"
 
-_ABOUT = """Show the effect of each swept parameter on a metric, averaged over the others, and the interaction of every
-pair of parameters. The intervals hold simultaneously at 95 %. For a full grid, the effects are differences of plain
-averages; for any other sweep, a model is fitted by least squares. The output names the method."""
+_ABOUT = """Show the effect of each swept parameter on a metric, averaged over the other parameters, and the interaction
+of every pair of parameters. The intervals hold simultaneously at 95 %. For a full grid, the effects are differences of
+plain averages; for any other sweep, a model is fitted by least squares. The output names the method."""
 _COLUMNS = ("", "change", "effect", "chance")
 _METHODS = {
     "full grid": "full grid: differences of plain averages over its configs",

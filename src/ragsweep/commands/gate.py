@@ -28,7 +28,7 @@ from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
 
 LOST_POWER = (
     "--sequential is valid at any look but needs more questions: with 500 hit-or-miss questions, margin .05 and equal"
-    " configs, it passes in 51 % of cases, whereas the default test passes in 90 %"
+    " configs, it passes in 51 % of cases, whereas the default test passes in 90 % of cases"
 )
 CRITICAL = "critical"  # the label that marks the questions for --questions without a file
 
@@ -52,7 +52,7 @@ sample, so no statistical test is used""",
 losses cannot accumulate over releases""",
     "sequential": """decide by an anytime-valid test (betting), for a golden set that grows between looks: a false pass
 occurs in at most 5 %% of cases over any number of looks. It needs more questions: with 500 hit-or-miss questions,
-margin .05 and equal configs, it passes in 51 %% of cases, whereas the default test passes in 90 %%""",
+margin .05 and equal configs, it passes in 51 %% of cases, whereas the default test passes in 90 %% of cases""",
 }
 
 

@@ -198,8 +198,8 @@ def _evidence(passage: Place, chunks: Chunks) -> dict[str, Any]:
     }
 
 
-_ABOUT = """Add the new questions of a log to a golden file, deduplicated, as silver questions with the evidence that
-BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
+_ABOUT = """Deduplicate the questions of a log, and add the new ones to a golden file as silver questions with the
+evidence that BM25 proposes. Exit status: 0 added, 1 nothing new, 2 bad input."""
 
 _WORDS = """the golden file, created if missing; corpus=FOLDER or FILE; log=FILE (a table or JSON lines),
 or traces=MLFLOW_URI experiment=NAME; embedder=minilm also skips similar questions"""

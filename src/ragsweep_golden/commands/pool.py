@@ -118,9 +118,9 @@ SHOWN = 10  # maximum number of passages listed in the terminal
 MOST_CONFIGS = 3  # maximum number of configs named for a passage
 LONGEST = 60  # maximum number of characters of a question in the list
 
-_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged ones by impact: the largest
-change in the nDCG difference between two configs on the question, if the chunk were judged relevant. The file is the
-input of ragsweep golden review."""
+_ABOUT = """Pool the first chunks of every config of a sweep, and list the unjudged chunks by impact: the
+largest change in the nDCG difference between two configs on the question that would result if the chunk were judged
+relevant. The file is the input of ragsweep golden review."""
 _WORDS = "SWEEP, golden=FILE, out=FILE.jsonl; corpus=FOLDER (the sweep's own), depth=10 (chunks of each config)"
 
 
