@@ -33,8 +33,8 @@ class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
     ``numbers`` contains ``results`` (the number of chunks in the context; NaN without a search), ``unknown`` (the share
-    of a question's content words that the corpus lacks) and, where measured, ``abstained``, ``failed``, ``tokens``,
-    ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    of a question's content words that the corpus lacks) and, where they were measured, ``abstained``, ``failed``,
+    ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
 
     model: str
@@ -121,7 +121,7 @@ def write_reference(
 def _score_columns(
     columns: Mapping[str, Sequence[Any]], graph: ConfigGraph, executor: Executor
 ) -> dict[str, list[float]]:
-    """Return, by ranking step, the top score of each question and its gap to the second score; NaN if missing."""
+    """Return, by ranking step, the top score of each question and its gap to the second score (NaN: missing)."""
     texts = columns.get("query", columns["question"])
     searched = [n for n, found in enumerate(columns["retrieved"]) if found > 0]  # NaN: the search failed
     scores: dict[str, list[float]] = {}
@@ -187,7 +187,7 @@ def ranking_nodes(graph: ConfigGraph) -> Mapping[str, Node]:
 
 
 def top_scores(rankings: Rankings) -> tuple[Doubles, Doubles]:
-    """Return two arrays of shape (questions,): the top score, and its gap to the second score; NaN if missing."""
+    """Return two arrays of shape (questions,): the top score, and its gap to the second score (NaN: missing)."""
     scores = np.full((len(rankings.scores), 2), np.nan)
     width = min(rankings.scores.shape[1], 2)
     is_chunk = rankings.positions[:, :width] != NO_CHUNK

@@ -66,7 +66,7 @@ class Requests:
 
     @cached_property
     def language(self) -> list[str]:
-        """The language of each question; "" if not detected."""
+        """The language of each question; "" if none is detected."""
         return [detect_language(one.question) for one in self.traces]
 
     @cached_property
@@ -76,7 +76,7 @@ class Requests:
 
     @cached_property
     def numbers(self) -> dict[str, list[float]]:
-        """The requests' numbers, named as in ``Reference``; NaN if missing.
+        """The requests' numbers, named as in ``Reference``; missing numbers are NaN.
 
         A failed request without an answer and without steps has only ``failed`` and ``unknown``.
         """

@@ -172,7 +172,7 @@ _REPLICATE = "judge.replicate"
 def noise_document(options: argparse.Namespace) -> Document:
     """Build the document of a judge's noise: how much the scores of a metric differ between two runs of one config.
 
-    The metrics are the chosen ones or, if none is chosen, all ``ragas_*`` metrics that both runs have.
+    The metrics are the chosen metrics or, if none is chosen, all ``ragas_*`` metrics that both runs have.
 
     Raises InputError if a run lacks a chosen metric, or if none is chosen and the runs share no ``ragas_*`` metric.
     """

@@ -11,7 +11,7 @@ ROUNDING = 1e-9
 
 
 def cell(summary: Summary | None) -> str:
-    """Format a value with its interval: ``.61 [.53, .69]``, ``9.1 ms [8.7, 9.6]``; ``-`` if not measured."""
+    """Format a value with its interval: ``.61 [.53, .69]``, ``9.1 ms [8.7, 9.6]``; ``-`` if there is none."""
     if summary is None or not math.isfinite(summary.value):
         return NOT_MEASURED
     unit = f" {summary.unit}" if summary.unit not in ("", "tokens") else ""
@@ -71,7 +71,7 @@ def with_interval(value: float, low: float, high: float, unit: str = "") -> str:
 
 
 def ratio_with_interval(logarithm: float, low: float, high: float) -> str:
-    """Format a ratio with its interval, given as logarithms: ``x 1.30 [1.21, 1.40]``; ``-`` if not finite."""
+    """Format a ratio with its interval, given as logarithms: ``x 1.30 [1.21, 1.40]``; ``-`` for NaN and infinity."""
     if not math.isfinite(logarithm):
         return NOT_MEASURED
     value, *ends = (f"{ratio_of(one):,.{2 if abs(one) >= 0.1 else 3}f}" for one in (logarithm, low, high))

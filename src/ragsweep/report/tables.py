@@ -258,7 +258,7 @@ def count_scored(results: Sequence[Result], label: str, metric: str) -> dict[str
 
 
 def goodness(summary: Summary | None) -> float:
-    """Return the value of a metric, negated if lower is better; NaN if not measured."""
+    """Return the value of a metric, negated if lower is better; NaN if there is no value."""
     return math.nan if summary is None else summary.value * (-1 if summary.higher_is_better is False else 1)
 
 

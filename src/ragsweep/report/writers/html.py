@@ -68,7 +68,7 @@ def _table(table: Table) -> Item:
 
 
 def _sort_key(text: str) -> float | str | None:
-    """Return the sort key of a cell: its leading number, else its case-folded text; None if empty or unmeasured.
+    """Return the sort key of a cell: its leading number, else its case-folded text; None if there is no value.
 
     The key of a p-value below a bound is 0, which is less than that of any other p-value.
     """

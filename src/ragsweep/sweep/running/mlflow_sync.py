@@ -30,7 +30,7 @@ class RunContents(Protocol):
         """Return the content of a sweep's parent run, and the status of the sweep."""
 
     def of_config(self, result: Result) -> TrackedContent:
-        """Return the content of the tracker's run of a single config."""
+        """Return the content of the run of a single config in the tracker."""
 
 
 def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | None) -> str:
