@@ -130,7 +130,7 @@ def test_a_build_does_not_replace_the_work_of_a_person(place: Path) -> None:
     )
     for path in (built, place / "own.jsonl"):
         before = path.read_bytes()
-        with pytest.raises(InputError, match="would be replaced"):
+        with pytest.raises(InputError, match="build would replace them"):
             golden(["build", *WORDS, "seed=1", f"out={path}"])
         assert path.read_bytes() == before
 
