@@ -232,7 +232,7 @@ BUILT_GATES: Gates = {
     "G2-2": ("unanswerable questions", "in", _unanswerable_share),
     "G2-3": ("types of unanswerable questions", ">=", _unanswerable_types),
     "G3-1": ("questions validated", ">=", _validated),
-    "G3-2": ("kept questions that their validation rejects", "<=", _rejected),
+    "G3-2": ("questions kept despite a validation score below the minimum", "<=", _rejected),
     "G4-1": ("filled fields", ">=", _fields),
     "G4-2": ("questions generated from their chunk", ">=", _by_design),
     "G5-1": ("duplicates", "<=", _duplicates),
