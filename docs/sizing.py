@@ -144,8 +144,7 @@ def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], price
     yield _filled(
         """Hours to build do not include embedding. *Memory to search* is the memory of the process (or server) + that
         of files in the page cache, which workers share; with less memory, searches read from the disk. *Disk* does not
-        include the vectors above, which databases store a second time. pgvector builds many times more slowly if its
-        graph exceeds `build_memory`. Qdrant was not measured."""
+        include the vectors above, which databases store a second time. Qdrant was not measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
