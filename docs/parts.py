@@ -20,12 +20,12 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-The options of the config groups that select parts, with the keys of each option (from `python docs/parts.py`).
-`chunker=recursive` selects an option, `chunker.size=400` sets a key, `-m chunker.size=400,800` sweeps over it. `???`
-marks a required value; `...` stands for a value of several lines. A range such as "20 to 80" is worth sweeping, but
-other values are often accepted. "Once" and "stored" mean that a cost is not paid again. A row for several options
-shows the default of most options and the exceptions by name, or one default per option, in order. An empty option
-cell repeats the one above. "Keys of `x`" means that the option also has these keys.
+`python docs/parts.py` writes this page, which lists the options of the config groups that select parts, and the keys
+of each option. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800`
+sweeps over a key. `???` marks a required value; `...` stands for a value of several lines. A range such as "20 to 80"
+is worth sweeping, but other values are often accepted. "Once" and "stored" mean that a cost is not paid again. A row
+for several options shows the default of most options and the exceptions by name, or one default per option, in order.
+An empty option cell repeats the cell above. "Keys of `x`" means that the option also has the keys of `x`.
 """
 
 
