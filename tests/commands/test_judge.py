@@ -13,6 +13,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from ragsweep.commands.judge import judge
 from ragsweep.core.errors import InputError
+from ragsweep.core.question_results import Repetitions
 from ragsweep.core.results import Result, Summary
 from ragsweep.records.ledger import Ledger
 from ragsweep.stats.calibration import PassMark, measure
@@ -196,6 +197,20 @@ def test_labels_are_compared_with_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     labels = write_rows(tmp_path / "labels.jsonl", rows_of({f"q{n}": 1 for n in range(3)}, "label"))
     (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
     assert (found["n_labels"], found["n_compared"], found["n_verdicts"]) == (3, 2, 2)
+
+
+def test_a_label_is_compared_with_the_score_of_the_answer_that_people_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [math.nan, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    result = judged(np.nanmean(scores, axis=1).tolist())
+    repeated = Repetitions(np.zeros(scores.shape, np.int64), {FAITHFUL: scores})
+    recorded(tmp_path, changed(result, questions=replace(result.questions, repetitions=repeated)))
+    labels = write_rows(tmp_path / "labels.jsonl", rows_of({"q0": 1, "q1": 0, "q2": 1, "q3": 1}, "label"))
+    (found,) = told(capsys, "calibrate", labels, "--run", "run0abc", "--path", str(tmp_path))
+    assert (found["kappa"][0], found["sensitivity"][0], found["specificity"][0]) == (1, 1, 1)
+    assert found["passed"][0] == pytest.approx(2 / 3)
+    assert found["missing"] == {"first answer without a score": 1}
 
 
 def test_a_runs_metric_where_lower_is_better_passes_below_the_threshold(

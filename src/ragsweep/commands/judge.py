@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
 from ragsweep.core.plurals import counted, percentage
-from ragsweep.core.results import HumanLabel
+from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
 from ragsweep.stats.calibration import RATED, Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
@@ -20,6 +21,8 @@ from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import RunLabels, match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason
 from ragsweep.sweep.concluding.recorded_runs import RecordedRun, find_run
+
+UNSCORED = "first answer without a score"
 
 FEW = 30  # with fewer labels of right or of wrong answers, the report recommends more labels
 
@@ -62,7 +65,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
     given = read_labels(options.labels)
     labels: Mapping[str, Any] = dict.fromkeys(label.metric for label in given)
     run = None if options.verdicts else find_run(options.path, options.run)
-    verdicts = scores_by_question(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
+    verdicts = _first_scores(run.result) if run else by_metric(read_labels(options.verdicts, "value"))
     if run:
         check_run_labels(given, [run.result])
     else:
@@ -79,7 +82,7 @@ def _calibrate(options: argparse.Namespace) -> Document:
         reasons, higher_is_better = {}, True
         if run:
             ids = enumerate(run.result.questions["question_id"])
-            reasons = {question: missing_reason(run.result, n, metric) for n, question in ids}
+            reasons = {question: missing_reason(run.result, n, metric) or UNSCORED for n, question in ids}
             summary = run.result.summaries.metrics.get(metric)
             higher_is_better = summary is None or summary.higher_is_better is not False
         threshold = PassMark(options.threshold, higher_is_better)
@@ -89,6 +92,13 @@ def _calibrate(options: argparse.Namespace) -> Document:
         unused = "every verdict counts the same in these shares and means: the weights of the questions are not used"
         blocks.append(lines(Statement("note", unused)))
     return Document("Agreement of the judge with people", [Section(blocks)], [vars(one) for one in found])
+
+
+def _first_scores(result: Result) -> Scores:
+    """Return the scores of the first answers, which people label; without repetitions, these are all scores."""
+    repeated = result.questions.repetitions
+    first = {name: scores[:, 0].tolist() for name, scores in repeated.scores.items()} if repeated else {}
+    return scores_by_question(replace(result, questions=result.questions.with_columns(first)))
 
 
 def by_metric(labels: Sequence[HumanLabel]) -> Scores:
