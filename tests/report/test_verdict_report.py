@@ -117,6 +117,14 @@ def test_the_files_have_every_limitation_that_is_printed() -> None:
     assert markdown_text(printed[-1]) in files["verdict/verdict.md"].decode()
 
 
+def test_a_warning_names_its_configs_unless_all_have_it() -> None:
+    lists = [("all fail", "two fail"), ("all fail",), ("all fail", "two fail", "one fails")]
+    results = [changed(one, warnings=said) for one, said in zip(RESULTS, lists, strict=True)]
+    conclusion = conclude(compare_configs(results, baseline="=a"))
+    printed = [one.text for one in conclusion_statements(SweepReport("k", results, (), conclusion)).items]
+    assert printed[-3:] == ["All fail.", "=a, d: two fail.", "d: one fails."]
+
+
 def test_the_luck_of_an_adaptive_search_is_marked_as_a_lower_bound(files: dict[str, bytes]) -> None:
     assert isinstance(VERDICT, SweepComparison)
     searched = artifacts({"name": "sweep"}, RESULTS, [], [METRIC], conclude(replace(VERDICT, adaptive=True)))

@@ -199,7 +199,7 @@ def test_prompts_that_a_service_cuts_without_an_error_are_a_warning(server: LlmS
     server.window = 1024
     cut = evaluate(session(tmp_path / "cut"), *typed)
     (warning,) = {*cut.run.warnings} - {*whole.run.warnings}
-    assert "llm: the service read exactly 1,024 tokens of each of the 3 longest prompts" in warning
+    assert "the service read exactly 1,024 tokens of each of the 3 longest prompts of the llm, so" in warning
 
 
 def test_thoughts_before_an_answer_change_no_score_and_are_counted(server: LlmServer, tmp_path: Path) -> None:

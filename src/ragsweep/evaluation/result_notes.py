@@ -104,14 +104,14 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
 
     Ollama, for example, cuts a prompt to its context length without an error and reports the tokens that remain.
     """
-    asked: dict[str, Sequence[Answer | Judgement]] = {"llm": view.answers.answers if view.answers else ()}
+    asked: dict[str, Sequence[Answer | Judgement]] = {"the llm": view.answers.answers if view.answers else ()}
     for name, replies in {**asked, **view.judgements}.items():
         usages = [reply.usage for reply in replies if reply.usage.calls == 1 and not reply.usage.estimated]
         sizes = Counter(usage.tokens_in for usage in usages)
         longest = max(sizes, default=0)
         if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
             yield (
-                f"{name}: the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts,"
+                f"the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts of {name},"
                 " so it probably cuts prompts to its context length without an error; increase this length (Ollama:"
                 " OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
             )

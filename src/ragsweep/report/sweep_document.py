@@ -125,12 +125,23 @@ def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Sta
     """
     partial = [one for one in (*results, *finalists) if one.run.state == PARTIAL]
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in partial]
-    warnings = dict.fromkeys(warning for one in results for warning in one.run.warnings)
-    texts += [f"{warning[:1].upper()}{warning[1:]}." for warning in warnings]
+    warnings: dict[str, list[Result]] = {}
+    for one in results:
+        for warning in one.run.warnings:
+            warnings.setdefault(warning, []).append(one)
+    texts += [_sentence(warning, having, len(results)) for warning, having in warnings.items()]
     shown = [name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")]
     if shown and (busy := busy_sentence(results, shown[0])):
         texts.append(f"{busy}; rerun=true measures it again.")
     return paragraphs("FIX", (Statement("", text) for text in texts))
+
+
+def _sentence(warning: str, having: Sequence[Result], of: int) -> str:
+    """Return a warning as a sentence; unless all ``of`` configs have it, it begins with those that do."""
+    if len(having) == of:
+        return f"{warning[:1].upper()}{warning[1:]}."
+    more = f" and {len(having) - MOST_NAMED} more" if len(having) > MOST_NAMED else ""
+    return f"{', '.join(rounded(one.name) for one in having[:MOST_NAMED])}{more}: {warning}."
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
