@@ -99,8 +99,8 @@ class UsageMeter:
                 limit, used = getattr(self.budget, name), getattr(self.totals, name) - getattr(self._before, name)
                 if limit is not None and used >= limit:
                     fact = f"the budget is spent: budget.{name}={limit:.10g}, used {used:.10g}"
-                    way_out = f"raise the limit{', or run again to make the remaining calls' if limit else ''}"
-                    raise CallFailed(f"{fact}; {way_out}", BUDGET_SPENT)
+                    rest = ", or run again (with rerun=true if finished) to make the remaining calls" if limit else ""
+                    raise CallFailed(f"{fact}; raise the limit{rest}", BUDGET_SPENT)
             self.totals = replace(self.totals, calls=self.totals.calls + 1)
 
     def record(self, model: str, usage: Usage) -> None:

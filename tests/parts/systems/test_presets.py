@@ -216,6 +216,16 @@ def test_an_answer_may_have_any_status_of_success(server: Server, status: int) -
     assert ask(made).answer.failed == MALFORMED
 
 
+@pytest.mark.parametrize("preset", ["openai_chat", "openai_stream"])
+def test_a_reply_without_usage_is_a_failure_that_names_the_key_to_change(server: Server, preset: str) -> None:
+    made, text = system(server, preset), {"content": "Because."}
+    choice = {"choices": [{"message": text, "delta": text, "finish_reason": "stop"}]}
+    server.reply = lambda body, n: as_events(choice) if preset == "openai_stream" else as_json(choice)
+    assert ask(made).answer.failed == MALFORMED
+    _, said = made.service.session.meter.failures[MALFORMED]
+    assert "there is nothing at usage; correct system.tokens_in, or set it to null" in said
+
+
 @pytest.mark.parametrize("preset", ["openai_chat", "openai_stream", "azure_openai"])
 @pytest.mark.parametrize("reason", ENDINGS)
 @pytest.mark.parametrize("said", [{"content": "I don't know, bec"}, {"content": None}, {}])

@@ -176,7 +176,10 @@ class Http(ServiceSettings):
 
     def _value(self, body: Any, name: str) -> Any:
         read = value_in_events if isinstance(body, EventStream) else value_at
-        return None if self.paths[name] is None else read(body, self.paths[name])
+        try:
+            return None if self.paths[name] is None else read(body, self.paths[name])
+        except PathNotFound as missing:
+            raise PathNotFound(f"{missing}; correct system.{name}, or set it to null if replies may lack it") from None
 
 
 def _fill(value: Any, request: Request) -> Any:

@@ -146,9 +146,9 @@ def value_in_events(stream: EventStream, path: str) -> Any:
 
     Lists of the parts of a chat message are joined, too, as one list in which each string is a part. If no value at the
     path is a string or such a list, return the last value that is not null, or None if all are null. Raises
-    PathNotFound if the path exists in no event, and ValueError for an invalid path.
+    PathNotFound if the path exists in no event, and ValueError for an invalid path or a stream without events.
     """
-    found, fault = list[Any](), PathNotFound("the stream has no events")
+    found, fault = list[Any](), ValueError("the stream has no events")
     for event in stream.events:
         try:
             found.append(value_at(event, path))
@@ -175,8 +175,8 @@ def _value(value: Any, rest: list[str | int], seen: str) -> Any:
     step, here = rest[0], f"{seen}.{rest[0]}".lstrip(".") if isinstance(rest[0], str) else f"{seen}[{rest[0]}]"
     if step == "*":
         if not isinstance(value, list):
-            raise PathNotFound(f"there is no list at {seen or 'the top'}; correct the path")
+            raise PathNotFound(f"there is no list at {seen or 'the top'}")
         return [_value(item, rest[1:], f"{seen}[{n}]") for n, item in enumerate(value)]
     if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
         return _value(value[step], rest[1:], here)
-    raise PathNotFound(f"there is nothing at {here}; correct the path")
+    raise PathNotFound(f"there is nothing at {here}")
