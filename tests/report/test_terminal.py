@@ -68,6 +68,14 @@ def test_plan_says_configs_and_stage_runs(terminal: Terminal, stream: io.StringI
     assert stream.getvalue() == "plan      3 configs · 6 stages, 4 distinct, 1 stored · less than 1 s\n"
 
 
+def test_plan_names_stages_of_unknown_duration_without_claiming_that_they_never_ran(
+    terminal: Terminal, stream: io.StringIO
+) -> None:
+    stages = {"chunk": StageCount(1, 1, 0, 2.0), "generate": StageCount(1, 1, 0, None)}
+    terminal.plan(Plan(1, stages))
+    assert "about 2.0 s, plus stages without comparable work on this machine yet: generate" in stream.getvalue()
+
+
 def test_a_config_is_shown_by_label_with_its_headline_metrics(terminal: Terminal, stream: io.StringIO) -> None:
     groups = {"category": {"how": {"mrr": summary("mrr", 0.25), "map": summary("map", 0.5, 0.4, 0.6)},
                            "why": {"mrr": summary("mrr", math.nan)}}}  # fmt: skip

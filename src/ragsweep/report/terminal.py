@@ -276,7 +276,7 @@ def _expected(plan: Plan) -> str:
         return known
     if not plan.total.seconds:
         return "time unknown: no comparable work has run on this machine yet"
-    return f"{known}, plus stages that have never run on this machine: {', '.join(plan.unmeasured)}"
+    return f"{known}, plus stages without comparable work on this machine yet: {', '.join(plan.unmeasured)}"
 
 
 def _charged(charge: Charge, currency: str) -> str:
