@@ -112,8 +112,8 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
         if longest >= SMALLEST_WINDOW and sizes[longest] >= FEWEST_EQUAL:
             yield (
                 f"the service read exactly {longest:,} tokens of each of the {sizes[longest]} longest prompts of"
-                f" {name}, so it probably cuts prompts to its context length without an error; increase this length (Ollama:"
-                " OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
+                f" {name}, so it probably cuts prompts to its context length without an error; increase this"
+                " length (Ollama: OLLAMA_CONTEXT_LENGTH), lower top_k, or set context_budget"
             )
 
 
