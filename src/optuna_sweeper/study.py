@@ -99,7 +99,7 @@ class SharedStudy:
         return str(stopped.get("why", "")) if stopped.get("by") == rule else ""
 
     def mark_stopped(self, why: str, rule: Mapping[str, Any]) -> None:
-        """Record why, and under which rule, the study is stopped."""
+        """Record why the study is stopped, and by which rule."""
         self.optuna.set_user_attr(_STOPPED, {"why": why, "by": dict(rule)})
 
     # --- the life of a trial -------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def test_a_search_shown_against_a_trial_that_is_no_finalist_is_decided_among_the
     finalists = held(FIELD[0], 0.3), held(FIELD[1], 0.6, 1), held(FIELD[2], 0.5, 2)
     summary = ended(tmp_path, *finalists, trials=FIELD, baseline=5)
     assert summary.conclusion.chosen == "#2 dear"
-    assert "without 1 that is no finalist, the baseline (#5 poor)" in said(summary)
+    assert "without 1 that is not a finalist, the baseline (#5 poor)" in said(summary)
 
 
 def test_labels_of_some_trials_do_not_change_who_was_a_finalist(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_after_max_failures_a_search_ends_without_failing_its_other_trials(
     assert status == 1
     assert len(Ledger(Path("store")).records(sweep or "")) == 2
     said = " ".join(capsys.readouterr().out.split())
-    assert "because the limit max_failures=2 is reached; with another limit, it starts again from stored stages" in said
+    assert "limit max_failures=2 is reached; with another limit, a new search starts and reuses stored stages" in said
     assert "HydraException" not in said
     assert run(*typed, *SEARCH, "max_failures=3", "hydra.sweeper.max_failure_rate=1").sweep != sweep
 

@@ -73,7 +73,7 @@ def _config_document(
 
 
 def _verdict(path: str, run: RecordedRun) -> Iterator[Statement]:
-    """Yield a sentence for each verdict on a config: the sweep's and, for a search's finalist, that on the holdout.
+    """Yield a sentence on a config for each verdict that includes it: the sweep's, and a search's on the holdout.
 
     Yield nothing for a single run, or if there is no verdict.
     """

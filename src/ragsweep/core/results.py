@@ -282,7 +282,7 @@ def below_coverage(result: Result) -> list[Summary]:
 def pareto_front(results: Sequence[Result], metrics: Sequence[str], lower: Collection[str] = ()) -> list[Result]:
     """Return the Pareto front: the results that no other result dominates, in the order given.
 
-    A result without a value for every metric is not on the front and dominates no other result. Results with equal
+    A result that lacks a value for any metric is not on the front and dominates no other result. Results with equal
     values do not dominate each other. For a metric without a direction, higher values are better, unless it is
     in ``lower``.
     """

@@ -51,8 +51,9 @@ class EvidenceTokens(NamedTuple):
 class Coverage:
     """The chunks of one chunking that cover each relevant piece of evidence (grade > 0); see :func:`cover`.
 
-    There are two kinds of pairs. In the covering pair n (of a piece and a chunk), the chunk ``chunk[n]`` covers the
-    piece ``evidence[n]``. Each row of ``marked`` is a question and a chunk that overlaps its evidence.
+    There are two kinds of pairs. A covering pair is a piece and a chunk that covers it: pair n is the piece
+    ``evidence[n]`` and the chunk ``chunk[n]``. A marked pair, a row of ``marked``, is a question and a chunk that
+    overlaps its evidence.
     """
 
     questions: Sequence[Question]

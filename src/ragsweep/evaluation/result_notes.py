@@ -118,7 +118,7 @@ def _cut_warnings(view: EvaluationView) -> Iterator[str]:
 
 
 def _smaller_chunks(embeddings: Embeddings, chunks: Node) -> str:
-    """Suggest a setting, if possible a size, with which chunks fit into the embedder's window."""
+    """Suggest a way to make chunks fit into the embedder's window; state a size if one can be computed."""
     where, parameters = "chunker.child" if len(chunks.inputs) > 1 else "chunker", chunks.spec.parameters
     key = next((key for key in ("size", "sentences") if key in parameters), None)
     if key is None:

@@ -138,12 +138,12 @@ def slices(verdict: SweepComparison, file: str = "") -> Iterator[Statement]:
 def rest(verdict: SweepComparison, searched: SweepComparison | None = None) -> Iterator[Statement]:
     """Yield a sentence on the weights of questions, and on questions and configs that were not compared, if any.
 
-    The configs include those that ``searched`` leaves out, and a declared baseline that is no finalist.
+    The configs include those that ``searched`` leaves out, and a declared baseline that is not a finalist.
     """
     parts, questions, scored = list[str](), len(verdict.matrix.questions), verdict.matrix.asked
     left_out = [*verdict.left_out, *(searched.left_out if searched else ())]
     if searched and searched.baseline is not None and verdict.baseline is None:
-        left_out.append(ExcludedConfig(searched.matrix.configs[searched.baseline], "that is no finalist"))
+        left_out.append(ExcludedConfig(searched.matrix.configs[searched.baseline], "that is not a finalist"))
     if verdict.matrix.weights is not None:
         parts.append(describe_weights(verdict.matrix.weights.tolist()))
     if note := verdict.matrix.declined_note:

@@ -19,8 +19,9 @@ class Service:
 
     ``key_env`` is the name of the environment variable that contains the key; the key is read for every call and is not
     stored. A call is retried up to ``retries`` times, with the waits of :func:`ragsweep.services.limits.backoff`, after
-    a timeout, a lost connection, a malformed response, or a status of 408, 409, 429 (unless the quota is spent) or 5xx
-    (except 501, and unless the prompt is too long). Any other status except 2xx is a permanent refusal.
+    a timeout, a lost connection, a malformed response, or a status of 408, 409, 429 or 5xx except 501. It is not
+    retried if the response says that the quota is spent (429) or that the prompt is too long (any other status). Any
+    other status except 2xx is a permanent refusal.
     """
 
     base_url: str

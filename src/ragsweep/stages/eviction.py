@@ -51,7 +51,8 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
         used = {user for item in contents.entries for user in item.users}
         if (results.names or results.running is None) and not used & results.names.keys():
             raise InputError(
-                "--unreachable: no entry is recorded as used by a result in the ledger; use --older-than or --stage"
+                "--unreachable: the store does not record which entries the results in the ledger use;"
+                " use --older-than or --stage"
             )
     chosen = sorted(
         (item for item in contents.items if _fulfils(item, conditions, results, now)), key=lambda item: item.used

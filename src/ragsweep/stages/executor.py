@@ -280,7 +280,7 @@ class Executor:
 
 
 def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
-    """Add the stored rows to the table; if any of ``rows`` is missing locally, also fetch rows of other machines."""
+    """Add the stored rows to the table; if any of ``rows`` is missing locally, also fetch rows from other machines."""
     _add_segments(table, store, node)
     if not table.covers(rows):
         store.fetch_rows(node)

@@ -73,7 +73,7 @@ class Leases(Liveness[str]):
     def claim(self, work: str) -> Holder | None:
         """Take the lease named ``work`` and return None; if another live process holds it, return that process.
 
-        Also return None, without a lease, if the object store is unreachable, or if the lease has no number left.
+        Also return None, without a lease, if the object store is unreachable, or if the lease's numbers are used up.
         """
         while work not in self._objects and (last := self._last(work)) is not None:
             if last and (owner := self._owner(last)):

@@ -78,7 +78,7 @@ class ScoreTable:
         return amounts
 
     def _counts(self, chosen: Numbers | None, weights: Doubles | None) -> dict[int, ReasonCounts]:
-        """Count the reasons of each distinct ``ReasonCodes`` object, which metrics may share; the keys are ids."""
+        """Count the reasons in each distinct ``ReasonCodes`` (metrics may share one), keyed by the object's id."""
         counts = {}
         unanswered = self.unanswered if chosen is None or self.unanswered is None else self.unanswered[chosen]
         for codes in {id(codes): codes for codes in self.reasons}.values():

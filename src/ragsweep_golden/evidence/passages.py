@@ -21,7 +21,7 @@ _EDGE = ""  # stands for the beginning and the end of a document among its words
 
 
 class Common(NamedTuple):
-    """The numbers of equal words around an anchor in two texts: those in the anchor's sentence, and all of them."""
+    """How many words around an anchor match in two texts: within the anchor's sentence, and in total."""
 
     in_sentence: int
     all: int
@@ -47,11 +47,11 @@ def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, in
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:
-    """Return how many words directly before and after an anchor are equal in two texts.
+    """Return how many words directly before and after an anchor match in two texts.
 
     The anchor is at ``span`` in ``text``, and at ``place`` in ``other``. On each side, the count stops at the first
     difference or ``_REACH`` characters from the anchor. The beginning of both documents, or the end of both, counts as
-    an equal word.
+    a matching word.
     """
     mine, theirs = _surroundings(text, span), _surroundings(other, place)
     before, after = (

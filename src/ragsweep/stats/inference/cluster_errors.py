@@ -78,7 +78,7 @@ class VarianceCorrection(NamedTuple):
 
 
 def unequal_clusters(sizes: Doubles, correlation: float, squares: Doubles | None = None) -> VarianceCorrection:
-    """Correct for clusters of unequal size, as if scores were normal with one correlation within clusters.
+    """Correct for clusters of unequal size, as if scores were normal, with the same correlation in every cluster.
 
     For weighted questions, a cluster's size is the sum of its weights, and ``squares`` has the sum of the squared
     weights.

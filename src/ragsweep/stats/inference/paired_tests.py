@@ -94,7 +94,7 @@ def _normal_p(positive: Doubles, count: Numbers, ties: Doubles) -> Doubles:
 
 
 def _exact_p(values: Doubles, positive: float) -> float:
-    """Return the two-sided p-value over all signs; ranks are doubled so that middle ranks are whole numbers."""
+    """Return the two-sided p-value over all combinations of signs; ranks are doubled so that middle ranks are whole."""
     order = np.sort(np.abs(values))[None, :]
     if not len(values):
         return 1.0

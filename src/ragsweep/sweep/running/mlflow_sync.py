@@ -81,7 +81,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:
-    """Write a sweep's content, ``parent``, to the sweep's runs, end its abandoned runs, and finally end its parent run.
+    """End a sweep's abandoned runs, write its content (``parent``) to its runs, and finally end its parent run.
 
     Return whether the tracker was reachable; if it was not, print a warning: `ragsweep sync` or the same command can
     send the content later. ``elsewhere``: whether other machines may be working on the sweep. If so, abandoned runs are
@@ -245,8 +245,8 @@ def _tracked_run(ledger: Ledger, sweep: Sweep, job: int) -> str | None:
 def _upload(ledger: Ledger, tracker: Tracker, records: Sequence[Record], parent: str, here: bool = True) -> None:
     """Upload records, reusing the runs of earlier attempts.
 
-    ``here``: whether the records are assigned to this tracker. If so, each record is claimed, uploaded and marked
-    as tracked; a record that is already marked, whose run was deleted, is uploaded without a claim.
+    ``here``: whether the records are assigned to this tracker. If so, each record is claimed, uploaded and marked as
+    tracked. A record that is already marked, but whose run is missing or incomplete, is uploaded again without a claim.
     """
     try:
         # Claim before listing runs; otherwise a record that another process uploads in the meantime would get two runs.

@@ -135,7 +135,7 @@ class SweepRace:
 
 
 def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], configs: int) -> SweepRace:
-    """Create a race of ``configs`` configs; for a search, ``experiments`` are the experiments of only some configs.
+    """Create a race of ``configs`` configs; for a search, ``experiments`` covers only some of them.
 
     Raises ConfigError if there is only one config, if the configs have different questions, seeds or objectives, if the
     objective is not a bounded mean with a direction, or if the block, margin or level is invalid.

@@ -182,7 +182,7 @@ class Search(Multirun):
         def launch_trials(trials: Sequence[Evaluation], rung: int | None) -> Sequence[JobReturn]:
             if limit is not None and len(self.ledger.jobs(sweep.id, "failed")) >= limit:  # else the trials would fail
                 fact = f"the search ended, because the limit max_failures={limit} is reached"
-                raise HydraException(f"{fact}; with another limit, it starts again from stored stages")
+                raise HydraException(f"{fact}; with another limit, a new search starts and reuses stored stages")
             jobs = []
             for trial in trials:  # the config of a retry is composed here, as the trial does not contain it
                 config = trial.config or compose(command.composer, [*command.fixed, *trial.overrides])
