@@ -153,6 +153,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
         (["corpus=pages", "out=set", "embedder=null", "strata.by=clusters"], "strata.by=clusters: needs an embedder"),
         (["corpus=pages", "out=set", "+minimums.silly=3"], "minimums.silly: no such type"),
         (["pages", "out=set"], "'pages': neither an option nor KEY=VALUE"),
+        (["corpus=pages (2)", "out=set"], "cannot read corpus=pages (2): "),
         (["corpus=pages", "out=set", "+strata.priorities={part0: 5}", "embedder=hashing"], "strata.shares), got 5"),
         (["corpus=pages", "out=set", "+strata.priorities={part0: a}", "embedder=hashing"], "strata.shares), got 'a'"),
         (["corpus=pages", "out=set", "+strata.priorities={part: 1}", "embedder=hashing"], "priorities.part: no strat"),

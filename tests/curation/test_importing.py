@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
+from ragsweep.sweep.composing.trees import parse
 from ragsweep_golden.exchange.importing import Imported, import_file
 from ragsweep_golden.sets.entries import as_entry, read_set
 from ragsweep_golden.sets.files import write_rows
@@ -228,6 +230,15 @@ def test_a_table_of_our_own_columns_keeps_several_evidences_and_labels(tmp_path:
         "id": "q1", "question": HOW_TALL, "answerable": True, "needs_retrieval": True, "reference": "10 metres",
         "evidence": [{"document": "alder", "anchor": "10 metres"}, {"document": "yew"}], "labels": {"team": "docs"},
     }]  # fmt: skip
+
+
+def test_the_advice_for_a_grade_with_a_decimal_comma_is_a_reader_and_an_override_that_it_reads(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": HOW_TALL, "document": "alder", "anchor": "10 metres", "grade": "1,5"}
+    with pytest.raises(InputError) as refused:
+        table(tmp_path, [row])
+    words = shlex.split(str(refused.value).partition("e.g. ")[2].partition("; scores")[0])
+    assert words[:3] == ["dataset=csv", "dataset.corpus=FOLDER", f"dataset.questions={tmp_path / 'given.csv'}"]
+    assert parse(words[3]).value() == {"1,5": None, 1: 1}
 
 
 @pytest.mark.parametrize("quoted", [{"anchor": "10 metres"}, {"anchor": None}, {}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,10 +41,12 @@ class GradedQrels(NamedTuple):
 class Grades:
     """Maps the codes of labels to grades as ``given`` states; labels whose code has the grade None are omitted.
 
-    If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged as irrelevant.
+    If ``given`` is None, the codes are the grades: whole numbers, where 0 means judged as irrelevant. ``reader`` is the
+    text that must precede ``dataset.grades`` on the command line.
     """
 
-    def __init__(self, given: Mapping[str | float, float | None] | None) -> None:
+    def __init__(self, given: Mapping[str | float, float | None] | None, reader: str = "") -> None:
+        self._reader = reader
         self._given = None if given is None else {str(code): grade for code, grade in given.items()}
 
     def check(self) -> Grades:
@@ -92,7 +95,8 @@ class Grades:
         if self._given is not None:
             way = "add one, or null to omit its labels (or the header)"
             return f'score "{code}" has no grade in dataset.grades; {way}; scores (counts): {seen}'
-        way = f"define the grade of each score, e.g. dataset.grades='{{{code}: null, 1: 1}}'"
+        key = re.sub(r"([(){}\[\]:=,])", r"\\\1", code)  # as Hydra requires in a mapping
+        way = f"define the grade of each score, e.g. {self._reader}dataset.grades='{{{key}: null, 1: 1}}'"
         fact = f'score "{code}" is not a whole number from 0 to {_HIGHEST:g}'
         return f"{fact}; correct it, or {way}; scores (counts): {seen}"
 

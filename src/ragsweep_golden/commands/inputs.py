@@ -30,7 +30,7 @@ from ragsweep.services.usage import Budget
 from ragsweep.stages.executor import Executor, Listener
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.composing.compose import Composer
-from ragsweep.sweep.composing.composition_errors import compose
+from ragsweep.sweep.composing.composition_errors import check_readable, compose
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.trees import value_at
 from ragsweep_golden.gates.subject import Embed, Floats
@@ -123,6 +123,7 @@ class Inputs:
             if "=" not in word and not word.startswith("~"):
                 raise ConfigError(f"{word!r}: neither an option nor KEY=VALUE, such as corpus=FOLDER")
         given = [word for word in overrides if word not in _DEFAULTS]
+        check_readable(given)
         _check_read(command, given)
         named = {word.partition("=")[0].removeprefix("+") for word in given}
         if "llm" in named and "embedder" not in named:

@@ -141,7 +141,8 @@ def _import_table(
     ranked = [name for group in RANKED["reference"] for name in group if name in columns]
     own = {*QUESTION_COLUMNS, *ranked[:1]}.difference(ranked[1:])
     lost = [name for name in columns if name not in own and (name in of_system or place_of(name) in RANKED)]
-    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), Grades(None), faults, lost)
+    grades = Grades(None, f"dataset=csv dataset.corpus=FOLDER dataset.questions={path} ")
+    raw, _ = read_question_table(path, dict(zip(["reference"], ranked, strict=False)), grades, faults, lost)
     faults.raise_any()
     shown = [] if "document" in columns else [name for name in lost if place_of(name) in (PASSAGES, "documents")]
     dropped = [name for name in lost if name not in shown]

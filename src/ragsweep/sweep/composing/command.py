@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
-from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -24,8 +22,13 @@ from ragsweep.core.errors import ConfigError, RagsweepError
 from ragsweep.core.secrets import Secrets
 from ragsweep.report.naming import digits_for, label, label_configs, rounded
 from ragsweep.sweep.composing.compose import Composer, config_folder
-from ragsweep.sweep.composing.composition_errors import compose, one_sentence, options_with, wants_option
-from ragsweep.sweep.composing.config_files import DEPTH, is_deep
+from ragsweep.sweep.composing.composition_errors import (
+    check_readable,
+    compose,
+    one_sentence,
+    options_with,
+    wants_option,
+)
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
@@ -116,12 +119,12 @@ def read_command(
         secrets = Secrets()
         composer = Composer(None if config_dir is None else Path(config_dir), ConfigPolicy(secrets))
     overrides = [_quoted(line) for line in overrides]
-    _check_readable(overrides)
+    check_readable(overrides)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ConfigError(f'--config-dir: no folder "{config_dir}"; create it, or correct the path')
     _refuse_misused_groups(overrides, composer)
     overrides = [*(sweepers := _sweepers(overrides, composer)), *_open_mappings(overrides, composer, sweepers)]
-    _check_readable(overrides)
+    check_readable(overrides)
     swept = [line for line in overrides if parse(line).is_sweep_override()]
     base = compose(composer, [line for line in overrides if line not in swept])
     config = base.template.changed(base.changes)
@@ -170,7 +173,7 @@ def _option_to_add(line: str, config: DictConfig) -> str:
 
 def choices(line: str, config_dir: str | None = None) -> list[str]:
     """Expand an override into one override for each swept value. Raises ConfigError if it cannot be expanded."""
-    _check_readable([line])
+    check_readable([line])
     composer = Composer(None if config_dir is None else Path(config_dir))
     with one_sentence():
         return [case.overrides[0] for case in expand([line], options=composer.options([]))]
@@ -234,29 +237,6 @@ def _refuse_misused_groups(lines: Sequence[str], composer: Composer) -> None:
                 f"{line}: there is no folder conf/experiment here; create it, or name another folder of"
                 " configs with --config-dir FOLDER"
             )
-
-
-def _check_readable(lines: Sequence[str]) -> None:
-    """Raise ConfigError for an override that has no key, is nested too deeply, or cannot be parsed."""
-    for line in filter(is_deep, lines):
-        key = line.partition("=")[0][:80]
-        raise ConfigError(f"{key}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
-    for line in lines:
-        key, mark, value = line.partition("=")
-        if not key.lstrip("+~"):
-            raise ConfigError(f'cannot read "{line}": the key is missing; write KEY=VALUE')
-        try:
-            parse(line)
-        except HydraException as fault:
-            quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
-            way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
-            if re.search(r" [\w.+~/@]+=", value):
-                way = f"pass several overrides as separate arguments, without quotes around all of them; {way}"
-            way = f"list values without spaces between them, {key}=A,B; {way}" if value.endswith(",") else way
-            way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
-            if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
-                way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
-            raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
 
 
 def _sweepers(lines: Sequence[str], composer: Composer) -> list[str]:

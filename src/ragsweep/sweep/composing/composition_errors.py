@@ -1,17 +1,20 @@
 """Compose a config, or explain in one sentence, with the nearest known name, why Hydra cannot compose it."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.sweep.composing.compose import Composer, config_folder
+from ragsweep.sweep.composing.config_files import DEPTH, is_deep
 from ragsweep.sweep.composing.hydra_settings import GRID_SWEEPER, NO_CALLBACKS, OPTUNA_SWEEPERS, SWEEPERS
 from ragsweep.sweep.composing.job import JobConfig, Template
 from ragsweep.sweep.composing.trees import parse
@@ -26,6 +29,29 @@ _PARTLY = {
     " when: {1}}}",
 }
 """Whether the command searches -> the remedy for a key ``{2}`` that the option ``{0}`` lacks and ``{1}`` has."""
+
+
+def check_readable(lines: Sequence[str]) -> None:
+    """Raise ConfigError for an override that has no key, is nested too deeply, or cannot be parsed."""
+    for line in filter(is_deep, lines):
+        key = line.partition("=")[0][:80]
+        raise ConfigError(f"{key}: brackets are nested more than {DEPTH} levels deep; use fewer levels")
+    for line in lines:
+        key, mark, value = line.partition("=")
+        if not key.lstrip("+~"):
+            raise ConfigError(f'cannot read "{line}": the key is missing; write KEY=VALUE')
+        try:
+            parse(line)
+        except HydraException as fault:
+            quoted = shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")
+            way = f"to take the value as it is, quote it: {quoted}" if mark else "write KEY=VALUE"
+            if re.search(r" [\w.+~/@]+=", value):
+                way = f"pass several overrides as separate arguments, without quotes around all of them; {way}"
+            way = f"list values without spaces between them, {key}=A,B; {way}" if value.endswith(",") else way
+            way = f"""quote each item of the list, '["...", "..."]'; {way}""" if value.startswith("[") else way
+            if mark and (odd := re.search(r"[^\w+~./@:$-]", key)):
+                way = f"a key must not contain {odd[0]!r}; write KEY=VALUE, or KEY.0=VALUE for the first item of a list"
+            raise ConfigError(f"cannot read {line}: {str(fault).splitlines()[0]}; {way}") from None
 
 
 def explain(
