@@ -112,6 +112,17 @@ def test_a_folder_is_read_in_the_encoding_of_the_config(tmp_path: Path) -> None:
         part.load()
 
 
+@pytest.mark.parametrize(("encoding", "noted"), [("windows-1252", 1), ("utf-8", 0)])
+def test_a_page_of_utf_8_beside_a_table_of_another_encoding_is_noted(tmp_path: Path, encoding: str, noted: int) -> None:
+    (tmp_path / "pages").mkdir()
+    for name, text in (("d1.txt", "Le café est là."), ("d2.txt", "The tea is here.")):
+        (tmp_path / "pages" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "questions.csv").write_text(ASKED.replace("d1", "d1.txt"), encoding=encoding)
+    part = Csv(str(tmp_path / "pages"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0, encoding)
+    note = f"valid UTF-8, but read as {encoding} because of dataset.encoding: {tmp_path / 'pages' / 'd1.txt'}"
+    assert part.load().notes == (note,) * noted
+
+
 def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\ncaf\x81\n")
     faults = collect_faults("windows-1252")

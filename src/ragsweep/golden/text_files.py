@@ -195,12 +195,15 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
 
 def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
     try:
-        return data.decode(encoding)
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {encoding.upper()}"
         way = "correct" if encoding == faults.encoding else "name its encoding, such as windows-1252, with"
         faults.add(where, f"{fact}; save the file as UTF-8{f', or {way} {faults.key}' if faults.key else ''}")
         return ""
+    if encoding == faults.encoding and _decodes(data, "utf-8") and text != data.decode():
+        faults.note(where, f"valid UTF-8, but read as {encoding} because of {faults.key}")
+    return text
 
 
 @contextmanager
