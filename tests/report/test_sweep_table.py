@@ -65,6 +65,14 @@ def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> N
     assert sweep_table(typed, shown, compared(RESULTS[:2]), width=30).left_out == ("recall",)
 
 
+def test_metrics_take_the_room_that_one_column_of_labels_leaves() -> None:
+    keys = [f"a_parameter_with_a_long_name_{letter}" for letter in "abc"]
+    results = [config(n, 0.5, n, **dict.fromkeys(keys, str(n))) for n in (1, 2)]
+    table = sweep_table(results, ["ndcg", "recall", "tokens"], compared(results), width=100)
+    assert table.header[:5] == [">#", "config", ">ndcg", ">recall", ">tokens"]
+    assert width(table) <= 100
+
+
 def test_judged_metrics_are_left_out_last_and_never_silently() -> None:
     judged = {f"faithful_{n}": drawn(0.5, 60, 0.1, n) for n in range(9)}
     steps = [json.dumps({f"judge/{name}": {"ms": 1.0} for name in judged})] * 60

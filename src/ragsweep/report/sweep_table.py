@@ -113,7 +113,7 @@ def sweep_table(
     whole columns of metrics, are omitted from the last metric to the first, except for the objectives and the deciding
     metric. Columns about answers are omitted late, and columns of judged metrics and of a typed ``headline`` are
     omitted last. If the table is still too wide, one column with the configs' labels replaces the columns of
-    parameters.
+    parameters, and metrics are omitted only where this column leaves them no room.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -123,26 +123,28 @@ def sweep_table(
     chosen = sorted(set(order[: most - len(kept - set(order[:most]))]) | kept, key=order.index)
     shown = [results[row] for row in chosen]
     first = [Column(">#", [one.name.partition(" ")[0].lstrip("#") for one in shown])]
-    parameters = _parameters(results, chosen)
+    labels = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     decides = set(objectives(results[0].run.config)) | ({found.metric} if found else set())
     chosen_metrics = decides.union(_typed_headline(results[0]), *map(judged_metrics, results))
     answers = chosen_metrics | set(results[0].run.config.get("answer_headline", ()))
-    wanted, ends = dict[str, Column](), list[Column]()
+    others = [name for name in reversed(metrics) if name not in decides]
+    parameters, wanted, ends = list[Column](), dict[str, Column](), list[Column]()
 
     def is_wide() -> bool:
         return _width([*first, *parameters, *wanted.values(), *ends]) > width
 
-    others = [name for name in reversed(metrics) if name not in decides]
-    for narrow, bare in ((False, 0), *((True, count) for count in range(len(others) + 1))):
-        ends = _ends(shown, found, choice, narrow) if found else []
-        wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
+    for ways in (_parameters(results, chosen), labels):
+        parameters = ways
+        for narrow, bare in ((False, 0), *((True, count) for count in range(len(others) + 1))):
+            ends = _ends(shown, found, choice, narrow) if found else []
+            wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
+            if not is_wide():
+                break
+        for kept_metrics in (answers, chosen_metrics, decides):
+            while is_wide() and any(name not in kept_metrics for name in wanted):
+                del wanted[next(name for name in reversed(wanted) if name not in kept_metrics)]
         if not is_wide():
             break
-    for kept_metrics in (answers, chosen_metrics, decides):
-        while is_wide() and any(name not in kept_metrics for name in wanted):
-            del wanted[next(name for name in reversed(wanted) if name not in kept_metrics)]
-    if is_wide():
-        parameters = [Column("config", [without_number(rounded(one.name)) for one in shown])]
     columns = [*first, *parameters, *wanted.values(), *ends]
     left_out = tuple(name for name in metrics if name in chosen_metrics and name not in wanted)
     return SweepTable([one.header for one in columns], _rows(columns), shown, len(results) - len(shown), left_out)
