@@ -279,6 +279,19 @@ def test_a_question_without_a_passage_is_shown_with_the_words_around_its_evidenc
     assert question_tasks([entry])[0]["passage"] == ""
 
 
+def test_a_question_with_several_pieces_of_evidence_is_shown_with_all_that_are_relevant() -> None:
+    far = "x" * 3 * AROUND
+    corpus = Corpus(["oak", "yew", "elm"], [""] * 3, [f"Old at 900. {far} Tall at 30.", "Old at 4,000.", "Never old."])
+    labels = [("oak", "at 900", 1), ("yew", "at 4,000", 2), ("oak", "at 30", 1), ("elm", "Never", 0)]
+    evidence = [{"document": name, "anchor": anchor, "grade": grade} for name, anchor, grade in labels]
+    entry = {"id": "q", "question": "How old?", "evidence": evidence, "audit": {"status": "silver"}}
+    (task,) = question_tasks([entry], corpus)
+    assert task["document"] == "oak, yew"
+    assert [line.strip("x ") for line in task["passage"].split("\n")] == [
+        "oak:", "Old at 900.", "[...]", "Tall at 30.", "", "yew:", "Old at 4,000.",
+    ]  # fmt: skip
+
+
 def test_a_question_of_a_conversation_is_shown_with_the_turns_before_it() -> None:
     turns = [{"role": "user", "text": "Where is the alder?"}, {"role": "assistant", "text": "By the pond."}]
     entry = {"id": "q", "question": "And how tall?", "history": turns, "audit": {"status": "silver"}}

@@ -11,7 +11,7 @@ from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
-from ragsweep_golden.sets.entries import Entry, is_rejected, value
+from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
 
 AROUND = 400  # number of characters that the page shows on either side of an anchor, if an entry has no passage
 
@@ -19,7 +19,7 @@ AROUND = 400  # number of characters that the page shows on either side of an an
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
     """Return a task, with the texts that the page shows, for each silver entry that is not rejected.
 
-    If an entry has no passage and a corpus is given, the task has the text around the entry's evidence instead.
+    If an entry has no passage and a corpus is given, the task has the text around all its relevant evidence instead.
     """
     return [
         {
@@ -29,7 +29,7 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
             "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
             "answerable": entry.get("answerable", True),
             "document": value(entry, "provenance", "document")
-            or (entry.get("evidence") or [{}])[0].get("document", ""),
+            or ", ".join(dict.fromkeys(one["document"] for one in relevant_evidence(entry))),
             "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
             "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
         }
@@ -44,12 +44,24 @@ def _asked(entry: Entry) -> dict[str, Any]:
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
-    """Return the text around the first anchor of an entry that is found in its document; "" if none is found."""
-    for one in entry.get("evidence") or ():
+    """Return the text around each anchor of an entry's relevant evidence that is found in its document; "" for none.
+
+    The text of each document begins with its id if there are several documents.
+    """
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for one in relevant_evidence(entry):
         if one.get("anchor") and (found := locate_label(one, corpus)):
             document, start, end = found
-            return corpus.texts[document][max(0, start - AROUND) : end + AROUND]
-    return ""
+            spans.setdefault(document, []).append((max(0, start - AROUND), end + AROUND))
+    blocks = []
+    for document, parts in spans.items():
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(parts):
+            first, last = merged.pop() if merged and start <= merged[-1][1] else (start, end)
+            merged.append((first, max(last, end)))
+        text = "\n[...]\n".join(corpus.texts[document][start:end] for start, end in merged)
+        blocks.append(f"{corpus.ids[document]}:\n{text}" if len(spans) > 1 else text)
+    return "\n\n".join(blocks)
 
 
 def passage_tasks(pool: Sequence[Mapping[str, Any]], entries: Iterable[Entry]) -> list[dict[str, Any]]:
