@@ -180,6 +180,14 @@ def test_a_corrected_answer_loses_the_keywords_that_only_the_wrong_one_had(golde
     assert read(golden)["q0"]["keywords"] == ["Metres", "height"]
 
 
+def test_whether_the_passage_has_a_corrected_answer_is_unknown_without_a_passage(golden: Path) -> None:
+    write_rows(golden, [silver(0, content=None, validation={"answer_in_evidence": True})])
+    review = open_review(golden, None, "anna")
+    judge(review, 0, "edit", question="How tall is alder 0?", reference="ten metres at most")
+    review.journal.finish()
+    assert value(read(golden)["q0"], "validation", "answer_in_evidence") is None
+
+
 def test_a_number_of_the_wrong_answer_is_not_kept_as_a_part_of_the_right_one(golden: Path) -> None:
     write_rows(golden, [silver(0, reference="5 metres", keywords=["5", "metres"])])
     review = open_review(golden, None, "anna")

@@ -200,7 +200,8 @@ def _reviewed(entry: Entry, judgement: Judgement) -> dict[str, Any]:
         ]
         changed |= {"keywords": words} if entry.get("keywords") else {}
         passage = str(value(entry, "content", "passage") or "")
-        validation["answer_in_evidence"] = bool(changed["reference"]) and changed["reference"] in passage
+        contained = bool(changed["reference"]) and changed["reference"] in passage
+        validation["answer_in_evidence"] = contained if passage else None
     if note := changed.get("notes"):
         changed["notes"] = str(note).removeprefix(f"{NEEDS_REVIEW}: ")
     return changed | {"validation": validation, "audit": {**(entry.get("audit") or {}), "status": "gold"}}
