@@ -284,6 +284,18 @@ def test_no_config_within_the_limits_is_no_choice() -> None:
     assert "context_tokens 1048576" in sentence(decision)
 
 
+@pytest.mark.parametrize("tokens", [900.0, 100.0])
+def test_a_baseline_beyond_the_limits_is_so_called(tokens: float) -> None:
+    limited = {"constraints": {"context_tokens": 500}}
+    results = [("a", BETTER, tokens), ("b", BASE, 100.0), ("c", BETTER + 0.1, 100.0)]
+    base, worse, better = (one_metric(name, row, context_tokens=cost, config=limited) for name, row, cost in results)
+    decision = decide(base, worse if tokens > 500 else better, baseline="a")
+    assert decision.chosen == ("b" if tokens > 500 else "c")
+    assert ("a, the baseline, which is not known to be within context_tokens 500, " in sentence(decision)) == (
+        tokens > 500
+    )
+
+
 def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
     decision = decide(one_metric("a", BASE))
     empty = {"kind": "none", "choice": None, "evidence": [], "where": ""}

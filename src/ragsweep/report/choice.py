@@ -8,7 +8,7 @@ from ragsweep.report.document import Statement
 from ragsweep.report.numbers import change_with_interval, factor, number, with_interval
 from ragsweep.report.verdict import deficit, lead, name, score, size
 from ragsweep.stats.audits import BetterLeg, LongerContext
-from ragsweep.stats.choice import Against
+from ragsweep.stats.choice import Against, within_limits
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
@@ -129,7 +129,10 @@ def _headline(verdict: SweepComparison, row: int) -> Statement:
             doubt += ", but it is shown to be cheaper" if cost and verdict.costs.saves(cost, row, base) else ""
         if verdict.verdicts[row].kind == THE_SAME:
             found, doubt = "the same score on every question", doubt.removeprefix("; not enough to call it better")
-        text = f"{config}: against {name(verdict, base)}, the baseline, {found}{within}{doubt}."
+        rival = f"{name(verdict, base)}, the baseline"
+        if not within_limits(verdict.costs.values, choice.limits, len(verdict.results))[base]:
+            rival, within = f"{rival}, which is not known to be{within.removeprefix(',')}", ""
+        text = f"{config}: against {rival}, {found}{within}{doubt}."
         return Statement("", text, {**data, **vars(choice.baseline)})
     expected = f"{most} expected" if choice.sacrificed is None else "expected"
     answering = " of the configs that answer" if choice.refusing else ""
