@@ -302,11 +302,14 @@ def test_what_cannot_be_compared_is_no_choice_with_a_reason() -> None:
     assert facts(decision) == {**empty, "sentence": sentence(decision)}
 
 
-def test_a_cheaper_choice_has_its_saving_and_what_it_loses() -> None:
+@pytest.mark.parametrize(("gain", "loses"), [(0.0001, "it loses .0"), (0.0049, "it loses almost .005, with ")])
+def test_a_cheaper_choice_has_its_saving_and_what_it_loses(gain: float, loses: str) -> None:
     near = noisy(0.4) + np.random.default_rng(8).normal(0, 0.0004, 100)
     decision = decide(
-        one_metric("dear", near + 0.0001, context_tokens=900.0), one_metric("cheap", BASE, context_tokens=100.0)
+        one_metric("dear", near + gain, context_tokens=900.0), one_metric("cheap", BASE, context_tokens=100.0)
     )
+    assert "that lose less than .005 on average" in sentence(decision)
+    assert loses in sentence(decision)
     found = facts(decision)
     assert (decision.chosen, found["best"], found["cost"]) == ("cheap", "dear", "context_tokens")
     assert {"100", "900"} <= set(numbers(sentence(decision)))

@@ -179,10 +179,11 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     assert choice.row is not None
     values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
     saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
+    limit, loses = size(verdict, choice.loss), deficit(verdict, lost)
+    loses = f"almost {loses}" if loses == limit else loses
     text = (
-        f"Of the configs that lose less than {size(verdict, choice.loss)} on average against the best,"
-        f" {name(verdict, best.row)}, and are shown to be cheaper, it is the cheapest: it loses"
-        f" {deficit(verdict, lost)}, with {saving}."
+        f"Of the configs that lose less than {limit} on average against the best, {name(verdict, best.row)}, and are"
+        f" shown to be cheaper, it is the cheapest: it loses {loses}, with {saving}."
     )
     return Statement("", text, {"cost": choice.cost, "lost": lost, "limit": choice.loss})
 
