@@ -47,6 +47,11 @@ def test_an_option_that_two_groups_share_keeps_the_group() -> None:
     assert label({"retriever": "mine", "reranker": "mine"}, GROUPS) == "retriever=mine reranker=mine"
 
 
+def test_a_deletion_is_named_as_it_is_typed() -> None:
+    assert label({"chunker": "mine", "~chunker.child.size": ""}, GROUPS) == "chunker=mine ~size"
+    assert label({"~top_k": ""}, GROUPS, ["top_k"]) == "~top_k"
+
+
 def test_a_path_is_its_last_part_unless_two_have_the_same() -> None:
     assert label_configs([{"data": "/a/one.csv"}, {"data": "/b/two.csv"}], ()) == ["data=one.csv", "data=two.csv"]
     assert label_configs([{"data": "/a/x.csv"}, {"data": "/b/x.csv"}], ()) == ["data=/a/x.csv", "data=/b/x.csv"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.results import Result
 from ragsweep.report.document import GAP
-from ragsweep.report.sweep_table import SweepTable, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from support.results import changed, changed_table, drawn, scored
@@ -54,6 +54,15 @@ def test_paths_are_shown_by_their_last_parts_if_these_differ(models: tuple[str, 
     results = [config(n, 0.5, n, model=model) for n, model in enumerate(models, 1)]
     assert swept(results) == f"model = {', '.join(shown)}"
     assert {row[1] for row in sweep_table(results, ["ndcg"]).rows} == {*shown}
+
+
+def test_a_deleted_key_has_no_value() -> None:
+    deleted = changed(config(1, 0.5), overrides=("~size=null", "model=a"), parameters={"model": "a"})
+    results = [deleted, *(config(n, 0.5, n, size=f"{n}00", model="a") for n in (2, 3))]
+    assert settings(deleted) == {"size": "~", "model": "a"}
+    assert all_settings(results)[0] == {"model": "a"}
+    assert swept(results) == "size = 200, 300"
+    assert sorted(row[1] for row in sweep_table(results, ["ndcg"]).rows) == ["", "200", "300"]
 
 
 def test_metrics_in_a_typed_headline_are_left_out_last_and_never_silently() -> None:

@@ -17,7 +17,7 @@ from ragsweep.report.evidence_losses import audit_sentences, degraded_statements
 from ragsweep.report.numbers import cell
 from ragsweep.report.race import dropped_lines
 from ragsweep.report.sweep_document import define, details, heading, remedies
-from ragsweep.report.sweep_table import label_table, settings
+from ragsweep.report.sweep_table import DELETED, label_table, settings
 from ragsweep.report.tables import headline
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.funnel import funnel
@@ -53,6 +53,10 @@ def show(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _setting(key: str, value: str) -> Statement:
+    return Statement("", f"~{key}" if value == DELETED else f"{key}={value}")
+
+
 def _config_document(
     result: Result, metrics: Sequence[str], names: Sequence[str], verdict: Iterable[Statement]
 ) -> Document:
@@ -61,7 +65,7 @@ def _config_document(
         heading(result.name, result.run.dataset),
         lines(dropped_lines([result])),
         paragraphs("verdict", verdict),
-        paragraphs("set", (Statement("", f"{key}={value}") for key, value in settings(result).items())),
+        paragraphs("set", starmap(_setting, settings(result).items())),
         Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),
         Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result.summaries, names))),
     ]

@@ -44,13 +44,16 @@ def varying_keys(configs: Sequence[Mapping[str, str]]) -> list[str]:
 def label(settings: Mapping[str, str], groups: Collection[str], keys: Collection[str] = ()) -> str:
     """Format settings briefly, as in ``bm25 k1=1.2 +late``; ``groups`` is as in `label_configs`.
 
-    Keys are shortened, but remain distinct among the keys of ``settings`` and ``keys``.
+    Keys are shortened, but remain distinct among the keys of ``settings`` and ``keys``. A key that begins with ``~`` is
+    a deletion.
     """
     names = short_keys([*dict.fromkeys([*keys, *settings])])
     options = Counter(value for key, value in settings.items() if key in groups)
     words = []
     for key, value in settings.items():
-        if value in ("true", "false"):
+        if key.startswith("~"):
+            words.append(f"~{names[key].removeprefix('~')}")
+        elif value in ("true", "false"):
             words.append(f"{'+' if value == 'true' else '-'}{names[key]}")
         elif key in groups and options[value] == 1 and value not in BARE:
             words.append(value)

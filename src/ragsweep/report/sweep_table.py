@@ -24,6 +24,8 @@ MOST_VALUES = 6
 """Maximum number of listed values of a setting."""
 LONGEST_VALUE = 24
 """Maximum length of a parameter's value in a cell, in characters."""
+DELETED = "~"
+"""The value of a setting whose key an override deletes."""
 FAMILY = re.compile("^context_|^latency_|^ragas_|_ms$")
 """Parts of metric names that narrow headings omit: prefixes of families, and the unit, which the cells show."""
 
@@ -63,9 +65,13 @@ class Column(NamedTuple):
 
 
 def settings(result: Result) -> dict[str, str]:
-    """Return a config's overrides, without those that cannot change a score: key -> value, both as strings."""
-    lines = (line.lstrip("+~").partition("=") for line in result.run.overrides)
-    return {key: result.run.parameters.get(key, value) for key, _, value in lines if changes_scores(key)}
+    """Return a config's overrides, without those that cannot change a score: key -> value, both as strings.
+
+    The value of a deleted key is `DELETED`.
+    """
+    lines = ((line[:1], *line.lstrip("+~").partition("=")) for line in result.run.overrides)
+    given = {key: DELETED if sign == "~" else value for sign, key, _, value in lines if changes_scores(key)}
+    return {key: result.run.parameters.get(key, value) for key, value in given.items()}
 
 
 def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -78,7 +84,7 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
     found = dict.fromkeys(key for one in own for key in one)
     keys = [key for key in found if not key.startswith("budget.") or all(key in one for one in own)]
     every = [{**one.run.parameters, **typed} for one, typed in zip(results, own, strict=True)]
-    return [{key: values[key] for key in keys if key in values} for values in every]
+    return [{key: values[key] for key in keys if values.get(key, DELETED) != DELETED} for values in every]
 
 
 def swept(results: Sequence[Result]) -> str:
