@@ -53,6 +53,16 @@ def test_notes_on_the_documents_are_shown_beside_a_report(place: Path, capsys: p
         assert json.loads(printed.out)
 
 
+def test_a_label_without_a_document_is_no_label_of_an_unknown_document(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"id": "q1", "question": "How tall is the alder?", "evidence": [{"anchor": "10 metres"}]}
+    (place / "golden.jsonl").write_text(json.dumps(entry) + "\n")
+    assert golden(["check", "golden.jsonl", "corpus=pages"]) == 1
+    found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines() if line.startswith("fault")]
+    assert found == ['golden.jsonl:1: has no "document"']
+
+
 def test_a_beir_folder_may_be_gzipped(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "beir").mkdir()
     row = {"_id": "wet/alder.md", "title": "", "text": TEXT}

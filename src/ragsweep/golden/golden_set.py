@@ -117,7 +117,7 @@ def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -
     blank = {name for name, title, text in documents if not title.strip() and not text.strip()}
     for question in questions:
         for label in question.evidence:
-            if label in unusable:
+            if label in unusable and label.document:  # "": the reader has added a fault
                 faults.add(label.where, unusable[label][1])
             elif label.grade > 0 and label.document in blank:
                 fact = f'document "{label.document}" has no text'
