@@ -157,12 +157,12 @@ def check_same_questions(one: Result, other: Result, swept: bool = False) -> Non
         digests = [getattr(result.run.dataset, field) for result in (one, other)]
         if digests[0] != digests[1]:
             first, second = (
-                f'"{result.run.dataset.name}" ({digest[:8]}, {counted(result.run.dataset.questions, "question")})'
-                for result, digest in zip((one, other), digests, strict=True)
+                f'{place if one.name == other.name else result.name} is "{result.run.dataset.name}" ({digest[:8]},'
+                f" {counted(result.run.dataset.questions, 'question')})"
+                for place, result, digest in zip(("the first", "the second"), (one, other), digests, strict=True)
             )
             way = f"sweep over one {what}" if swept else f"run the first config again on the {what} of the second"
-            fact = f"rebaseline: the {what} of {one.name} is {first}, and that of {other.name} is {second}"
-            raise InputError(f"{fact}; {way}")
+            raise InputError(f"rebaseline: the {what} of {first}, and that of {second}; {way}")
     for name in HOW_MEASURED:
         values = [result.run.parameters.get(name) for result in (one, other)]
         if values[0] != values[1]:
