@@ -85,8 +85,9 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""`python docs/sizing.py` estimates what a corpus needs: it extrapolates [measurements](million.json) by the
-        laws in the last table (`{kept["command"]}` and `python benchmarks/million.py --embed`; {kept["machine"]})."""
+        f"""`python docs/sizing.py` estimates what a corpus needs: by the laws in the last table, it extrapolates
+        [measurements](million.json) (`{kept["command"]}` and `python benchmarks/million.py --embed`;
+        {kept["machine"]})."""
     )
     yield ""
     for point in (
@@ -178,7 +179,7 @@ def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
         """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the
         largest measurement. Times to build and to search grow by the laws below, with default parameters (ivf: one list
         per 39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted
-        from the next smaller one. Training on samples takes constant time, so hours of pq and lancedb are upper
+        from the next smaller one. Training on samples takes constant time, so hours for pq and lancedb are upper
         limits."""
     )
     yield ""
