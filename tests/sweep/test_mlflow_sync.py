@@ -139,6 +139,16 @@ def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None = None) ->
     return sweep
 
 
+def test_continued_search_is_named_by_its_new_number_of_trials(tmp_path: Path, tracker: Mlflow) -> None:
+    ledger = Ledger(tmp_path)
+    sweep = ledger.open_sweep("key", Sweep("", "sweeps=mine", "", ((),) * 8, ("trial",) * 8, tracker.identity))
+    mlflow_sync.open_parent(ledger, tracker, sweep, None)
+    ledger.set_jobs(sweep.id, ("trial",) * 14)
+    sweep = mlflow_sync.complete(ledger, tracker, ledger.sweep(sweep.id))
+    run = client(tracker).get_run(sweep.parent)
+    assert (run.info.run_name, run.info.status) == ("mine, 14 trials", "RUNNING")
+
+
 def test_equal_sweeps_of_two_ledgers_have_parent_runs_of_their_own(cwd: Path, tracker: Mlflow) -> None:
     add_tables(cwd)
     typed = [*write_dataset(cwd), f"tracking.uri={tracker.uri}", "top_k=1,2", "depth=4"]
@@ -251,7 +261,7 @@ def test_what_could_not_be_written_at_the_end_of_a_sweep_is_sent_later(
     sweep = finished_sweep(ledger, tracker)
     context = RunContext(Session(folder=tmp_path), tracker, Terminal(io.StringIO(), bars=False), Secrets(), sweep)
     content, status = RecordedContents(ledger, Session().page_texts).of_sweep(sweep, ledger.records(sweep.id))
-    tracker.reopen_sweep(sweep.parent)
+    mlflow_sync.open_parent(ledger, tracker, sweep, sweep.parent)
 
     def refuse(location: str, artifacts: Mapping[str, bytes], uri: str) -> None:
         if ("questions.json" in artifacts) == (fails == "a table"):

@@ -36,8 +36,8 @@ def tracker(sqlite_uri: str) -> Mlflow:
     return Mlflow(sqlite_uri, "interrupted")
 
 
-def sweep(tracker: Mlflow) -> str:
-    return tracker.open_sweep("sweep", {}, {}, None)
+def sweep(tracker: Mlflow, adopt: str | None = None) -> str:
+    return tracker.open_sweep("sweep", {}, {}, adopt)
 
 
 def below(tracker: Mlflow, parent: str) -> list[Any]:
@@ -134,7 +134,7 @@ def test_config_killed_between_any_two_steps_is_completed_once(tracker: Mlflow) 
     left = [tuple(run.info.status for run in below(tracker, parent)) for parent in killed]
     assert set(left) <= {(), ("RUNNING",), ("FINISHED",)}
     for parent in killed:
-        tracker.reopen_sweep(parent)
+        sweep(tracker, parent)
         assert complete(tracker, parent) == oracle
 
 
@@ -240,7 +240,7 @@ def test_abandoned_children_end_killed_and_a_sweep_goes_on(tracker: Mlflow) -> N
     tracker.close_sweep(parent, "KILLED", {}, {"best": 1.0})
     for run in runs[1:]:
         client(tracker).update_run(run, status="RUNNING")
-    tracker.reopen_sweep(parent)
+    sweep(tracker, parent)
     assert client(tracker).get_run(parent).info.status == "RUNNING"
     assert tracker.end_abandoned(parent, ["2"]) == [runs[1]]
     assert [client(tracker).get_run(run).info.status for run in runs] == ["FINISHED", "KILLED", "RUNNING"]

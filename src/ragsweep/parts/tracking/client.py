@@ -156,12 +156,6 @@ class Mlflow:
             contents.log_values(self._connection, run, parameters, {}, {})
             return run.id
 
-    def reopen_sweep(self, run_id: str) -> None:
-        """Set the parent run of a resumed sweep to RUNNING, and remove unfinished artifacts of a killed process."""
-        with self._connection.opened():
-            self._client.update_run(run_id, status="RUNNING")
-            files.remove_unfinished(self._connection.parent(run_id).artifacts)
-
     def close_sweep(
         self,
         run_id: str,

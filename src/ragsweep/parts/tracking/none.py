@@ -30,9 +30,6 @@ class NoTracking:
         """Return ``adopt``, or "" if it is None."""
         return adopt or ""
 
-    def reopen_sweep(self, run_id: str) -> None:
-        """Do nothing."""
-
     def log_result(self, result: Result, at: RunPlacement = ALONE, artifacts: Artifacts = NO_ARTIFACTS) -> str:
         """Return ``at.adopt``, or "" if it is None."""
         return at.adopt or ""

@@ -52,11 +52,9 @@ def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = F
     ended, because the runs of other machines cannot be distinguished from those of dead processes.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id}, known=sweep.parent)
-    if parent:
-        tracker.reopen_sweep(parent)
-    else:
+    if not parent:
         ledger.forget_runs(sweep.id)
-        parent = open_parent(ledger, tracker, sweep, None)
+    parent = open_parent(ledger, tracker, sweep, parent)
     # Claims are read before records; otherwise a job that ends in between would be in neither list.
     claimed = [*ledger.claims.jobs(sweep.id), *ledger.claims.jobs(sweep.id, FINALIST)]
     at_work = [job_tag(claim.kind, claim.number) for claim in claimed if claim.lives]
