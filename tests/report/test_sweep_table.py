@@ -224,6 +224,14 @@ def test_a_narrow_table_shortens_headings_and_drops_intervals_before_it_drops_a_
     assert all(table.rows[0][-1].endswith("choice") for table in tables)
 
 
+def test_a_narrow_table_names_the_metric_of_the_differences_unless_it_is_the_objective() -> None:
+    found, metrics = compared(RESULTS[:3]), ["ndcg", "recall", "tokens"]
+    objectives: list[str | list[str]] = ["ndcg", ["ndcg", "recall"], "recall", ["recall", "ndcg"]]
+    results = [[changed(one, config={"objective": objective}) for one in RESULTS[:3]] for objective in objectives]
+    headers = [sweep_table(shown, metrics, found, width=60).header[-2] for shown in results]
+    assert headers == [">vs #3", ">vs #3", ">ndcg vs #3", ">ndcg vs #3"]
+
+
 def test_metrics_of_answers_are_dropped_last() -> None:
     results = [changed(one, config={**one.run.config, "answer_headline": ["tokens"]}) for one in RESULTS[:3]]
     found, metrics = compared(results), ["ndcg", "recall", "tokens"]

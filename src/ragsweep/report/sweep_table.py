@@ -115,11 +115,11 @@ def sweep_table(
     """Make the table of numbered configs, at most ``width`` characters wide if possible.
 
     Rows are ordered by the deciding metric, or else by the objective. The choice, the reference and the best always
-    have a row. If the table is too wide, headings of metrics and differences are shortened. Then intervals, and then
-    whole columns of metrics, are omitted from the last metric to the first, except for the objectives and the deciding
-    metric. Columns about answers are omitted late, and columns of judged metrics and of a typed ``headline`` are
-    omitted last. If the table is still too wide, one column with the configs' labels replaces the columns of
-    parameters, and metrics are omitted only where this column leaves them no room.
+    have a row. If the table is too wide, headings of metrics, and of differences in the objective, are shortened. Then
+    intervals, and then whole columns of metrics, are omitted from the last metric to the first, except for the
+    objectives and the deciding metric. Columns about answers are omitted late, and columns of judged metrics and of a
+    typed ``headline`` are omitted last. If the table is still too wide, one column with the configs' labels replaces
+    the columns of parameters, and metrics are omitted only where this column leaves them no room.
     """
     names = [result.name for result in results]
     found = verdict if isinstance(verdict, SweepComparison) else None
@@ -130,7 +130,8 @@ def sweep_table(
     shown = [results[row] for row in chosen]
     first = [Column(">#", [one.name.partition(" ")[0].lstrip("#") for one in shown])]
     labels = [Column("config", [without_number(rounded(one.name)) for one in shown])]
-    decides = set(objectives(results[0].run.config)) | ({found.metric} if found else set())
+    objective = objectives(results[0].run.config)
+    decides = {*objective, found.metric} if found else set(objective)
     chosen_metrics = decides.union(_typed_headline(results[0]), *map(judged_metrics, results))
     answers = chosen_metrics | set(results[0].run.config.get("answer_headline", ()))
     others = [name for name in reversed(metrics) if name not in decides]
@@ -142,7 +143,7 @@ def sweep_table(
     for ways in (_parameters(results, chosen), labels):
         parameters = ways
         for narrow, bare in ((False, 0), *((True, count) for count in range(len(others) + 1))):
-            ends = _ends(shown, found, choice, narrow) if found else []
+            ends = _ends(shown, found, choice, narrow and found.metric in objective[:1]) if found else []
             wanted = {name: _metric(shown, name, found, narrow, name in others[:bare]) for name in metrics}
             if not is_wide():
                 break
