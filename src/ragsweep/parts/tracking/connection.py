@@ -216,7 +216,7 @@ class Connection:
         return TrackingError(
             f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
             f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends missing results"
-            " (with --all, also those of tracking=none)"
+            " (with --all, also those of tracking=none; with --experiment, those of another experiment)"
         )
 
     @contextmanager
