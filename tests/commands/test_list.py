@@ -16,7 +16,7 @@ from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.missing import ABSTAINED, NO_ANSWERS
 from ragsweep.core.results import Failure, Result
-from ragsweep.records.claims import FINALIST
+from ragsweep.records.claims import COMMAND, FINALIST, ClaimKey
 from ragsweep.records.ledger import Ledger, Sweep
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import FIELD_OF_CASE, SweepComparison
@@ -60,6 +60,16 @@ def test_sweeps_and_single_runs_are_listed_with_keys_and_best(path: str, capsys:
     assert "top_k" in sweep
     assert "#2 top_k=5: ndcg .60" in sweep
     assert "bm25" in printed
+
+
+def test_a_sweep_whose_process_died_is_listed_as_killed(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = Ledger(Path(path))
+    sweep = ledger.open_sweep("key", Sweep("", "sweep", "beef" * 8, (("top_k=3",),), ("top_k=3",)))
+    for status in ("running", "killed"):
+        assert list_runs(["--path", path]) == 0
+        (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("beefbeef")]
+        assert row.split()[-1] == status
+        ledger.claims.release(ClaimKey(COMMAND, sweep.id))
 
 
 def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, DROPPED, Failure, Result, Summary, objectives
-from ragsweep.records.ledger import Ledger, Sweep
+from ragsweep.records.ledger import KILLED, Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
@@ -65,6 +65,7 @@ def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
 
 
 def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
+    dead = {sweep.id for sweep in ledger.abandoned()}  # a killed process could not record the new status
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
         results = [record.outcome for record in records if isinstance(record.outcome, Result)]
@@ -72,7 +73,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), moment(sweep.created), _named(names, sweep.id, sweep_title(sweep))]
         best = f"{short(found[0])}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
-        yield sweep.created, [*named, configs, questions, best, sweep.status.lower()]
+        yield sweep.created, [*named, configs, questions, best, (KILLED if sweep.id in dead else sweep.status).lower()]
 
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:
