@@ -142,14 +142,16 @@ def finished_sweep(ledger: Ledger, tracker: Mlflow, adopt: str | None = None) ->
     return sweep
 
 
-def test_continued_search_is_named_by_its_new_number_of_trials(tmp_path: Path, tracker: Mlflow) -> None:
+def test_continued_search_has_its_new_number_of_trials_and_no_earlier_stop(tmp_path: Path, tracker: Mlflow) -> None:
     ledger = Ledger(tmp_path)
     sweep = ledger.open_sweep("key", Sweep("", "sweeps=mine", "", ((),) * 8, ("trial",) * 8, tracker.identity))
-    mlflow_sync.open_parent(ledger, tracker, sweep, None)
+    parent = mlflow_sync.open_parent(ledger, tracker, sweep, None)
+    tracker.close_sweep(parent, FINISHED, {}, {}, {"ragsweep.stopped": "patience"})
     ledger.set_jobs(sweep.id, ("trial",) * 14)
     sweep = mlflow_sync.complete(ledger, tracker, ledger.sweep(sweep.id))
     run = client(tracker).get_run(sweep.parent)
     assert (run.info.run_name, run.info.status) == ("mine, 14 trials", "RUNNING")
+    assert "ragsweep.stopped" not in run.data.tags
 
 
 def test_equal_sweeps_of_two_ledgers_have_parent_runs_of_their_own(cwd: Path, tracker: Mlflow) -> None:

@@ -74,7 +74,7 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
     client = connection.client
     before = client.get_run(run_id)
     client.update_run(run_id, status="RUNNING", name=name)
-    earlier = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE, runs.TARGETS}
+    earlier = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE, runs.STOPPED, runs.TARGETS}
     for key in earlier & before.data.tags.keys() - tags.keys():
         client.delete_tag(run_id, key)
     client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])

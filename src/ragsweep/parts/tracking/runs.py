@@ -17,6 +17,8 @@ KIND, SIGNATURE, ERROR, WARNINGS = "ragsweep.kind", "ragsweep.signature", "ragsw
 TARGETS, STATE, PARTITION = "ragsweep.targets", "ragsweep.state", "ragsweep.partition"
 WEIGHTED = "ragsweep.weighted"
 JOB, NAME, KILLED = "ragsweep.job", "ragsweep.name", "ragsweep.killed"
+STOPPED = "ragsweep.stopped"
+"""The tag whose value states why a search ended early."""
 PARENT = "mlflow.parentRunId"
 DESCRIPTION = "mlflow.note.content"
 """The tag whose value, in Markdown, MLflow displays as a run's description."""
