@@ -6,7 +6,7 @@ from typing import Any
 
 from ragsweep.core.plurals import counted
 from ragsweep.report.document import Statement
-from ragsweep.report.naming import short
+from ragsweep.report.naming import first_names, short
 from ragsweep.report.numbers import change_with_interval
 from ragsweep.report.verdict import MOST_NAMED, change, deficit, name, pair_words, score
 from ragsweep.stats.comparison import SweepComparison, best_first
@@ -91,11 +91,10 @@ def _part_change(verdict: SweepComparison, found: Differences, row: int) -> str:
 
 
 def _listed(verdict: SweepComparison, kind: Kind, rows: Sequence[int]) -> str:
-    shown = [f"{short(verdict.matrix.configs[row])} {change(verdict, row)}" for row in rows[:MOST_NAMED]]
-    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+    configs = [short(verdict.matrix.configs[row]) for row in rows]
+    changes = [f"{config} {change(verdict, row)}" for config, row in zip(configs, rows, strict=True)]
     if kind == EQUAL:
         widest = max((verdict.verdicts[row] for row in rows), key=lambda found: found.within)
-        return f"{pair_words(widest, verdict.unit, verdict.differences.ratios)}: {', '.join(shown)}{more}"
-    if kind == THE_SAME:
-        shown = [short(verdict.matrix.configs[row]) for row in rows[:MOST_NAMED]]
-    return f"{kind} {', '.join(shown)}{more}"
+        words = pair_words(widest, verdict.unit, verdict.differences.ratios)
+        return f"{words}: {first_names(changes, MOST_NAMED)}"
+    return f"{kind} {first_names(configs if kind == THE_SAME else changes, MOST_NAMED)}"

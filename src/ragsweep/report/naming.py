@@ -138,3 +138,10 @@ def read_numbers(values: Sequence[str]) -> tuple[float, ...] | None:
     except ValueError:
         return None
     return found if found and all(map(math.isfinite, found)) else None
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Join names with commas; the rest is counted, unless it is one name, which is as short as its count."""
+    kept = names if len(names) <= most + 1 else names[:most]
+    more = f" and {len(names) - most:,} more" if len(kept) < len(names) else ""
+    return f"{', '.join(kept)}{more}"

@@ -13,7 +13,7 @@ from ragsweep.report.document import Block, Document, Section, Statement, Statem
 from ragsweep.report.evidence import evidence_statements
 from ragsweep.report.evidence_losses import degraded_statements
 from ragsweep.report.holdout import holdout_use
-from ragsweep.report.naming import rounded
+from ragsweep.report.naming import first_names, rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
 from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
@@ -140,8 +140,7 @@ def _sentence(warning: str, having: Sequence[Result], of: int) -> str:
     """Return a warning as a sentence; unless all ``of`` configs have it, it begins with those that do."""
     if len(having) == of:
         return f"{warning[:1].upper()}{warning[1:]}."
-    more = f" and {len(having) - MOST_NAMED} more" if len(having) > MOST_NAMED else ""
-    return f"{', '.join(rounded(one.name) for one in having[:MOST_NAMED])}{more}: {warning}."
+    return f"{first_names([rounded(one.name) for one in having], MOST_NAMED)}: {warning}."
 
 
 def result_document(result: Result, headline: Sequence[str]) -> Document:
@@ -190,8 +189,7 @@ def target_lines(results: Sequence[Result]) -> Iterator[Statement]:
     for (met, *missed), group in ordered[:MOST_LINES]:
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
         configs = f"all {len(group)} configs" if len(group) == len(results) else f"{rounded(group[0].name)}{more}"
-        rest = f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
-        text = f"{configs}: {met}" + (f"; missed: {', '.join(missed[:MOST_NAMED])}{rest}" if missed else "")
+        text = f"{configs}: {met}" + (f"; missed: {first_names(missed, MOST_NAMED)}" if missed else "")
         yield Statement("", text, {"configs": len(group), "missed": missed, **_counts(group[0].summaries)})
     if hidden := sum(len(group) for _, group in ordered[MOST_LINES:]):
         text = f"and {counted(hidden, 'more config')} with no more targets met; see results.json"

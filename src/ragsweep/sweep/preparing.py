@@ -134,9 +134,7 @@ def with_directions(command: Command, config: Mapping[str, Any], first: Experime
     for constraint in read.constraints:
         if constraint.name not in higher:
             near = nearest(constraint.name, higher)
-            raise ConfigError(
-                f'hydra.sweeper.constraints: no metric "{constraint.name}" is measured, got "{constraint}"{near}'
-            )
+            raise ConfigError(f'hydra.sweeper.constraints: no metric "{constraint.name}" is measured{near}')
     for name in read.stop.budget:
         if name not in LIMITS:
             where = f"hydra.sweeper.stop.budget{name and '.'}{name}"

@@ -44,7 +44,7 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
             self._file.close()
-            raise InputError(f"{golden}: is being reviewed by another process; end that process first") from fault
+            raise InputError(f"{golden} is being reviewed by another process; end that process first") from fault
 
     def append(self, line: Judgement) -> None:
         """Append one line and sync it to disk."""

@@ -20,7 +20,7 @@ from ragsweep.report.document import (
     lines,
     notes,
 )
-from ragsweep.report.naming import varying_keys
+from ragsweep.report.naming import first_names, varying_keys
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
 from ragsweep.report.page.costs import cost_items
@@ -142,7 +142,7 @@ def _differences(view: PageView) -> Iterator[Block]:
         return
     best_set = set(view.report.conclusion.best_set)
     kept = [one.name for one in view.best_first if one.name in best_set]
-    named = ", ".join(kept[:MOST_NAMED]) + (f" and {len(kept) - MOST_NAMED:,} more" if len(kept) > MOST_NAMED else "")
+    named = first_names(kept, MOST_NAMED)
     several = f"{len(kept):,} of {len(found.matrix.configs):,} configs may be the best: {named}."
     sure = "With 95 % confidence, the best is among them."
     any_of_them = f"Any of the {len(kept):,} configs may be the best."

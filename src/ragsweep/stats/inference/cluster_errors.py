@@ -41,7 +41,7 @@ def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
 
 
 def enough(sizes: Doubles) -> bool:
-    """Return whether clusters of these sizes are enough to estimate a spread, as ten of equal size are."""
+    """Return whether clusters of these sizes suffice to estimate a spread at least as well as ten of equal size."""
     return effective_clusters(sizes) >= FEWEST - 1e-9
 
 
