@@ -137,14 +137,16 @@ def write_run(
     every id. The last field, ``tag``, names the system.
     """
     lengths = [len(row) for row in documents]
-    falling = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))
-    written = iter(falling.astype(np.str_).tolist())
+    written = strictly_falling(six_digits(scores), np.repeat(np.arange(len(lengths)), lengths))
     lines: list[str] = []
-    end = f" {encode_id(tag)}\n"
+    begin, end = 0, f" {encode_id(tag)}\n"
     for question, row in zip(questions, documents, strict=True):
-        start = f"{encode_id(question)} Q0 "
-        ranked = enumerate(map(encode_id, row), start=1)
-        lines += [f"{start}{document} {rank} {next(written)}{end}" for rank, document in ranked]
+        start, texts = f"{encode_id(question)} Q0 ", written[begin : begin + len(row)].astype(np.str_).tolist()
+        begin += len(row)
+        lines += [
+            f"{start}{document} {rank} {score}{end}"
+            for rank, (document, score) in enumerate(zip(map(encode_id, row), texts, strict=True), start=1)
+        ]
     return "".join(lines)
 
 
