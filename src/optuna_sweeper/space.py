@@ -206,10 +206,9 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
             fixed[name] = override.get_value_element_as_str()
             domains[name] = Categorical((value_text(override),))
     narrowed = {override.get_key_element() for override in command_line} | fixed.keys()
-    for name, condition in ((name, condition) for name, listed in conditions.items() for condition in listed):
-        options = loader.get_group_options(condition.parent) if loader else []
-        removed = [*options, "null"] if options else condition.values
-        _check_condition(name, condition, domains, removed if condition.parent in narrowed else ())
+    for name, listed in conditions.items():
+        for condition in listed:
+            _check_condition(name, condition, domains, condition.parent in narrowed)
     return _apply_conditions(domains, fixed, conditions)
 
 
@@ -283,9 +282,9 @@ def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> Paren
 
 
 def _check_condition(
-    name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], removed: Sequence[str]
+    name: str, condition: ParentCondition, domains: Mapping[str, Categorical | Numeric], narrowed: bool
 ) -> None:
-    """Raise HydraException if the parent is unknown or not finite, or lacks a value that is not in ``removed``."""
+    """Raise HydraException if the parent is unknown or not finite or, unless ``narrowed``, lacks a value."""
     where = f"{PARAMS}.{name}.when"
     if condition.parent not in domains:
         near = difflib.get_close_matches(condition.parent, domains, 1)
@@ -295,6 +294,7 @@ def _check_condition(
     if parent.count == math.inf:
         what = "a continuous or logarithmic interval; choose a parent with choices"
         raise HydraException(f"{where}: {condition.parent} is {what}")
-    if unknown := [one for one in condition.values if find_text(one, parent) is None and one not in removed]:
+    unknown = [value for value in condition.values if find_text(value, parent) is None]
+    if unknown and not narrowed:
         listed = ", ".join([*islice(parent.listed(), 9), *(["..."] if parent.count > 9 else [])])
         raise HydraException(f"{where}: {condition.parent} has no value {unknown[0]}; its values are {listed}")

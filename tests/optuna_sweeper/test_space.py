@@ -196,14 +196,3 @@ def test_probes_contain_every_choice_and_every_end_with_its_parents() -> None:
     assert ("kind=convex", "alpha=0.5", "fixed=1") in probes
     assert ("kind=rrf", "k=80", "fixed=1") in probes
     assert len(probes) == 1 + 2 + 3  # plain, two of alpha, three of k
-
-
-@pytest.mark.parametrize(("typed", "kind"), [(["kind=plain,rrf"], None), (["kind=plain"], "plain,rrf"), ([], "plain")])
-def test_condition_on_a_parent_with_fewer_values_still_names_an_option(typed: list[str], kind: str | None) -> None:
-    loader: Any = SimpleNamespace(get_group_options=lambda *_, **__: ["plain", "plane", "rrf"])
-    params = {"kind": kind} if kind else {}
-    for value in ("plane", "null"):  # another option, or none, may be among the values that the command line removed
-        found = read_space(typed, {**params, "a": {"over": "1,2", "when": f"kind={value}"}}, loader)
-        assert "a" not in [one.name for one in found.parameters]
-    with pytest.raises(HydraException, match="kind has no value rff; its values are plain"):
-        read_space(typed, {**params, "a": {"over": "1,2", "when": "kind=rff"}}, loader)
