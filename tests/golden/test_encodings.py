@@ -119,8 +119,19 @@ def test_a_page_of_utf_8_beside_a_table_of_another_encoding_is_noted(tmp_path: P
         (tmp_path / "pages" / name).write_text(text, encoding="utf-8")
     (tmp_path / "questions.csv").write_text(ASKED.replace("d1", "d1.txt"), encoding=encoding)
     part = Csv(str(tmp_path / "pages"), str(tmp_path / "questions.csv"), None, None, None, "error", None, 0, encoding)
-    note = f"valid UTF-8, but read as {encoding} because of dataset.encoding: {tmp_path / 'pages' / 'd1.txt'}"
+    note = f"valid UTF-8, but read as {encoding} because of dataset.encoding: d1.txt"
     assert part.load().notes == (note,) * noted
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "utf-16-le"])
+def test_bytes_that_are_valid_utf_8_in_any_text_of_their_encoding_are_not_noted(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.txt").write_text("tea", encoding=encoding)
+    (tmp_path / "b.txt").write_text("\u65e5\u672c", encoding="iso2022_jp")
+    faults = collect_faults(encoding)
+    assert read_text(tmp_path / "a.txt", faults) == "tea"
+    if encoding == "iso2022_jp":
+        assert read_text(tmp_path / "b.txt", faults) == "\u65e5\u672c"
+    assert faults.notes == ()
 
 
 def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import io
 import os
-import re
-import shlex
 import subprocess
 import sys
 import threading
@@ -13,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ragsweep.commands.sync import sync
 from ragsweep.core.secrets import Secrets
 from ragsweep.parts.tracking import Mlflow, RunPlacement, files
 from ragsweep.records.claims import COMMAND, UPLOAD, ClaimKey
@@ -23,12 +20,12 @@ from ragsweep.sweep import sweeping
 from ragsweep.sweep.composing.command import read_command
 from ragsweep.sweep.concluding.parent_run import RecordedContents
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
+from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session
 from support import nightly
 from support.commands import ROOT, add_tables, write_dataset
 from support.inputs.human_labels import pair, written
-from support.results import a_result, changed
+from support.results import changed
 from support.servers import forked
 from support.servers.tracking_server import QUIET, client
 
@@ -238,22 +235,6 @@ def test_sync_restores_the_tables_that_the_config_of_a_sweep_asks_for(tmp_path: 
         contents = RecordedContents(ledger, Session().page_texts)
         found[tables] = len(contents.of_sweep(sweep, ledger.records(sweep.id))[0].tables)
     assert found == {"chosen": 2, "all": 3}
-
-
-def test_command_in_the_warning_about_an_outage_sends_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ledger, tracker, stream = Ledger(tmp_path), Mlflow(f"sqlite:///{tmp_path}/my runs.db", "other"), io.StringIO()
-    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b"), tracker.identity))
-    mlflow_sync.open_parent(ledger, tracker, sweep, None)
-    context = RunContext(Session(folder=tmp_path), tracker, Terminal(stream, bars=False), Secrets(), sweep)
-    with monkeypatch.context() as outage:
-        outage.setattr(files, "write", lambda *_: (_ for _ in ()).throw(OSError("No space left on device")))
-        OutcomeWriter(context, 0).keep_dropped(a_result())
-    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
-    (command,) = re.findall(r"`ragsweep (sync.*?)` sends it later", " ".join(stream.getvalue().split()))
-    assert sync([*shlex.split(command)[1:], "--path", str(tmp_path)]) == 0
-    assert "1 result sent" in capsys.readouterr().out
 
 
 def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tracker: Mlflow) -> None:

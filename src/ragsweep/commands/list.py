@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
 from ragsweep.core.results import COMPLETE, DROPPED, Failure, Result, Summary, objectives
-from ragsweep.records.ledger import KILLED, Ledger, Sweep
+from ragsweep.records.ledger import KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
@@ -73,7 +73,8 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), moment(sweep.created), _named(names, sweep.id, sweep_title(sweep))]
         best = f"{short(found[0])}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
-        yield sweep.created, [*named, configs, questions, best, (KILLED if sweep.id in dead else sweep.status).lower()]
+        status = KILLED if sweep.id in dead and sweep.status == RUNNING else sweep.status  # it may just have ended
+        yield sweep.created, [*named, configs, questions, best, status.lower()]
 
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:

@@ -138,7 +138,7 @@ def read_raw_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
             if blank > MOST_BLANK:
                 faults.add(f"{path}:{number}", f"{MOST_BLANK:,} consecutive blank lines; remove them")
                 return
-            yield number, _decoded(data, encoding, f"{path}:{number}", faults)
+            yield number, _decoded(data, encoding, path, faults, number)
 
 
 def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
@@ -158,7 +158,7 @@ def read_text(path: Path, faults: Faults, declares: bool = False) -> str:
         if _decodes(b"<", declared):
             encoding = declared
             faults.note(path.name, f"read as {encoding}, the declared encoding")
-    return _decoded(data[len(mark) :], encoding, str(path), faults)
+    return _decoded(data[len(mark) :], encoding, path, faults)
 
 
 def _encoding(head: bytes, path: Path, faults: Faults) -> tuple[str, bytes]:
@@ -193,16 +193,19 @@ def read_bytes(path: Path, faults: Faults) -> bytes:
     return b""
 
 
-def _decoded(data: bytes, encoding: str, where: str, faults: Faults) -> str:
+def _decoded(data: bytes, encoding: str, path: Path, faults: Faults, line: int = 0) -> str:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         fact = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {encoding.upper()}"
         way = "correct" if encoding == faults.encoding else "name its encoding, such as windows-1252, with"
+        where = f"{path}:{line}" if line else str(path)
         faults.add(where, f"{fact}; save the file as UTF-8{f', or {way} {faults.key}' if faults.key else ''}")
         return ""
-    if encoding == faults.encoding and _decodes(data, "utf-8") and text != data.decode():
-        faults.note(where, f"valid UTF-8, but read as {encoding} because of {faults.key}")
+    # Single lines, UTF-16 and ISO 2022 may be valid UTF-8 by chance.
+    is_whole = not line and b"\0" not in data and _ESCAPE not in data
+    if is_whole and encoding == faults.encoding and _decodes(data, "utf-8") and text != data.decode():
+        faults.note(path.name, f"valid UTF-8, but read as {encoding} because of {faults.key}")
     return text
 
 

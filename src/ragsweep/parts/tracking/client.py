@@ -127,10 +127,6 @@ class Mlflow:
         with self._connection.opened():
             return str(self._client.get_run(run_id).info.status) != "RUNNING"
 
-    def sync_command(self) -> str:
-        """Return the command that sends this tracker the records that it lacks, for messages."""
-        return shlex.join(["ragsweep", "sync", "--uri", mask_uri(self.uri), "--experiment", self.experiment])
-
     def view_command(self) -> str:
         """Return the command that starts MLflow's web interface or, for a server, the address of the runs' page."""
         if is_server(self.uri):

@@ -70,10 +70,6 @@ class NoTracking:
         """Return "", because runs have no address."""
         return ""
 
-    def sync_command(self) -> str:
-        """Return "", because nothing can be sent."""
-        return ""
-
     def view_command(self) -> str:
         """Return "", because there is nothing to view."""
         return ""

@@ -103,8 +103,8 @@ class OutcomeWriter:
         try:
             run = log_single(self.context.tracker, evaluated, self.placement(record), content)
         except TrackingError as fault:
-            text = f"the result is in the ledger, but not in MLflow: {fault}"
-            raise TrackingError(f"{text}; `{self.context.tracker.sync_command()}` sends it later") from None
+            text = f"the result is in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            raise TrackingError(text) from None
         else:
             ledger.mark_tracked(record, run)
             return run
@@ -133,8 +133,8 @@ class OutcomeWriter:
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
-            text = f"the record is in {ledger.path}, but not in MLflow: {fault}"
-            self.context.terminal.line("warning", f"{text}; `{tracker.sync_command()}` sends it later")
+            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            self.context.terminal.line("warning", text)
         else:
             ledger.mark_tracked(record, run)
         finally:
