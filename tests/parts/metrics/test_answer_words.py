@@ -70,11 +70,6 @@ def test_short_right_answer_in_a_sentence_is_a_success() -> None:
         ("It grew by 15 per cent.", "15 percent", True),
         ("Une hausse de 1,5\u202f%.", "1,5 pour cent", True),
         ("It grew by 15.", "15 percent", False),
-        ("It takes 5 to 10 days.", "5-10 days", True),
-        ("It takes 5\u201310 days.", "5 to 10 days", True),
-        ("Cela prend de 5 à 10 jours.", "5-10 jours", True),
-        ("Open 9 to 17.", "9 17", False),
-        ("Call 555 1234.", "555-1234", True),
         ("It costs $1,200.00.", "$1,200", True),
         ("1 200,00 EUR", "1200 EUR", True),
         ("5 €", "5,00 €", True),
@@ -270,10 +265,7 @@ def test_ligature_and_its_letters_are_the_same_word(said: str, reference: str) -
         assert score(metric, said, reference, language="fr") == 1, metric.name
 
 
-@pytest.mark.parametrize(
-    ("keyword", "said"),
-    [("15%", "15 percent"), ("15 Prozent", "15 %"), ("$1,200", "$1,200.00"), ("$5-$10", "$5 to $10")],
-)
+@pytest.mark.parametrize(("keyword", "said"), [("15%", "15 percent"), ("15 Prozent", "15 %"), ("$1,200", "$1,200.00")])
 def test_keyword_is_found_in_the_other_notation_of_an_amount(keyword: str, said: str) -> None:
     for one, other in ((keyword, said), (said, keyword)):
         assert score_one(KeywordCoverage(), Question("", "", keywords=(one,)), f"It is {other}.") == 1

@@ -55,15 +55,6 @@ _PERCENT = re.compile(
 )
 """Matches the percent sign after a number, or the word for it (group 1)."""
 
-_SAID_RANGE = re.compile(
-    r"(?<=\d)(?:\s+(?:to|through|until|bis|à|al?|tot|até|до)\s+|\s*(?:[到至~\u301c\uff5e]|から|에서)\s*)"
-    r"(?=[$\u20ac\u00a3\u00a5]?\d)",
-    re.IGNORECASE,
-)
-"""Matches the word or the tilde in a range of numbers: ``5 to 10``."""
-
-_RANGE = re.compile(rf"(?<=\d)\s*{_DASH}\s*[$\u20ac\u00a3\u00a5]?\d|{_SAID_RANGE.pattern}", re.IGNORECASE)
-
 _MARKED = re.compile(r"(?<![\d.,])\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*(?![.,]?\d)|\d{1,3}(?:,\d{2,3})*,\d{3}(?=\ue000)")
 """Matches a number whose thousands are separated by full stops or commas, up to its decimal mark."""
 
@@ -85,7 +76,6 @@ def aligned(text: str, right: str, language: str) -> str:
     - Apostrophes and special spaces that separate thousands are removed. A plain space separates thousands only if
       ``language`` is "french" (the other value is "english"), or if the right answer has a number of at least four
       digits.
-    - If the right answer has a range such as ``5-10`` or ``5 to 10``, ranges get the form ``5-10``.
     """
     if _NEGATIVE.search(right):
         text = _SAID_NEGATIVE.sub(f" {MINUS}", text)
@@ -95,8 +85,6 @@ def aligned(text: str, right: str, language: str) -> str:
         text = _PERCENT.sub(" percent" if percent[1] else " %", text)
     if _QUANTITY.search(right):
         text = _UNIT.sub(" ", text)
-    if _RANGE.search(right):
-        text = _SAID_RANGE.sub("-", text)
     return _SPACED["french" if _THOUSANDS.search(right) else language].sub(_digits, text)
 
 
