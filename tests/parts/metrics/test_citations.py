@@ -26,15 +26,3 @@ def test_citation_after_emphasis_belongs_to_the_sentence_before_it(mark: str, sp
 def test_abbreviation_or_date_ends_no_claim(said: str) -> None:
     assert [claim.cited for claim in claims(said)] == [(1,)]
     assert sentences_of(said) == [said]
-
-
-def test_row_of_a_table_is_a_sentence_and_its_head_is_none() -> None:
-    rows = ["| Cat | It sat on the mat [1] |", "| Dog | It barked |", "| Bird | It flew [2] |"]
-    head = "| Animal | Behaviour |\n|:--- | ---:|\n"
-    assert sentences_of("As seen:\n\n" + head + "\n".join(rows) + "\nThat is all.") == [
-        "As seen:",
-        *rows,
-        "That is all.",
-    ]
-    assert [claim.cited for claim in claims(head + "\n".join(rows))] == [(1,), (), (2,)]
-    assert sentences_of(f"{head}\nNone.") == ["None."]

@@ -145,20 +145,13 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(words(fold(text)))
 
 
-_TABLE_HEAD = re.compile(r"^.*\|.*\n(?=[ \t]*\|?[ \t]*:?-+:?[ \t]*\|[-:| \t]*$)", re.MULTILINE)
-_TABLE_ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
-
-
 def sentences_of(text: str, language: str = "") -> list[str]:
     """Return the stripped sentences of a text, except those without words.
-
-    A row of a Markdown table is split from the rows beside it; the row with the headers is left out.
 
     The text is split by the rules of ``language``, a code in NAMES; if ``language`` is empty, the language is detected.
     English rules apply to languages without rules.
     """
     name = NAMES.get(language or detect_language(text) or script_language(text), "")
-    text = _TABLE_ROW.sub("\n\\g<0>\n", _TABLE_HEAD.sub("", text))
     pieces = sentences(text, name if name in LANGUAGES else "english")
     return [text[start:end].strip() for start, end in pieces if words(text[start:end])]
 
