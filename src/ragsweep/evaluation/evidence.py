@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 
 from ragsweep.core.errors import ConfigError, Faults
 from ragsweep.core.identity import Spec
-from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.question_results import Numbers
-from ragsweep.core.types import NO_CHUNK, Chunks, EvaluationView, GoldenSet, Question, Rankings, Spans
+from ragsweep.core.types import (
+    NO_CHUNK,
+    Chunks,
+    EvaluationView,
+    GoldenSet,
+    Question,
+    Rankings,
+    Spans,
+)
 from ragsweep.evaluation.evidence_places import Places, find_places, relevant_labels
 from ragsweep.parts import tokens
 
@@ -71,7 +78,6 @@ class Coverage:
         """Return, for each piece of evidence (pieces,), the first rank, from 1, of a covering chunk; 0 if unranked."""
         return self.first(self.ranks(rankings))
 
-    @memoize_by_identity  # the configs of a sweep share the rankings of legs, and those that differ only in top_k
     def ranks(self, rankings: Rankings) -> Numbers:
         """Return, for each marked pair, the rank, from 1, of its chunk for its question (marked pairs,); 0 if unranked.
 
