@@ -118,7 +118,7 @@ def test_the_files_have_every_limitation_that_is_printed() -> None:
 
 
 def test_a_warning_names_its_configs_unless_all_have_it() -> None:
-    lists = [("all fail", "two fail"), ("all fail",), ("all fail", "two fail", "one fails")]
+    lists = [("all fail", "two fail"), ("all fail",), ("all fail", "two fail", "one fails", "one fails")]
     results = [changed(one, warnings=said) for one, said in zip(RESULTS, lists, strict=True)]
     conclusion = conclude(compare_configs(results, baseline="=a"))
     printed = [one.text for one in conclusion_statements(SweepReport("k", results, (), conclusion)).items]

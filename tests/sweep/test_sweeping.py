@@ -203,6 +203,9 @@ def test_a_finished_sweep_is_shown_again_without_the_key_of_its_service(
     with LlmServer(lambda _: "It rests on the warm mat.") as server:
         llm = ["llm=openai", *server.overrides("llm"), "llm.key_env=MY_KEY", "~metrics.semantic_similarity"]
         command = [*typed, *swept, *llm, "store.stages=false"]
+        with pytest.raises(ConfigError, match=r"environment variable MY_KEY, .* is not set"):
+            run(*command)
+        assert not Path("store", "ledger.db").exists()
         monkeypatch.setenv("MY_KEY", "a-key-of-the-test")
         done = run(*command)
         monkeypatch.delenv("MY_KEY")

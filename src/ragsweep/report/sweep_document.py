@@ -127,7 +127,7 @@ def remedies(results: Sequence[Result], finalists: Sequence[Result] = ()) -> Sta
     texts = [f"{rounded(one.name)} is PARTIAL: {partial_note(one)}." for one in partial]
     warnings: dict[str, list[Result]] = {}
     for one in results:
-        for warning in one.run.warnings:
+        for warning in dict.fromkeys(one.run.warnings):
             warnings.setdefault(warning, []).append(one)
     texts += [_sentence(warning, having, len(results)) for warning, having in warnings.items()]
     shown = [name for one in results for name in shown_metrics(one.run.config) if name.startswith("latency_")]

@@ -172,6 +172,8 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
 
 def _is_finished(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> bool:
     """Return whether a command's sweep is finished, so that only its conclusion is shown again."""
+    if not (context.session.folder / "ledger.db").exists():  # opening a ledger would create it
+        return False
     multirun = _multirun(prepared, context, jobs)
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     sweep = None if multirun.values["rerun"] else multirun.ledger.latest(key)

@@ -77,6 +77,9 @@ def both(question: Question, text: str, language: Language = "label") -> tuple[f
         (["cat"], "Cat [1].", 1, 1),  # citations do not count
         (["cat"], "Cat.[^1]", 1, 1),
         (["cat"], "Cat [Passage 1].", 1, 1),
+        (["cat"], "Cat [SOURCES 1, 2].", 1, 1),
+        (["[^0] matches digits"], "[^0] matches digits", 1, 1),
+        (["matches digits"], "[^0] matches digits", 0, 0.8),
         (["x[1]"], "`x[1]`", 1, 1),  # and code is not a citation
         (["été"], "ete", 0, 0),
     ],

@@ -108,10 +108,10 @@ def name_at(name: str, cutoff: int | None) -> str:
 CITED = re.compile(r"(\d{1,3})(?:\s*[-\u2013]\s*(\d{1,3}))?")
 """Matches the number of a cited passage (group 1), or a range of passages (group 2: the last number)."""
 
-_LABEL = r"(?:(?i:passage|document|doc|source|citation)s?[\s:#.]*)?"
+_LABEL = r"(?:(?i:(?:passage|document|doc|source|citation)s?)[\s:#.]*)?"
 _NUMBERS = rf"{_LABEL}(?:\d{{1,3}}|[1-9]\d?\s*[-\u2013]\s*\d{{1,2}})"
 _LIST = rf"{_NUMBERS}(?:\s*(?:[,;&\u3001\uff0c\uff1b]|(?:,\s*)?and)\s*{_NUMBERS})*"
-CITATION = rf"\s*[\[\u3010\uff3b]({_LIST}|\^\d{{1,3}}\^?)(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
+CITATION = rf"\s*[\[\u3010\uff3b]({_LIST}|\^[1-9]\d{{0,2}}\^?)(?:\u2020[^\]\u3011\n]*)?[\]\u3011\uff3d]"
 """Pattern of a citation (group 1: the numbers), but not of ``[0-9]`` or ``[1-200]``.
 
 Examples: ``[1, 3]``, ``[1-3]``, ``【1†L5】``, ``[Source 1]``, and ``[^1]``, the Markdown footnote.

@@ -179,7 +179,8 @@ class Http(ServiceSettings):
         try:
             return None if self.paths[name] is None else read(body, self.paths[name])
         except PathNotFound as missing:
-            raise PathNotFound(f"{missing}; correct system.{name}, or set it to null if replies may lack it") from None
+            optional = "" if name == "answer" else ", or set it to null if replies may lack it"
+            raise PathNotFound(f"{missing}; correct system.{name}{optional}") from None
 
 
 def _fill(value: Any, request: Request) -> Any:

@@ -83,7 +83,7 @@ class JobLoop:
                 except Exception as fault:
                     self.logs = log_once(fault)
                     job_return.return_value, job_return.status = fault, JobStatus.FAILED
-        except Exception as fault:  # also one of the environment, such as a folder that cannot be created
+        except ConfigError as fault:  # the folder of the job cannot be created
             job_return.return_value, job_return.status = fault, JobStatus.FAILED
         return job_return
 
