@@ -142,9 +142,8 @@ def _exit_with(command: Callable[[list[str]], int], arguments: list[str]) -> NoR
             if fault.errno != errno.ENAMETOOLONG:
                 raise
             status = RagsweepError.exit_status
-            print(
-                f"ragsweep: {visible(str(fault.filename or fault))}: the name is too long; shorten it", file=sys.stderr
-            )
+            name = visible(str(fault.filename or fault))
+            print(f"ragsweep: {name}: the name is too long; shorten it", file=sys.stderr)
         except interruption.Interrupted as signalled:
             interruption.stop_raising()
             status = signalled.exit_status

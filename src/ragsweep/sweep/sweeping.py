@@ -93,9 +93,6 @@ def _run(command: Command) -> CommandOutcome:
     return outcome
 
 
-# --- one config ---------------------------------------------------------------------------------------------------
-
-
 def _run_single(prepared: Prepared, context: RunContext, job: Job) -> int:
     """Run a single config; return 0, or 1 if it crashed, is PARTIAL or untracked, or misses an enforced target."""
     context.ledger.check_writable()
@@ -157,9 +154,6 @@ def _evaluate_single(context: RunContext, job: Job) -> None:
     check_scored(result)
     if misses_target(result):
         raise TargetsMissed(result.name)
-
-
-# --- a sweep ------------------------------------------------------------------------------------------------------
 
 
 def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> Multirun:
