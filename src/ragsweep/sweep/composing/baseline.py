@@ -1,4 +1,4 @@
-"""The declared baseline of a command: check its form, and replace overrides that declare it with a job number."""
+"""The declared baseline of a command: check its form and, if it is given as overrides, replace these with a job number."""
 
 import math
 from collections.abc import Mapping, Sequence
