@@ -1,4 +1,4 @@
-"""The declared baseline of a command: check its form and, if it is given as overrides, replace these with a job number."""
+"""A command's declared baseline: check its form and, if it is given as overrides, replace them with a job number."""
 
 import math
 from collections.abc import Mapping, Sequence
