@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from mlflow import MlflowClient
 
 from ragsweep.core.errors import TrackingError
 from ragsweep.core.results import PARTIAL, Artifacts, Failure, TargetResult
@@ -181,6 +182,23 @@ def test_no_failed_measurement_of_an_earlier_attempt_is_left(tracker: Mlflow) ->
     assert "ragsweep.targets" not in client(tracker).get_run(run).data.tags
     tracker.log_result(a_result(metrics={"mrr": summary("mrr", scored=3)}, config=config), RunPlacement(adopt=run))
     assert client(tracker).get_run(run).data.metrics["mrr_n_failed"] == 0
+
+
+def test_two_processes_may_reopen_a_run_at_once(tracker: Mlflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one deletes a tag of the earlier outcome after this one has read it."""
+    run = tracker.open_sweep("s", {}, {}, None)
+    tracker.tag(run, {"ragsweep.stopped": "patience"})
+    read = MlflowClient.get_run
+
+    def read_before_the_other(found: MlflowClient, run_id: str) -> object:
+        before = read(found, run_id)
+        if "ragsweep.stopped" in before.data.tags:
+            found.delete_tag(run_id, "ragsweep.stopped")
+        return before
+
+    monkeypatch.setattr(MlflowClient, "get_run", read_before_the_other)
+    assert tracker.open_sweep("s", {}, {}, run) == run
+    assert "ragsweep.stopped" not in read(client(tracker), run).data.tags
 
 
 def test_adopted_run_becomes_the_parent_and_children_follow_it_into_its_experiment(tracker: Mlflow) -> None:

@@ -70,13 +70,18 @@ def adopt(connection: Connection, run_id: str, name: str, tags: Mapping[str, str
     Tags of its earlier outcome are removed, and so are artifacts that a killed process left unfinished.
     """
     from mlflow.entities import RunTag
+    from mlflow.exceptions import MlflowException
 
     client = connection.client
     before = client.get_run(run_id)
     client.update_run(run_id, status="RUNNING", name=name)
     earlier = {runs.ERROR, runs.WARNINGS, runs.KILLED, runs.STATE, runs.STOPPED, runs.TARGETS}
     for key in earlier & before.data.tags.keys() - tags.keys():
-        client.delete_tag(run_id, key)
+        try:
+            client.delete_tag(run_id, key)
+        except MlflowException as fault:
+            if fault.error_code != "RESOURCE_DOES_NOT_EXIST":  # another process that reopens the run was first
+                raise
     client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
     run = OpenRun.of(before, before)
     files.remove_unfinished(run.artifacts)
