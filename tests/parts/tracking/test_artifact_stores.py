@@ -23,7 +23,8 @@ def write(connection: Connection) -> None:
 
 
 def add_rankings(connection: Connection) -> None:
-    contents.log_rankings(connection, STORED, Artifacts(rankings={"ab12": "a Q0 x 1 1.5 top_k=3\n"}))
+    with contents.log_rankings(connection, STORED, Artifacts(rankings={"ab12": "a Q0 x 1 1.5 top_k=3\n"})):
+        pass
 
 
 @pytest.mark.parametrize("act", [write, add_rankings])

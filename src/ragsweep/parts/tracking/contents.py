@@ -11,8 +11,9 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from string import Formatter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -140,8 +141,12 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
     connection.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
 
-def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> None:
-    """Write rankings and their relevance labels (qrels) as artifacts of ``home``; existing artifacts are skipped."""
+@contextmanager
+def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> Generator[None, None, None]:
+    """Write rankings and their relevance labels (qrels) as artifacts of ``home`` after a ``with`` block.
+
+    Existing artifacts are skipped. The others are compressed in a thread while the block sends requests.
+    """
     tables = {
         "trec.gz": artifacts.rankings,
         "qrels": artifacts.qrels,
@@ -150,8 +155,13 @@ def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) ->
     }
     texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
     new = files.missing(home.artifacts, list(texts), connection.uri) if texts else []
-    rendered = {name: files.packed(name, str(table[address])) for name in new for table, address in [texts[name]]}
-    files.write(home.artifacts, rendered, connection.uri)
+    if not new:
+        yield
+        return
+    with ThreadPoolExecutor(1) as thread:
+        rendered = thread.map(lambda name: files.packed(name, str(texts[name][0][texts[name][1]])), new)
+        yield
+        files.write(home.artifacts, dict(zip(new, rendered, strict=True)), connection.uri)
 
 
 def link_prompt(connection: Connection, run: OpenRun, config: ConfigRun) -> None:
