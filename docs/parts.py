@@ -12,7 +12,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 LEFT_OUT = ("answer_context", "answer_metrics", "hydra", "metrics", "targets", "tracking")
-SHORT = 20
+SHORT = 18
 """Maximum length of a comment that is repeated in every group that has the key; longer ones share a row."""
 
 Shared = Mapping[tuple[str, str], list[str]]
@@ -20,12 +20,12 @@ Shared = Mapping[tuple[str, str], list[str]]
 
 HEAD = """# Parts
 
-`python docs/parts.py` writes this page, which lists the options of the config groups that select parts, and the keys
-of each option. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800`
-sweeps over a key. `???` marks a required value; `...` stands for a value of several lines. A range such as "20 to 80"
-is worth sweeping, but other values are often accepted. "Once" and "stored" mean that a cost is not paid again. A row
-for several options shows the default of most options and the exceptions by name, or one default per option, in order.
-An empty option cell repeats the cell above. "Keys of `x`" means that the option also has the keys of `x`.
+`python docs/parts.py` writes this page. It lists the options of the config groups that select parts, and the keys of
+each option. `chunker=recursive` selects an option, `chunker.size=400` sets a key, and `-m chunker.size=400,800` sweeps
+over a key. `???` marks a required value, and `...` a value of several lines. A range such as "20 to 80" is worth
+sweeping, but other values are often accepted. "Once" and "stored" mean that a cost is not paid again. "Keys of `x`"
+means that the option also has the keys of `x`. An empty option cell repeats the cell above. If the options of a row
+have different defaults, the row names the options that differ from most others, or lists one default per option.
 """
 
 
@@ -94,23 +94,23 @@ def _group(name: str, texts: Mapping[str, str], shared: Shared) -> Iterator[str]
 
 
 def _rows(texts: Mapping[str, str], shared: Shared) -> Iterator[str]:
-    """Yield rows for keys of several options, then for keys of one; keys of several groups share a row."""
+    """Yield rows for keys of several options, then for keys of one; keys with the same comment share a row."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     configurable = {option for option, text in texts.items() if any(_keys(text))}
     for option, text in texts.items():
         for key in _keys(text):
             found.setdefault((key.name, key.text), {})[option] = key.default
-    rows, elsewhere = list[tuple[str, str, str]](), dict[str, list[str]]()
+    own, elsewhere = dict[tuple[str, str], list[str]](), dict[str, list[str]]()
     for (name, text), defaults in sorted(found.items(), key=lambda entry: len(entry[1]) == 1):
         options = "all" if len(configurable) > 1 and configurable == set(defaults) else ", ".join(defaults)
         if (name, text) in shared:
             elsewhere.setdefault(options, []).append(_defaults(name, defaults))
         else:
-            rows.append((options, _defaults(name, defaults), text))
-    rows += [(options, "; ".join(keys), "[below](#keys-of-several-groups)") for options, keys in elsewhere.items()]
+            own.setdefault((options, text), []).append(_defaults(name, defaults))
+    rows = {**own, **{(options, "[below](#keys-of-several-groups)"): keys for options, keys in elsewhere.items()}}
     above = ""
-    for options, keys, text in rows:
-        yield f"| {options if options != above else ''} | {_cell(keys)} | {_cell(text)} |"
+    for (options, text), keys in rows.items():
+        yield f"| {options if options != above else ''} | {_cell('; '.join(keys))} | {_cell(text)} |"
         above = options
 
 
