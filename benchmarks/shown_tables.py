@@ -46,13 +46,13 @@ SHOWN: Mapping[str, Shown] = {
     "choice-false": Shown("choice", 0, LAYOUTS, CHOICE),
     "collections": Shown("collections", columns=BEST),
     "sweep": Shown("sweep"),
-    "serve": Shown("serve", columns=SERVED),
+    "serve": Shown("serve", 0, r"^(bm25|hybrid_rrf)", SERVED),
     "embed-quality": Shown("embed", 1, r"^(\w*float|int8)", COSTS),
     "multilingual": Shown(
         "multilingual", columns=("collection", "questions", "BM25", "MiniLM", "`use_multilingual`", *SPEEDS)
     ),
     "rerank": Shown("rerank", 0, r"none|\| 50 \| 0.3 \|", RANKED),
-    "variances": Shown("variances", columns=("metric", "median")),
+    "variances": Shown("variances", 0, r"^(ndcg|recall|hit_rate|mrr|context)", ("metric", "median")),
     "answer-rules": Shown(
         "answer-rules",
         0,
@@ -60,6 +60,6 @@ SHOWN: Mapping[str, Shown] = {
         ("rule", "squad2_dev, one sentence (88, 32 right)"),
     ),
     "watch": Shown("watch", 0, r"^(?!.* three times).*\| all \|", WATCHED),
-    "golden-rules": Shown("golden-rules"),
+    "golden-rules": Shown("golden-rules", 0, r"^(?!libxslt)"),
 }
 """Name of the markers in the page -> the table."""

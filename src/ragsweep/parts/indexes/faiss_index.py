@@ -165,8 +165,8 @@ def _matrix_products(dimension: int) -> Iterator[None]:
 
     By default, faiss compares up to 128,000 / ``dimension`` queries one by one. For more queries, it multiplies
     matrices of 1,024 vectors, with a thread barrier after each product. With the settings of this function, the
-    products of two matrices take 32 MiB. See docs/measurements.md for the speed. The previous settings are restored at
-    the end.
+    products of two matrices take 32 MiB. The speed is in benchmarks/results/exact.json. The previous settings are
+    restored at the end.
     """
     settings = library().cvar
     values = {
