@@ -85,20 +85,19 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     cluster = kept["cluster"]
     yield "# Sizing\n"
     yield _filled(
-        f"""`python docs/sizing.py` estimates what a corpus needs: by the laws in the last table, it extrapolates
-        [measurements](million.json) (`{kept["command"]}` and `python benchmarks/million.py --embed`;
-        {kept["machine"]})."""
+        f"""`python docs/sizing.py` estimates the requirements of a corpus. It extrapolates [measurements](million.json)
+        by the laws in the last table. Commands: `{kept["command"]}`, `python benchmarks/million.py --embed`
+        ({kept["machine"]})."""
     )
     yield ""
     for point in (
         "**Bold** figures were measured at that number of chunks.",
         f"""Assumptions: a worker has {prices.cores} cores, and a core costs {prices.core_hour:.2f} USD an hour.
         For other values, run `python docs/sizing.py --core-hour .04 --cores 8 --print`.""",
-        """Hours are processor time divided by the cores per worker. Times per question are upper limits, because the
+        """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because the
         machine was [doing other work](measurements.md#scale).""",
-        f"""One process embeds a corpus and builds its index. With {WORKERS} workers, {WORKERS} pairs of chunker and
-        embedder take as long as one; `compute=ray` divides one embedding among workers
-        ({cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured).""",
+        f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers:
+        {cluster["workers"]} are {cluster["speedup"]:.2f} times as fast as one; more were not measured.""",
         "MB, GB and TB are decimal.",
     ):
         yield _filled(point, "- ")
@@ -109,7 +108,7 @@ def _vectors() -> Iterator[str]:
     yield "## Vectors\n"
     yield _filled(
         f"""A vector takes four bytes per number: {_bytes(4 * 384 * SIZES[0])} for {SIZES[0]:,} vectors of 384 numbers.
-        They form one file of the store; it is mapped into memory and never copied as a whole."""
+        The file of all vectors is mapped into memory."""
     )
     yield ""
 
@@ -121,7 +120,7 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. Services: list prices
+        characters ({tokens:.0f} tokens) per second on one core. The prices of services are list prices
         of {tariff["date"]}."""
     )
     yield ""
@@ -143,9 +142,10 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
 def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], prices: Prices) -> Iterator[str]:
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
-        """Hours to build do not include embedding. *Memory to search* is the memory of the process (or server) + that
-        of files in the page cache, which workers share; with less memory, searches read from the disk. *Disk* does not
-        include the vectors above, which databases store a second time. Qdrant was not measured."""
+        """*Disk* does not include the file of vectors above; databases store a second copy, which is included.
+        *Memory to search* is the memory of the process or server + the files in the page cache, which workers share.
+        With less memory, searches read from the disk. *Hours to build* do not include embedding. Qdrant was not
+        measured."""
     )
     for size in SIZES:
         yield f"\n### {size:,} chunks\n"
@@ -176,11 +176,11 @@ def _cells(index: str, rows: Sequence[Mapping[str, Any]], size: int, prices: Pri
 def _laws(rows: Mapping[tuple[str, int], Any]) -> Iterator[str]:
     yield "## How far the laws hold\n"
     yield _filled(
-        """Disk is proportional to n, the number of chunks; memory grows along the line through the smallest and the
-        largest measurement. Times to build and to search grow by the laws below, with default parameters (ivf: one list
-        per 39 chunks, up to 4,096). *Predicted / measured* is processor time at the largest measured size, predicted
-        from the next smaller one. Training on samples takes constant time, so hours for pq and lancedb are upper
-        limits."""
+        """For n chunks, disk is proportional to n, and memory grows along the line through the smallest and the largest
+        measurement. Times grow by the laws below, with default parameters (ivf: one list per 39 chunks, up to 4,096).
+        *Predicted / measured* compares the processor time at the largest measured size with its prediction from the
+        next smaller size. The hours for pq and lancedb are upper limits, because training on samples takes constant
+        time."""
     )
     yield ""
     yield "| index | building | predicted / measured s | a question | predicted / measured ms |"
