@@ -13,7 +13,7 @@ class Shown(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
-GUARANTEED = ("", "betting", "empirical Bernstein", "Wilcoxon", "WilcoxonPruner")
+GUARANTEED = ("", "betting", "empirical Bernstein", "Wilcoxon")
 PLANTED = ("", "paired t", "Wilcoxon, Holm", "model confidence set")
 EQUAL = r"^(10 equal, (n=100|hits and misses|60 documents|rare large losses, n=200)|50 equal, n=100)"
 CHOICE = ("configs, questions: true means", "ragsweep", "highest mean", "paired t, Holm")
@@ -34,7 +34,7 @@ RANKED = ("retriever", "reranker", "mix", "nDCG@10")
 SHOWN: Mapping[str, Shown] = {
     "scifact": Shown("published"),
     "bm25": Shown("published", 1, columns=("collection", "nDCG@10 / recall@10 / recall@100", "questions")),
-    "surface": Shown("surface", columns=FOUND),
+    "surface": Shown("surface", 0, r"^(?!random, former)", FOUND),
     "racing-lost": Shown("racing", 0, r"^(4 equal|4, best by .05 |scifact, real scores)", GUARANTEED),
     "planted-equal": Shown("planted", 0, EQUAL, PLANTED),
     "designs-effects": Shown(
@@ -47,7 +47,7 @@ SHOWN: Mapping[str, Shown] = {
     "collections": Shown("collections", columns=BEST),
     "sweep": Shown("sweep"),
     "serve": Shown("serve", 0, r"^(bm25|hybrid_rrf)", SERVED),
-    "embed-quality": Shown("embed", 1, r"^(\w*float|int8)", COSTS),
+    "embed-quality": Shown("embed", 1, r"^(\w*float|int8 \|)", COSTS),
     "multilingual": Shown(
         "multilingual", columns=("collection", "questions", "BM25", "MiniLM", "`use_multilingual`", *SPEEDS)
     ),

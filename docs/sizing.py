@@ -120,7 +120,7 @@ def _embedding(kept: Mapping[str, Any], tariff: Mapping[str, Any], prices: Price
     yield "## Embedding\n"
     yield _filled(
         f"""{measured["model"]} ({measured["dtype"]}) embeds {rate:.1f} chunks of {measured["characters_per_chunk"]:.0f}
-        characters ({tokens:.0f} tokens) per second on one core. The prices of services are list prices
+        characters ({tokens:.0f} tokens) per second on one core. Prices of services: list prices
         of {tariff["date"]}."""
     )
     yield ""
@@ -143,7 +143,7 @@ def _indexes(kept: Mapping[str, Any], rows: Mapping[tuple[str, int], Any], price
     yield f"## Indexes, {kept['dimension']} numbers a vector\n"
     yield _filled(
         """*Disk* does not include the file of vectors above; databases store a second copy, which is included.
-        *Memory to search* is the memory of the process or server + the files in the page cache, which workers share.
+        *Memory to search* is the memory of the process or server + the page cache, which workers share.
         With less memory, searches read from the disk. *Hours to build* do not include embedding. Qdrant was not
         measured."""
     )
