@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ragsweep.core.errors import InputError, TrackingError
-from ragsweep.core.interruption import waiting_for
+from ragsweep.core.interruption import warn
 from ragsweep.core.locks import private_file, private_folder
 from ragsweep.records import checksums
 
@@ -100,8 +100,7 @@ class LedgerFile:
             with self._connected() as connection:
                 if not self.is_writable:
                     raise TrackingError(f"cannot write to {self.path}: it is read-only; set {FOLDER} to another folder")
-                with waiting_for(f"another process that is writing to {self.path}", NOTICE):
-                    connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -117,6 +116,19 @@ class LedgerFile:
                 f"cannot write results to {self.path}: {fault} ({state}); fix this problem and rerun the command to"
                 f" resume, or set {FOLDER} to another folder"
             ) from None
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a write transaction; report once if another process writes for more than NOTICE seconds."""
+        for seconds, is_last in ((NOTICE, False), (BUSY - NOTICE, True)):
+            connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as fault:
+                if is_last or fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the low byte is the primary code
+                    raise
+                warn(f"waiting for another process that is writing to {self.path} ({seconds:g} s so far)")
+            else:
+                return
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
