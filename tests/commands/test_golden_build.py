@@ -145,7 +145,7 @@ def test_a_mix_may_have_a_number_as_its_name(place: Path, capsys: pytest.Capture
     [
         (["out=set"], "golden build: specify the documents, corpus=FOLDER or FILE"),
         (["corpus=pages"], "golden build: specify the destination: out=FOLDER, or out=FILE.jsonl"),
-        (["corpus=pages", "out=set", "language=de"], "language: no language 'de'"),
+        (["corpus=pages", "out=set", "language=de"], "language: unsupported language 'de'"),
         (["corpus=pages", "out=set", "language=fr"], "language: no document is in fr; detected: en 6;"),
         (["corpus=pages", "out=set", "mix=generel"], "mix: no mix 'generel'; did you mean \"general\"?"),
         (["corpus=pages", "out=set", "questions=0"], "questions: must be a whole number of at least 1, got 0"),

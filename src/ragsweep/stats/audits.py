@@ -53,7 +53,7 @@ class LegComparison:
 
     @property
     def notable(self) -> bool:
-        """Whether the leg's lead over the hybrid is significant, large (``FEWEST``, ``LEAST``), or at least twofold."""
+        """Whether the leg leads significantly, by a large amount (``FEWEST``, ``LEAST``), or by a factor of 2."""
         large = self.lead >= LEAST and self.losses - self.wins >= FEWEST
         less, more = sorted((abs(self.hybrid), abs(self.alone)))
         return self.worse or large or (self.lead > 0 and more >= LEAST and less <= more / 2)

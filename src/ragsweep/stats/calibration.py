@@ -147,7 +147,7 @@ class Noise(NamedTuple):
 def noise(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> Noise:
     """Measure the differences between two judgements of the same questions, ignoring questions with a NaN score.
 
-    ``weights`` are the questions' weights in the two means; the spreads and the changed share are unweighted.
+    The ``weights`` of the questions affect only ``mean_difference`` and ``of_the_mean``.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     known = ~(np.isnan(one) | np.isnan(other))

@@ -47,7 +47,7 @@ def read_settings(values: Mapping[str, Any]) -> BuildSettings:
     """Return the settings of a build from the composed config. Raises ConfigError for an invalid value."""
     language, mix, strata = values["language"], values["mix"], values["strata"]
     if language not in ("auto", *LANGUAGES):
-        raise ConfigError(f"language: no language {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
+        raise ConfigError(f"language: unsupported language {language!r}{nearest(str(language), ['auto', *LANGUAGES])}")
     if str(mix) not in values["mixes"]:
         raise ConfigError(f"mix: no mix {mix!r}{nearest(str(mix), values['mixes'])}")
     if strata["by"] not in ("folder", "clusters"):

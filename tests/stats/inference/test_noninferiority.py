@@ -179,7 +179,7 @@ def test_sequential_gate_decides_clear_cases_and_depends_on_no_order() -> None:
 
 def test_sequential_gate_refuses_what_it_cannot_bet_on() -> None:
     one = flipped(50, 0.1, 0.1, 0)
-    with pytest.raises(InputError, match="must be smaller than the metric's range"):
+    with pytest.raises(InputError, match="range must be finite and larger than the margin"):
         sequential_gate(one, 1.0, 1.0)
     with pytest.raises(InputError, match="beyond"):
         sequential_gate(dataclasses.replace(one, values=one.values * 3), 0.1, 1.0)

@@ -121,8 +121,8 @@ def sequential_gate(matrix: Matrix, margin: float, spread: float) -> Gate:
     """
     if not abs(margin) < spread or not math.isfinite(spread):
         raise InputError(
-            f"{matrix.metric}: a margin or gain must be smaller than the metric's range ({spread:g}), got"
-            f" {abs(margin):g}"
+            f"{matrix.metric}: the metric's range must be finite and larger than the margin or gain"
+            f" ({abs(margin):g}), got {spread:g}"
         )
     if not matrix.values.shape[1]:
         return undecided(matrix, margin, "no question has a score in every config")

@@ -29,7 +29,7 @@ PARAMETER, METHOD = "a parameter", "another retriever"
 class Variation(NamedTuple):
     """The variation, between questions, of the difference between two configs.
 
-    ``spreads`` has the standard deviation of the differences by kind of change; ``correlation`` is the intraclass
+    ``spreads`` maps each kind of change to the standard deviation of the differences; ``correlation`` is the intraclass
     correlation of the differences within a source document.
     """
 
