@@ -86,8 +86,8 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
     yield "# Sizing\n"
     yield _filled(
         f"""`python docs/sizing.py` estimates the requirements of a corpus. It extrapolates [measurements](million.json)
-        by the laws in the last table. Commands: `{kept["command"]}`, `python benchmarks/million.py --embed`
-        ({kept["machine"]})."""
+        by the laws in the last table. Two commands made these measurements: `{kept["command"]}` and
+        `python benchmarks/million.py --embed` ({kept["machine"]})."""
     )
     yield ""
     for point in (
