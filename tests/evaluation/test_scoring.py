@@ -141,7 +141,7 @@ def test_what_would_fail_for_every_config_is_raised() -> None:
 @pytest.mark.parametrize(
     ("reported", "said"),
     [
-        ([(0, 0.5)], "judge reported float; report a Judgement"),
+        ([(0, 0.5)], "judge reported float; it must report a Judgement"),
         ([(0, Judgement(None))], "Judgement.value must be of the type float, got None"),  # type: ignore[arg-type]
         ([(0, Judgement(0.5)), (0, Judgement(0.5))], "judge reported case 0 twice"),
         ([(3, Judgement(0.5))], "there is no case 3"),

@@ -33,7 +33,8 @@ def read_traces(
 ) -> tuple[list[ServedTrace], Counter[str]]:
     """Return the traces of a version since a time, and how many traces were skipped for each reason.
 
-    ``since`` is in seconds since the epoch. Raises InputError for a version without the tag that its traces share.
+    ``since`` is in seconds since the epoch. Raises InputError if the version lacks the tag that identifies its
+    traces.
     """
     if not (bundle := version.tags.get(BUNDLE)):
         raise InputError(f"{version.uri}: lacks the tag {BUNDLE}, which its traces share; ship the config again")

@@ -80,7 +80,7 @@ def pair_keys(candidates: int, ranking: Rankings, rows: Rows) -> list[list[str]]
 def pair_node(
     part: Any, spec: Spec, inputs: tuple[Node, ...], score: Callable[[StageContext, Sequence[Pair]], Floats]
 ) -> Node:
-    """Make the node of a reranker's scores for pairs; each call of ``score`` receives at most PAIRS pairs."""
+    """Make the node that computes a reranker's scores of pairs; each call of ``score`` receives at most PAIRS pairs."""
 
     def compute(work: StageContext, keys: Rows) -> Floats:
         scores = [np.empty(0, np.float32)]

@@ -159,7 +159,7 @@ def catch_judge_errors(metric: JudgedMetric, judge: Judging) -> Judging:
 
         def take(number: int, verdict: Judgement) -> None:
             if not isinstance(verdict, Judgement):
-                raise TypeError(f"judge reported {type(verdict).__name__}; report a Judgement")
+                raise TypeError(f"judge reported {type(verdict).__name__}; it must report a Judgement")
             if wrong := describe_wrong_type(verdict, Judgement):
                 raise TypeError(wrong)
             if not 0 <= number < len(cases):

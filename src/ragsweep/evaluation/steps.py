@@ -1,4 +1,4 @@
-"""Collect the duration and cost of each step of each question, and the judges' reasons; sum up the usage of calls."""
+"""Collect the duration and cost of each step of each question, and the judges' reasons; add up the usage of calls."""
 
 import math
 from collections.abc import Iterator, Sequence

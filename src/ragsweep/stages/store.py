@@ -164,9 +164,9 @@ class Store:
         """Estimate how many seconds an amount of work in a stage takes; None if nothing comparable was measured.
 
         The estimate uses the latest 20 measurements, on this machine and in the same stage, of the same part with the
-        same parameters, else of the same class, else of any part. For a part with a model, only measurements with the
-        same parameters are used, because the speeds of models differ. Measurements of much less work than ``amount``
-        (see EXTRAPOLATED) are ignored, because they may be mostly start-up time.
+        same parameters, else of parts of the same class, else of any part. For a part with a model, only
+        measurements with the same parameters are used, because the speeds of models differ. Measurements that together
+        cover much less work than ``amount`` (see EXTRAPOLATED) are ignored, because they may be mostly start-up time.
         """
         alike = (("spec", node.spec.digest), ("target", node.spec.target), ("stage", node.stage))
         for column, value in alike[:1] if node.spec.has_model else alike:

@@ -1,6 +1,7 @@
 """Conclusions as data: about a whole sweep, and about a pair of configs.
 
-If a pair belongs to a sweep, it is compared among the configs of the sweep, so that the two conclusions agree.
+If a pair belongs to a sweep, it is compared together with the sweep's other configs, so that its conclusion agrees
+with the sweep's.
 """
 
 from collections.abc import Mapping, Sequence

@@ -127,7 +127,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
     """
     if report.items is None:
         raise InputError(
-            f"golden items: --mini needs {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
+            f"golden items: --mini needs at least {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
         )
     size = max(round(options.share * len(report.texts)), 1)
     ids = result.questions["question_id"]

@@ -12,10 +12,10 @@ These rules are not part of SQuAD:
   removed before the comparison; if it consists only of punctuation, punctuation is not removed either (``literal``).
   ExactMatch and TokenF1 ignore such right answers unless all right answers are of this kind.
 - For French questions, French articles and elided words (``l'``, ``qu'``) are removed instead of English articles.
-- In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and optional marks are removed,
-  compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
-- In scripts without spaces, each character except numerals is a word (as in the evaluation of CMRC 2018). The same
-  applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
+- In texts that are not ASCII, Unicode's punctuation, currency signs, format characters and marks that most writers omit
+  are removed, compatibility forms (NFKC), case and LETTERS are folded, and digits are converted to ASCII.
+- In scripts without spaces, each character that is not a numeral is a word (as in the evaluation of CMRC 2018). The
+  same applies to Hangul, where particles are attached to words (as in the evaluation of KorQuAD).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Determine which sweepers search, whether other machines can work on a search, and how its trials are named."""
+"""Determine whether a sweeper searches, whether other machines can work on a search, and how its trials are named."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
