@@ -215,7 +215,7 @@ def test_critical_questions_by_label_and_lost_ones(tmp_path: Path, capsys: pytes
     options = named(tmp_path / "lost", scored(latency), scored({"latency_ms": [5.0] * 39 + [math.nan]}))
     status, found, _ = decided(tmp_path, *options, "--margin", "latency_ms=0", "--each")
     assert (status, found["notes"][0]) == (3, 'latency_ms not scored in the candidate: q39 "q39"')
-    refuse(gate, {r"no question has labels\.critical true": [*options, "--margin", "latency_ms=0", "--questions"]})
+    refuse(gate, {r"no question's labels\.critical is true": [*options, "--margin", "latency_ms=0", "--questions"]})
 
 
 @given(gains=st.lists(st.sampled_from([-0.1, 0.0, 0.1]), min_size=1, max_size=5))

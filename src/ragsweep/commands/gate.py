@@ -178,7 +178,7 @@ def _listed(file: str, result: Result) -> list[str]:
         return read_questions(Path(file), set(map(str, result.questions["question_id"])))
     if not (listed := marked_questions(result)):
         way = "list ids with --questions FILE, or mark questions and run all these configs again"
-        raise InputError(f"--questions: no question has labels.{CRITICAL} true; {way}")
+        raise InputError(f"--questions: no question's labels.{CRITICAL} is true; {way}")
     return listed
 
 

@@ -103,7 +103,7 @@ def moment(at: float) -> str:
 def evidence_note(*datasets: DatasetFacts) -> str:
     """Describe how many questions have evidence, and how many were left out for each reason.
 
-    Counts that differ between the datasets become a range, or are omitted if they count left-out questions.
+    Counts that differ between the datasets are given as ranges; differing counts of left-out questions are omitted.
     """
     first, *rest = datasets
     left_out = "".join(

@@ -73,7 +73,7 @@ class HttpRequest(NamedTuple):
 
 
 class Timed(NamedTuple, Generic[Read]):
-    """A value read from a response, and the service's response time in seconds, including that of unusable replies."""
+    """A value read from a response, and the seconds that the service took, including earlier unusable replies."""
 
     value: Read
     seconds: float = 0.0

@@ -128,7 +128,7 @@ class Store:
     # --- existing entries -----------------------------------------------------------------------------------------
 
     def has(self, node: Node, rows: Rows) -> bool:
-        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (any row if there are none)."""
+        """Return whether a whole value is stored or, for a rows node, all of ``rows`` (any row if it is empty)."""
         if node.kind == "whole":
             return self._files.whole(node.address).exists()
         digests = self._database.rows("SELECT keys FROM segments WHERE address = ?", node.address)

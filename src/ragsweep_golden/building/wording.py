@@ -94,6 +94,6 @@ def _join(before: str, text: str) -> str:
 
 
 def without_lead_in(text: str, language: str) -> str:
-    """Return a sentence without lead-ins such as "So," that do not change its meaning, with a capital first letter."""
+    """Remove lead-ins that do not change a sentence's meaning, such as "So,", and capitalise its first letter."""
     body = re.sub(rf"^(?:(?:{alternatives(language, 'lead_ins')}),? )+", "", text)
     return body[:1].upper() + body[1:]

@@ -230,8 +230,8 @@ def harvest(arguments: Sequence[str]) -> int:
 def read_existing(file: Path, has_weights: bool) -> list[dict[str, Any]]:
     """Return the entries of a golden file; [] if the file is missing.
 
-    ``has_weights``: whether the entries to add have weights. Raises InputError for faults of the file, and for weights
-    of only some of the existing and new entries.
+    ``has_weights``: whether the entries to add have weights. Raises InputError if the file has faults, or if only some
+    of the existing and new entries have weights.
     """
     entries = [entry for entry, _ in read_set(file)] if file.exists() else []
     without = sum(entry.get("weight") is None for entry in entries)
