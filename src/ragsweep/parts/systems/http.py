@@ -85,7 +85,7 @@ class Http(ServiceSettings):
             if is_secret(name) or name.lower() in SIGNED:
                 raise ConfigError(
                     f'system.url: the query parameter "{name}" looks like a secret; put its value in an environment'
-                    " variable, the variable's name in system.key_env, and the name of its header in system.key_header"
+                    " variable, name the variable in system.key_env, and the header that sends it in system.key_header"
                 )
         if not self.answers and self.contexts is None and self.ids is None:
             raise ConfigError("system.answer, system.contexts and system.ids are null; set at least one to a path")
