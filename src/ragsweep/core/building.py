@@ -200,8 +200,8 @@ def _check_keys(made: type, arguments: Mapping[str, Any], where: str) -> None:
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise ConfigError(
-                f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=..., or add {name} to the"
-                " config that sets its _target_"
+                f"{where}.{name}: {made.__name__} requires a value; set +{where}.{name}=..., or add {name}"
+                " beside _target_ in the config file"
             )
 
 

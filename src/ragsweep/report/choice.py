@@ -156,8 +156,9 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 def _expected(verdict: SweepComparison, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
-    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
-    is a difference of shrunk means, unless the means are corrected by labels, and so may differ from the table's.
+    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise,
+    unless the means are corrected by labels, the gain is a difference of shrunk means, which may differ from those in
+    the table.
     """
     gain = lead(verdict, found.gain)
     if math.isnan(found.probability):

@@ -77,11 +77,11 @@ def _audits(verdict: SweepComparison) -> Audits:
 
 
 def _worse(verdict: SweepComparison, row: int) -> tuple[str, int] | None:
-    """Return the first metric, besides the deciding one, by which the choice is shown to be worse, and a row.
+    """Return the first metric, other than the deciding one, by which the choice is shown to be worse, and a row.
 
-    If the choice is the reference, the row is that of the best config that is shown to be better; else it is that of
-    the choice itself, which is shown to be worse than the reference. Costs and latencies do not count. Return None if
-    there is no such metric.
+    If the choice is the reference, the row is that of the best config that is shown to be better than it; else it is
+    that of the choice itself, which is shown to be worse than the reference. Costs and latencies do not count. Return
+    None if there is no such metric.
     """
     for metric, (matrix, found) in verdict.others.items():
         if metric in verdict.costs.values or metric.startswith(("latency", "cost")):
