@@ -61,8 +61,8 @@ class Experiment:
 def tabulate_conversations(questions: Sequence[Question]) -> QuestionTable:
     """Return the table of questions, with the whole conversation as the search text: all turns, one per line.
 
-    An external system does not receive the golden set's queries, so they are not used: questions with the same query
-    may have different contexts, and so may equal questions in different conversations.
+    The golden set's queries are not used, because an external system does not receive them. Therefore, questions with
+    the same query may have different contexts, as may equal questions in different conversations.
     """
     texts = ["\n".join([*(turn.text for turn in question.history), question.text]) for question in questions]
     return tabulate(questions, b"", "" if texts == tabulate(questions).texts else json.dumps(texts))

@@ -52,7 +52,7 @@ def read_rows(path: Path, faults: Faults, of_records: Faults | None = None) -> I
 
 
 def _kind(path: Path, faults: Faults) -> type:
-    """Return the kind of a file: dict for JSON lines, list for a single JSON array, str if it begins like neither.
+    """Return the kind of a file by its beginning: dict for JSON lines, list for a single JSON array, else str.
 
     An empty or unreadable file counts as JSON lines.
     """

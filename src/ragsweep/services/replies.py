@@ -218,7 +218,7 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
     """Return one vector per text, in the order of the texts.
 
     A vector without an index belongs to the text at the same position, because Gemini omits an index of 0. Raises
-    ValueError unless the response has exactly one vector of finite numbers for every text. If ``dimension`` is given,
+    ValueError unless the response has exactly one vector of finite 32-bit numbers per text. If ``dimension`` is given,
     each vector must have this length.
     """
     try:
@@ -234,5 +234,5 @@ def read_vectors(response: Any, texts: int, dimension: int | None = None) -> lis
             raise ValueError(f"a vector of {length}, expected {dimension or 'at least one'}")
         for value in vector:
             if not is_float32(value):
-                raise ValueError(f"a vector with {value!r}, which is not a finite number")
+                raise ValueError(f"a vector with {value!r}, which is not a finite 32-bit number")
     return [vectors[index] for index in range(texts)]

@@ -45,8 +45,8 @@ def import_(arguments: Sequence[str]) -> int:
         raise ConfigError("golden import: specify either a file or a reader, such as dataset=squad dataset.path=FILE")
     of_file = [word for word in arguments if word.partition("=")[0] in (*COLUMNS, "format", "encoding")]
     if file is None and of_file:
-        fact = f"{', '.join(of_file)}: only read with a file, not with a reader"
-        raise ConfigError(f"golden import: {fact}; remove it, or use settings of the reader, such as dataset.columns=")
+        fact = f"{', '.join(of_file)}: only for a file, not for a reader"
+        raise ConfigError(f"golden import: {fact}; remove it, or use the reader's settings, such as dataset.columns=")
     check_outputs([out], inputs.file, values["corpus"], *values.get("dataset", {}).values())
     if file is not None:
         imported = import_file(inputs.path, str(values["format"]), corpus, columns, values["encoding"])

@@ -184,7 +184,7 @@ def beside_bound(matrix: Matrix, bound: float) -> Matrix:
 
 
 def decide(slack: float, low: float, high: float, margin: float) -> Decision:
-    """Return the decision for an interval of the slack, inconclusive for NaN; ends within rounding of 0 count as 0."""
+    """Decide by the interval of the slack (NaN: inconclusive); an end within rounding error of 0 counts as 0."""
     near = 1e-9 * max(abs(slack), abs(margin))
     return "pass" if low >= -near else "fail" if high < -near else "inconclusive"
 
