@@ -90,8 +90,8 @@ def around(
     for factor, found in given.items():
         if not is_wanted(factor):
             raise ConfigError(
-                f"{factor}={','.join(found)}: --factor excludes these values; add --factor {factor}, or give one value"
-                " for every case"
+                f"{factor}={','.join(found)}: --factor excludes these values; add --factor {factor}, or give a single"
+                " value for all cases"
             )
     return [
         AblationCase(factor, with_change(base, parameters, factor, value))

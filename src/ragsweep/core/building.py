@@ -128,8 +128,8 @@ def _with_key(message: str, made: type, where: str) -> str:
 
     The message may begin with the name of a parameter after the usual key of the part's class, such as
     ``retriever.k1``. This usual key is replaced with ``where``: for a leg of a hybrid retriever, ``retriever.k1``
-    becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because the user
-    sets that key: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced,
+    becomes ``retriever.legs.bm25.k1``. If ``where`` ends with the usual key, the usual key is kept, because users
+    set that one: ``retriever.embedder`` is interpolated from ``embedder``. The key ``index`` is always replaced,
     because configs have no such key at the top level. If no key is replaced, ``where`` is prefixed to the message,
     unless the message already begins with it.
     """

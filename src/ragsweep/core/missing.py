@@ -95,8 +95,8 @@ def failed(reason: str) -> bool:
 def repeatable(reasons: Iterable[str], failed_answers: Iterable[str] = ()) -> bool:
     """Return whether any of the reasons means that a call or an answer failed, so that the next run repeats it.
 
-    ``failed_answers`` has the values of ``Answer.failed``, because a generator or system may use reasons that are not
-    defined here.
+    ``failed_answers`` contains the values of ``Answer.failed``, because a generator or system may use reasons that
+    are not defined here.
     """
     repeated = {SYSTEM_RAISED, *CALL_FAILURES, *failed_answers}
     return any(failed(reason) and reason in repeated for reason in reasons)

@@ -31,10 +31,10 @@ class TracedStages:
 def trace_evidence(
     view: EvaluationView, coverage: Coverage, threshold: float, stages: TracedStages, metrics: Sequence[Metric]
 ) -> EvidenceRanks:
-    """Find the rank of every piece of evidence after each stage, and score each leg of a hybrid alone by ``metrics``.
+    """Find the rank of every piece of evidence after each stage, and score each leg of a hybrid on its own.
 
-    A leg is scored as if its ranking were the final ranking, with the config's ``top_k`` and budget. If the fused
-    ranking is reranked, its scores before reranking are included under the name "". For ``threshold``, see
+    A leg is scored by ``metrics`` as if its ranking were the final ranking, with the config's ``top_k`` and budget. If
+    the fused ranking is reranked, its scores before reranking are included under the name "". For ``threshold``, see
     :func:`cover`.
     """
     first = stages.first_stage

@@ -45,7 +45,7 @@ def choose(contents: Contents, conditions: Conditions, results: SweepResults | N
     if conditions.unreachable:
         if results is None:
             raise InputError(
-                "--unreachable: there is no ledger next to the store, so the results that need its entries are unknown;"
+                "--unreachable: there is no ledger next to the store, so it is unknown which entries results need;"
                 " use --older-than or --stage"
             )
         used = {user for item in contents.entries for user in item.users}

@@ -152,7 +152,7 @@ class SweepComparison:
 
     @property
     def ranked(self) -> Doubles:
-        """The values by which configs are ranked (higher is better): corrected means, else means of compared scores."""
+        """The values that rank configs (higher is better): corrected means if any, else means of compared scores."""
         if self.metric not in self.corrections:
             return np.asarray(self.compared.better.mean(axis=1))
         return self.matrix.sign * self.means

@@ -89,7 +89,7 @@ def assert_equal(actual: Rankings, expected: Rankings) -> None:
 
 
 def store_and_load(arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Write named arrays to bytes, and return them as read back without pickle, as the store does with an index.
+    """Write named arrays and read them back, both without pickle, as the store does with an index.
 
     Raises AssertionError unless ``arrays`` maps strings to arrays that contain no Python objects.
     """

@@ -45,7 +45,7 @@ class Exhaustive:
         return [self._stems(text) for text in self._texts]
 
     def coverage(self, question: str) -> float:
-        """Return the highest share of a question's content words in a single chunk; 0 if the question has none."""
+        """Return the largest share of a question's content words that one chunk contains; 0 if the question has none."""
         asked = self._stems(question)
         return max((len(asked & words) / len(asked) for words in self.words), default=0.0) if asked else 0.0
 

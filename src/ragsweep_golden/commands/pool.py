@@ -196,7 +196,7 @@ def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
-            f"corpus={place}: the sweep searched another corpus or version; omit corpus= to use the sweep's own"
+            f"corpus={place}: the sweep searched another corpus or another version of it; omit corpus= to use that one"
         )
     return corpus
 

@@ -207,7 +207,7 @@ def detectable_row(results: Sequence[Result], metric: str, effect: float | None,
 
 
 def worth_finding(matrix: Matrix, unit: str) -> float:
-    """Return the default effect size: ``EFFECT`` or, for a metric with a unit, this share of the first row's mean."""
+    """Return the default effect size: ``EFFECT``, times the first row's mean if the metric has a unit."""
     mean = float(matrix.values[0].mean()) if matrix.questions else math.nan
     return EFFECT * abs(mean) if unit else EFFECT
 

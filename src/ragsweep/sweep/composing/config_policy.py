@@ -298,8 +298,8 @@ def _refuse_heavy(tree: Mapping[str, Any]) -> None:
             )
     if nested > NESTED:
         raise ConfigError(
-            f"config: {nested} values have interpolations inside interpolations, but at most {NESTED} may have them;"
-            " replace some of them with values"
+            f"config: {nested} values have interpolations inside interpolations, but at most {NESTED} may;"
+            " replace some of these interpolations with plain values"
         )
 
 

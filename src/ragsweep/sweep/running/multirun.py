@@ -212,8 +212,8 @@ class Multirun:
     def _run_jobs(self, launch: Launch, _: Path) -> str:
         """Launch the pending jobs repeatedly, as long as each launch makes progress.
 
-        One launch may not suffice, because a job that kills its process also stops other jobs. Return the fault of the
-        last launch (see `_launch_once`), which is why jobs may lack a record; "" if nothing was launched.
+        One launch may not suffice, because a job that kills its process also stops other jobs. Return why jobs
+        may lack a record: the reason that the last `_launch_once` returned, or "" if nothing was launched.
         """
         sweep, why, before = self.context.sweep, "", None
         assert sweep
