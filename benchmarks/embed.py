@@ -240,7 +240,7 @@ def variant_table(kept: Mapping[str, Any]) -> list[str]:
         "nDCG@10 is of SciFact's test questions over all 5,183 documents.",
         "",
         "| variant | one question, ms | cosine with float32, mean | lowest | "
-        "lowest cosine of a text's vectors alone and in a batch | nDCG@10 | nDCG@10, bm25 and late interaction |",
+        "lowest cosine between a text's vectors alone and in a batch | nDCG@10 | nDCG@10, bm25 and late interaction |",
         "| --- |" + " --- |" * 6,
         *(f"| {name} | " + " | ".join(cells(name)) + " |" for name in [*VARIANTS, *OTHERS]),
     ]

@@ -18,7 +18,7 @@ PLANTED = ("", "paired t", "Wilcoxon, Holm", "model confidence set")
 EQUAL = r"^(10 equal, (n=100|hits and misses|60 documents|rare large losses, n=200)|50 equal, n=100)"
 CHOICE = ("configs, questions: true means", "ragsweep", "highest mean", "paired t, Holm")
 LAYOUTS = r"^12, (n=100: (equal|baseline best,|equal, 6 worse by 0.10)|40 doc.* equal) "
-COSTS = ("variant", "one question, ms", "lowest cosine of a text's vectors alone and in a batch", "nDCG@10")
+COSTS = ("variant", "one question, ms", "lowest cosine between a text's vectors alone and in a batch", "nDCG@10")
 SPEEDS = ("MiniLM, documents/s", "`use_multilingual`, documents/s")
 BEST = ("questions", "n (clusters)", "RRF", "highest mean", "may be the best", "detectable difference", "optimism")
 FOUND = ("sampler", "seeds", "a quarter after", "half after", "three quarters after", "none in 200 trials")

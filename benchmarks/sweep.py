@@ -247,7 +247,7 @@ def table(found: dict[str, float]) -> list[str]:
         row("many_1000", "1,002 configs, warm, untracked", 1000 * found["many_1000"] / 1002, "no slower a config")
         further = 1000 * (found["many_1000"] - found["many_100"]) / (1002 - 99)
         lines.append(f"| a further config, warm, untracked: the difference of these two | | {further:.1f} | |")
-    row("first", "one stored config, until its first number", None, "at most 2.5 s")
+    row("first", "one stored config, until its first number is printed", None, "at most 2.5 s")
     return lines
 
 

@@ -32,9 +32,9 @@ Column = list[Any]
 class Reference:
     """The evaluated questions as columns, without their texts; an unmeasured number is NaN.
 
-    ``numbers`` contains ``results`` (the number of chunks in the context; NaN without a search), ``unknown`` (the share
-    of a question's content words that the corpus lacks) and, where they were measured, ``abstained``, ``failed``,
-    ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
+    ``numbers`` contains ``results`` (the number of chunks in the context; NaN unless a search succeeded), ``unknown``
+    (the share of a question's content words that the corpus lacks) and, where they were measured, ``abstained``,
+    ``failed``, ``tokens``, ``money`` and, for each step, ``top_score/STEP``, ``gap/STEP``, ``ms/STEP``.
     """
 
     model: str

@@ -100,7 +100,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if options.questions is None and (options.clusters is not None or options.cost_per_question is not None):
         raise ConfigError("--clusters and --cost-per-question: require --questions N, because they describe a plan")
     if options.questions is not None and options.repeat:
-        raise ConfigError("--repeat: cannot be combined with --questions, because such a plan has no repetitions")
+        raise ConfigError("--repeat: cannot be combined with --questions, because a planned set has no repetitions")
     if options.cost_per_question is not None and not 0 <= options.cost_per_question < math.inf:
         raise ConfigError(f"--cost-per-question: must be at least 0 and finite, got {options.cost_per_question:g}")
     if options.effect is not None and not (options.effect > 0 and math.isfinite(options.effect)):

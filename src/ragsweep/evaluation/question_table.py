@@ -172,8 +172,8 @@ tabulate = memoize_by_identity(QuestionTable)
 class ChunkNames:
     """The names of a chunking's chunks in tables and files; each name is computed when it is first needed.
 
-    A name is DOCUMENT:START-END, with the id of the document and the span of the chunk. It is only DOCUMENT if the
-    chunk is the whole document, and if the id alone cannot be mistaken for the name of another document's chunk.
+    A name is DOCUMENT:START-END, with the id of the document and the span of the chunk. The span is omitted if the
+    chunk is the whole document and the id alone cannot be mistaken for the name of another document's chunk.
     """
 
     chunks: Chunks

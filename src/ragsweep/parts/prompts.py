@@ -55,7 +55,7 @@ class Prompt:
     citations: bool
 
     def check(self) -> None:
-        """Raise ConfigError for an invalid template, an unknown or missing placeholder, and invalid refusals."""
+        """Raise ConfigError for an invalid template, an unknown or missing placeholder, or invalid refusals."""
         for key in KNOWN:
             _check_template(key, getattr(self, key))
         check_refusals(self.refusals, "prompt", least=1)

@@ -255,7 +255,7 @@ def _quantile_ranks(count: int, share: float) -> tuple[int | None, int | None]:
 
 
 def _too_few(count: float, share: float) -> bool:
-    """Return whether even the smallest and largest of ``count`` scores do not bound a quantile at ``LEVEL``."""
+    """Return whether even the whole range of ``count`` scores covers a quantile with a probability below ``LEVEL``."""
     return bool(share**count + (1 - share) ** count > 1 - LEVEL)
 
 

@@ -47,9 +47,9 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
 def complete(ledger: Ledger, tracker: Tracker, sweep: Sweep, elsewhere: bool = False) -> Sweep:
     """Reopen a sweep's parent run, upload the records that the tracker lacks, and end the runs of dead processes.
 
-    Return the sweep with the id of its parent run. If the tracker has lost the sweep, because its database was deleted,
-    all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep; if so, no run is
-    ended, because the runs of other machines cannot be distinguished from those of dead processes.
+    Return the sweep with the id of its parent run. If the tracker no longer has the sweep (its database was deleted,
+    for example), all records are uploaded again. ``elsewhere``: whether other machines may be working on the sweep; if
+    so, no run is ended, because their runs cannot be distinguished from those of dead processes.
     """
     parent = tracker.find({SWEEP_TAG: sweep.id}, known=sweep.parent)
     if not parent:
