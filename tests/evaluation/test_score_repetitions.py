@@ -44,6 +44,10 @@ def rows(found: RepeatedScores) -> list[dict[str, Any]]:
     return [json.loads(text) for text in table["answer_repetitions"]]
 
 
+def lost(found: RepeatedScores) -> dict[str, list[int]]:
+    return {name: some.tolist() for name, some in found.lost(found.scores).items()}
+
+
 def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_counted() -> None:
     views = [answers("red mat", "!", "!"), answers("stars", "the red mat", "!"), answers("red mat", "!", "!")]
     found = score_repetitions([TokenF1()], views)
@@ -53,7 +57,7 @@ def test_score_is_the_mean_of_the_repetitions_that_have_one_and_the_lost_are_cou
     assert 0 < values[0] < 1
     assert math.isnan(values[2])
     assert reasons.tolist() == ["", "", TIMED_OUT]
-    assert found.lost(found.scores) == {"token_f1": 1}
+    assert lost(found) == {"token_f1": [0, 2, 0]}
     kept = rows(found)
     assert [row["answers"] for row in kept] == [[0, 1, 0], [0, 1, 0], [0, 0, 0]]
     assert kept[1]["scores"]["token_f1"] == [None, alone[1][1], None]
@@ -80,7 +84,7 @@ def test_declined_repetition_of_an_answerable_question_has_the_worst_score(answe
     kept = [0.2, 1.0, None] if answerable else [0.2, None, None]  # being swayed is worse the higher the score
     assert rows(found)[0]["scores"]["judge_swayed"] == kept
     assert found.scores["judge_swayed"].values.tolist() == pytest.approx([np.mean([s for s in kept if s is not None])])
-    assert found.lost(found.scores) == {"judge_swayed": 1}
+    assert lost(found) == {"judge_swayed": [1]}
 
 
 def test_what_answers_cannot_change_is_measured_once_and_latency_is_that_of_the_first() -> None:

@@ -84,6 +84,17 @@ def test_failed_repetition_leaves_the_others_and_is_repeated_alone(server: LlmSe
     assert not any("repetitions" in warning for warning in whole.run.warnings)
 
 
+def test_budget_that_ends_in_a_later_repetition_leaves_a_count_of_the_missing_ones(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    typed = overrides(server, tmp_path, "llm.replicates=3", "llm.concurrency=1", "budget.calls=6")
+    few = evaluate(session(tmp_path), *typed)
+    assert few.run.state == COMPLETE  # every question has a score
+    (warning,) = [one for one in few.run.warnings if "failed repetitions" in one]
+    assert warning.startswith("4 of 4 questions have failed repetitions, ")
+    assert dict(re.findall(r"(\w+) \((\d+)\)", warning))["refusal"] == "6"  # of 12 answers, 6 were given
+
+
 def test_failed_repetition_of_a_question_without_a_route_is_not_counted(server: LlmServer, tmp_path: Path) -> None:
     good = server.answer
 

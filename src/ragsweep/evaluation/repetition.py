@@ -55,15 +55,15 @@ class RepeatedScores:
 
     scores: Mapping[str, Scores]
     repetitions: Repetitions | None
-    broken: Mapping[str, NDArray[np.bool_]]  # repeated metric -> flags of the questions with a failed repetition
+    broken: Mapping[str, NDArray[np.int64]]  # repeated metric -> the number of failed repetitions of each question
 
-    def lost(self, scores: Mapping[str, Scores]) -> dict[str, int]:
-        """Count, by metric, the questions that have a score in ``scores`` although one of their repetitions failed.
+    def lost(self, scores: Mapping[str, Scores]) -> dict[str, NDArray[np.int64]]:
+        """Return, by metric, the number of failed repetitions of each question that has a score in ``scores``, else 0.
 
-        Metrics without such questions are omitted.
+        Metrics for which all numbers are 0 are omitted.
         """
-        counts = {name: int((flags & ~np.isnan(scores[name].values)).sum()) for name, flags in self.broken.items()}
-        return {name: count for name, count in counts.items() if count}
+        counts = {name: np.where(np.isnan(scores[name].values), 0, some) for name, some in self.broken.items()}
+        return {name: some for name, some in counts.items() if some.any()}
 
 
 def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]) -> RepeatedScores:
@@ -74,7 +74,7 @@ def score_repetitions(metrics: Sequence[Metric], views: Sequence[EvaluationView]
     score, the reason is copied from the first failed repetition or, if none failed, from the first repetition. Metrics
     that need latency or exact search, and metrics that are quantiles, are scored only in the first view.
     """
-    scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.bool_]]()
+    scores, repeated, broken = dict[str, Scores](), dict[str, np.ndarray](), dict[str, NDArray[np.int64]]()
     for metric in metrics:
         scores[metric.name] = score_metric(metric, views[0])
         if metric.quantile is not None or _OF_FIRST & set(metric.needs):
@@ -106,14 +106,14 @@ def _with_worst(metric: Metric, each: Sequence[Scores], questions: Sequence[Ques
     return np.where(partly & own & answerable, worst_score(metric.unit, metric.higher_is_better, values), values)
 
 
-def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scores, NDArray[np.bool_]]:
-    """Return the mean of ``values`` (repetitions, questions), and flags of the questions with a failed repetition."""
+def _averaged(values: NDArray[np.float64], each: Sequence[Scores]) -> tuple[Scores, NDArray[np.int64]]:
+    """Return the mean of ``values`` (repetitions, questions), and the number of failed repetitions of each question."""
     reasons = np.stack([one.reasons for one in each])
     known = ~np.isnan(values)
     count, broken = known.sum(axis=0), np.vectorize(failed, otypes=[bool])(reasons)
     means = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
     why = reasons[np.argmax(broken, axis=0), np.arange(reasons.shape[1])]
-    return Scores(means, np.where(count > 0, "", why).astype(np.str_)), broken.any(axis=0)
+    return Scores(means, np.where(count > 0, "", why).astype(np.str_)), broken.sum(axis=0)
 
 
 def _repetitions(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
 from ragsweep.core.plurals import counted, percentage
@@ -29,7 +30,7 @@ FEWEST_EQUAL = 3
 
 
 def result_warnings(
-    executor: Executor, experiment: Experiment, views: Sequence[EvaluationView], lost: Mapping[str, int]
+    executor: Executor, experiment: Experiment, views: Sequence[EvaluationView], lost: Mapping[str, NDArray[np.int64]]
 ) -> Iterator[str]:
     """Yield the warnings about a config's result.
 
@@ -70,10 +71,11 @@ def result_warnings(
     if not experiment.graph.located:
         yield from _cut_warnings(views[0])
     if lost:
-        listed = ", ".join(f"{name} ({count})" for name, count in lost.items())
+        listed = ", ".join(f"{name} ({some.sum()})" for name, some in lost.items())
         yield (
-            f"some of {len(views[0].questions):,} questions have failed repetitions, and only the successful ones are"
-            f" scored (questions by metric: {listed}); rerun=true repeats only the failed calls"
+            f"{np.any([*lost.values()], axis=0).sum():,} of {counted(len(views[0].questions), 'question')} have failed"
+            f" repetitions, and only the successful ones are scored (failed repetitions by metric: {listed});"
+            " rerun=true repeats only the failed calls"
         )
 
 
