@@ -1,5 +1,6 @@
 """Configs that ask a service: what they cost, what a budget leaves of them, and that nothing is asked twice."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +163,23 @@ def test_sweep_over_budgets_runs_each_config_with_its_own(server: LlmServer, tmp
         for limit in (1, 100)
     }
     assert len(server.log) == 8  # the second config of each seed finds the first answer in the store
+
+
+def test_plan_of_a_resumed_sweep_leaves_out_the_calls_of_its_finished_configs(
+    server: LlmServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such calls are those of failed repetitions, and of any answers that ``coverage`` does not require."""
+    typed = overrides(server, tmp_path, "tracking=none", "llm.concurrency=1", f"store.path={tmp_path}/s")
+    typed += ["llm.seed=1,2", "budget.calls=6", "llm.replicates=2", "llm.temperature=1"]
+    swept, planned = read(typed, multirun=True), read([*typed, "plan=json"], multirun=True)
+    assert sweeping.run(swept).status == 1  # the first config lacks two repetitions, the second every answer
+    capsys.readouterr()
+    sweeping.run(planned)
+    assert json.loads(capsys.readouterr().out)["calls"] == 8
+    sweeping.run(swept)
+    assert "expected 8 calls" in capsys.readouterr().out
+    sweeping.run(read([*typed, "plan=json", "rerun=true"], multirun=True))
+    assert json.loads(capsys.readouterr().out)["calls"] == 4  # two of each config
 
 
 def test_verdict_that_a_budget_interrupts_is_not_paid_for_twice(server: LlmServer, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.services.replies import estimate_tokens
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.graph import Charge, Plan
+from ragsweep.stages.graph import Charge, Plan, plan
 
 SAMPLED = 500
 """Maximum number of stored segments (batches of rows), latest first, over which the usage per row is averaged."""
@@ -30,6 +30,13 @@ KINDS: dict[str, type[Any]] = {
     "respond": Response,
 }
 """The type of the results of each stage that may call services."""
+
+
+def plan_costs(experiments: Sequence[Experiment], executor: Executor, done: Collection[int] = ()) -> Plan:
+    """Plan the work of configs, except those whose numbers are in ``done``, and the cost of its calls to services."""
+    planned = plan([experiment.wanted for experiment in experiments], executor, done)
+    estimate_costs(planned, experiments, executor)
+    return planned
 
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -105,6 +105,7 @@ class Plan:
     stages: dict[str, StageCount] = field(default_factory=dict)
     missing: Mapping[str, Rows] = field(default_factory=dict)  # address -> the rows to compute. If their keys are not
     # known yet, the mapping contains a string "ADDRESS ROW" for each row of each node that reads them.
+    needed: list[Node] = field(default_factory=list)  # the nodes that may be computed
     currency: str = ""
     upper: bool = False  # whether all counts and durations are upper bounds, as for a search
 
@@ -130,11 +131,12 @@ class Plan:
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
-def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
+def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults, done: Collection[int] = ()) -> Plan:
     """Count the nodes that configs need and estimate how long these take; each config is a sequence of wanted nodes.
 
     A node need not be computed if its value exists, or if the values of all nodes that read it exist. A node that is
-    never stored counts as computed only if one of its inputs must be computed.
+    never stored counts as computed only if one of its inputs must be computed. Configs whose numbers
+    are in ``done`` compute nothing.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}
@@ -143,7 +145,7 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
             if node.stage != SOURCE:
                 planned.stages.setdefault(node.stage, StageCount()).asked += 1
                 nodes[node.address] = node
-    missing, unknown = _missing([one for wanted in configs for one in wanted], results)
+    missing, unknown = _missing([one for n, wanted in enumerate(configs) if n not in done for one in wanted], results)
     planned.missing = missing
     for address, node in nodes.items():
         count = planned.stages[node.stage]
@@ -151,6 +153,8 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
         if address not in missing:
             count.stored += 1
             continue
+        if missing[address] or node.kind == "whole":
+            planned.needed.append(node)
         count.rows += len(missing[address]) if address in unknown else 0
         seconds = results.estimate(node, missing[address]) if node.stored else 0.0
         count.seconds = None if seconds is None or count.seconds is None else count.seconds + seconds

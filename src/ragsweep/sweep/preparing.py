@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ from ragsweep.core.errors import ConfigError, InputError, RagsweepError, nearest
 from ragsweep.core.identity import Node
 from ragsweep.core.results import objectives
 from ragsweep.evaluation.corpus_language import language_lines
-from ragsweep.evaluation.cost_estimate import estimate_costs
+from ragsweep.evaluation.cost_estimate import plan_costs
 from ragsweep.evaluation.experiment import Experiment, dtype_lines, repeated_lines
 from ragsweep.evaluation.metric_trial import find_faults
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.parts.targets import ENFORCE
 from ragsweep.services.usage import LIMITS
-from ragsweep.stages.graph import Charge, Plan, plan, walk
+from ragsweep.stages.graph import Charge, Plan, walk
 from ragsweep.stages.shards import check_compute
 from ragsweep.stats.comparable import computed_otherwise
 from ragsweep.sweep.composing.compose import main_config
@@ -101,10 +101,14 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
         # Overrides identify a search. Finalists matter only at its end, so a resumed search may change their number.
         command = replace(command, overrides=tuple(o for o in command.overrides if not o.startswith("finalists=")))
         del experiments[1:]  # the others only showed that each searched value can be composed
-    planned = plan([experiment.wanted for experiment in experiments], session.evaluator.executor)
-    needed = _missing(planned, experiments)
-    estimate_costs(planned, experiments, session.evaluator.executor)
-    return Prepared(command, experiments, bound or planned, race, [*needed, *possible], facts)
+    planned = plan_costs(experiments, session.evaluator.executor)
+    return Prepared(command, experiments, bound or planned, race, [*planned.needed, *possible], facts)
+
+
+def without_done(prepared: Prepared, session: Session, done: Collection[int]) -> Prepared:
+    """Return a grid's ``prepared`` with a plan and nodes that exclude the work of the jobs ``done``."""
+    planned = plan_costs(prepared.experiments, session.evaluator.executor, done)
+    return replace(prepared, planned=planned, nodes=planned.needed)
 
 
 def with_directions(command: Command, config: Mapping[str, Any], first: Experiment) -> Command:
@@ -213,12 +217,6 @@ def _prepare_race(session: Session, command: Command, experiments: Sequence[Expe
     settings = session.builder.build(command.race, WHERE).value
     configs = trial_names(command.search) if command.search else experiments
     return prepare_race(settings, experiments, len(configs))
-
-
-def _missing(planned: Plan, experiments: Sequence[Experiment]) -> list[Node]:
-    nodes = walk([one.node for experiment in experiments for one in experiment.wanted])
-    found = [(node, planned.missing.get(node.address)) for node in nodes]
-    return [node for node, rows in found if rows is not None and (rows or node.kind == "whole")]
 
 
 def baseline_notes(declared: object, session: Session, experiments: Sequence[Experiment]) -> Iterator[str]:

@@ -61,6 +61,10 @@ def _run(command: Command) -> CommandOutcome:
     session = open_session(values, terminal)
     prepared = preparing.prepare(command, session, jobs, labels)
     command = prepared.command
+    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
+    recorded = _recorded(prepared, context, jobs)
+    if recorded and not command.searching:
+        prepared = preparing.without_done(prepared, session, context.ledger.jobs(recorded[1].id, "finished", "dropped"))
     if values["plan"] == "json":
         print(json.dumps(preparing.plan_as_json(prepared.planned)))
         return CommandOutcome(0)
@@ -69,11 +73,10 @@ def _run(command: Command) -> CommandOutcome:
             terminal.line(label, text)
         terminal.plan_table(prepared.planned)
         return CommandOutcome(0)
-    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
     try:
         preparing.check_keys(prepared.nodes)
     except ConfigError:
-        if not (command.multirun and _is_finished(prepared, context, jobs)):
+        if not (recorded and recorded[0].is_finished(*recorded[1:])):
             raise
     notes = [*command.notes, *preparing.baseline_notes(values["baseline"], session, prepared.experiments)]
     if not command.searching and any(root(line) == "finalists" for line in command.overrides):
@@ -164,14 +167,14 @@ def _multirun(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> M
     return Search(command, context, jobs, launcher, prepared.race, choose)
 
 
-def _is_finished(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> bool:
-    """Return whether a command's sweep is finished, so that only its conclusion is shown again."""
-    if not (context.session.folder / "ledger.db").exists():  # opening a ledger would create it
-        return False
+def _recorded(prepared: Prepared, context: RunContext, jobs: Sequence[Job]) -> tuple[Multirun, Sweep, Sweep] | None:
+    """Return a command's multirun, the recorded sweep that it continues or shows, and a new record; else None."""
+    if not prepared.command.multirun or not (context.session.folder / "ledger.db").exists():  # do not create a ledger
+        return None
     multirun = _multirun(prepared, context, jobs)
     key, new = multirun.describe([experiment.signature for experiment in prepared.experiments])
     sweep = None if multirun.values["rerun"] else multirun.ledger.latest(key)
-    return sweep is not None and multirun.is_finished(sweep, new)
+    return (multirun, sweep, new) if sweep else None
 
 
 def _run_sweep(multirun: Multirun, prepared: Prepared) -> CommandOutcome:
