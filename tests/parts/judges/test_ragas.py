@@ -286,6 +286,17 @@ def test_nothing_is_asked_twice_at_once(server: LlmServer) -> None:
     assert sum(verdict.usage.calls for verdict in verdicts) == len(server.log)
 
 
+def test_no_text_is_embedded_twice_at_once(server: LlmServer) -> None:
+    """Many questions may have the same reference, such as "yes", and many answers the same text."""
+    server.latency = 0.05
+    asked = [one._replace(reference=f"town {n % 3}") for n, one in enumerate(cases(20))]
+    verdicts = judged(RagasSemanticSimilarity(judge_at(server)), asked)
+    sent = Counter(text for one in server.log for text in one.request.body["input"])
+    assert sent == dict.fromkeys((text for one in asked for text in (one.answer, one.reference)), 1)
+    assert [verdict.reason for verdict in verdicts] == [""] * 20
+    assert sum(verdict.usage.calls for verdict in verdicts) == len(server.log)
+
+
 def test_what_is_repeated_is_asked_anew_where_it_may_differ(server: LlmServer) -> None:
     for temperature, calls in ((0.0, 1), (0.7, 3)):
         server.log.clear()

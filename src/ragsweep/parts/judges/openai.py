@@ -4,6 +4,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
@@ -134,17 +135,33 @@ class OpenAIJudge(EndpointSettings):
         Raises CallFailed if the call fails, or if a vector is zero or not finite.
         """
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
-        usage = Usage()
+        try:
+            async with AsyncExitStack() as locks:
+                for text in sorted(new):  # in one order, so that no two calls wait for each other
+                    lock = self._in_flight.setdefault(text, asyncio.Lock())
+                    if lock.locked():  # a concurrent call embeds the text; if it fails, all that wait go on at once
+                        async with lock:
+                            pass
+                    else:
+                        await locks.enter_async_context(lock)
+                usage = await self._add_vectors([text for text in new if text not in self._vectors])
+        finally:
+            for text in new:
+                self._in_flight.pop(text, None)
+        return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
+
+    async def _add_vectors(self, new: Sequence[str]) -> Usage:
+        """Embed texts and keep their vectors; return the usage. Raises the errors of ``embed``."""
+        vectors, usage = list[list[float]](), Usage()
         if new and self.embeddings is not None:
             vectors = await asyncio.to_thread(self._embed_locally, self.embeddings, new)
-            self._vectors |= zip(new, vectors, strict=True)
         elif new:
             vectors, usage = await self.embedding_endpoint.embed(new)
             if not all(any(vector) and math.isfinite(sum(vector)) for vector in vectors):
                 fact = f"{self.embeddings_model} returned a vector that is zero or contains a number that is not finite"
                 raise self._malformed(f"{fact}; set another judge.embeddings_model", usage)
-            self._vectors |= zip(new, vectors, strict=True)
-        return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
+        self._vectors |= zip(new, vectors, strict=True)
+        return usage
 
     def _embed_locally(self, embedder: Embedder, texts: Sequence[str]) -> list[list[float]]:
         with self._embedding:  # concurrent threads would each load the model
