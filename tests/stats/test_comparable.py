@@ -62,6 +62,21 @@ def test_what_cannot_change_a_score_is_no_factor() -> None:
     assert [one.name for one in factors(config(planner="a"), config(planner="b"))] == ["planner"]  # begins like plan
 
 
+def test_a_part_that_no_config_uses_is_no_factor() -> None:
+    """The embedder of `retriever=bm25 embedder=hashing,minilm`; with a vector retriever in a config, it is a factor."""
+    made = [{"_target_": "x.Hashing", "ngram": 4}, {"_target_": "x.Minilm"}]
+    nodes = [{"retriever": BM25, "embedder": embedder} for embedder in made]
+    names = ("hashing", "minilm")
+    first, second = (
+        changed(config(embedder=name, top_k=top_k), config=node)
+        for name, top_k, node in zip(names, "35", nodes, strict=True)
+    )
+    assert [str(factor) for factor in factors(first, second)] == ["top_k 3 -> 5"]
+    assert factor_values([first, second]) == [{"top_k": "3"}, {"top_k": "5"}]
+    using = changed(second, config={**nodes[1], "retriever": {**VECTOR, "embedder": made[1]}})
+    assert "embedder" in [factor.name for factor in factors(first, using)]
+
+
 def test_equal_settings_that_computed_something_else_are_a_factor() -> None:
     one, other = (changed(config(embedder__dtype="auto"), addresses={"ranking": name}) for name in ("a", "b"))
     (factor,) = factors(one, other)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -23,6 +24,9 @@ _NO_SCORE = re.compile(
 
 RANKED_BY = ("chunker", "dataset", "depth", "embedder", "query", "reranker", "retriever", "router", "seed", "system")
 """Config keys that determine a ranking; the ranking's address also covers the fingerprints of the selected parts."""
+
+REFERRED = ("embedder", "judge", "prompt")
+"""Config keys of parts that have no effect of their own: other parts use them, as in ``embedder: ${embedder}``."""
 
 HOW_MEASURED = ("evidence.threshold",)
 """Parameters that change the meaning of a score."""
@@ -81,11 +85,18 @@ def differing_parameters(one: Run, other: Run) -> list[str]:
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether runs differ in a parameter or, where a run lacks it (as for a list of options), in its node."""
+    """Return whether runs differ in a used parameter or, where a run lacks it (as for a list), in its node."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
-    return len(texts - {None}) > 1 or (len(texts) > 1 and not same)
+    apart = len(texts - {None}) > 1 or (len(texts) > 1 and not same)
+    return apart and not all(_is_unused(run.config, name.partition(".")[0]) for run in runs)
+
+
+def _is_unused(config: Mapping[str, Any], part: str) -> bool:
+    """Return whether a part in `REFERRED` has no effect: the rest of the config does not contain its class."""
+    kind = (_kind(config, part) if part in REFERRED else None) or ""
+    return bool(kind) and kind not in str([node for key, node in config.items() if key != part])
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -102,10 +113,8 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
         if name == root:
             continue
         values = columns[name]
-        by_option: dict[str, set[str]] = {}
-        for option, value in zip(columns[root], values, strict=True):
-            by_option.setdefault(option, set()).add(value)
-        varied = {option for option, different in by_option.items() if len(different) > 1}
+        distinct = Counter(option for option, _ in set(zip(columns[root], values, strict=True)))
+        varied = {option for option, count in distinct.items() if count > 1}
         if varied and all(values):
             factors[name] = values
             continue
@@ -208,9 +217,8 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
         ConfigError: A wanted metric is missing from some result or is not comparable.
         InputError: No metric is wanted, and none of the usual ones is comparable.
     """
-    shared = [
-        name for name in results[0].summaries.metrics if all(name in other.summaries.metrics for other in results)
-    ]
+    measured = [one.summaries.metrics for one in results]
+    shared = [name for name in measured[0] if all(name in other for other in measured)]
     comparable = [name for name in shared if not reason_incomparable(results, name)]
     for name in wanted or ():
         if name not in shared:
@@ -220,15 +228,12 @@ def shared_metrics(results: Sequence[Result], wanted: Sequence[str] | None, usua
             way = f"choose one of {', '.join(comparable)}" if comparable else "run these configs with another metric"
             raise ConfigError(f"{name}: {reason}; {way}")
     chosen = wanted or [name for name in usual if name in comparable]
-    if not chosen and not comparable:
-        raise InputError(
-            "the compared runs share no comparable metric (a mean of scores for which either higher or lower is"
-            " better); run all of them again with such a metric"
-        )
     if not chosen:
-        raise InputError(
-            f"none of the usual metrics can be compared; choose another with --metric{nearest('', comparable)}"
+        way = f"none of the usual metrics can be compared; choose another with --metric{nearest('', comparable)}"
+        none = (
+            "the compared runs share no comparable metric (a mean of scores for which either higher or lower is better)"
         )
+        raise InputError(way if comparable else f"{none}; run all of them again with such a metric")
     return list(dict.fromkeys(chosen))
 
 
@@ -279,11 +284,8 @@ def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
     """Map each label (a column by which results are grouped) to its values, one per question; "" where missing."""
     numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
     rows = [numbers[name] for name in questions]
-    return {
-        label: [str(column[row] or "") for row in rows]
-        for label in result.summaries.groups
-        if (column := result.questions.get(label))
-    }
+    columns = {label: result.questions.get(label) for label in result.summaries.groups}
+    return {label: [str(column[row] or "") for row in rows] for label, column in columns.items() if column}
 
 
 def is_scored(result: Result, metric: str) -> bool:
@@ -294,7 +296,5 @@ def is_scored(result: Result, metric: str) -> bool:
 
 def is_complete(result: Result, metric: str) -> bool:
     """Return whether a metric reaches ``coverage``; for an unmeasured metric, whether the config is not PARTIAL."""
-    summary = result.summaries.metrics.get(metric)
-    if summary is None:
-        return result.run.state != PARTIAL
-    return summary.coverage >= float(result.run.config.get("coverage", 1.0))
+    summary, least = result.summaries.metrics.get(metric), float(result.run.config.get("coverage", 1.0))
+    return summary.coverage >= least if summary else result.run.state != PARTIAL

@@ -374,8 +374,9 @@ def embedded(embedder: str, gain: float, seconds: float, **settings: str) -> Res
     """A config whose embedder took so many seconds for 600 chunks, 0 if unknown, and 4 ms for a question."""
     found = config(gain, 1, embedder=embedder, **settings)
     recall = {"context_recall": replace(found.summaries.metrics["ndcg"], value=0.5 + gain, low=0.4, high=0.9)}
+    node = {"_target_": embedder}
     return changed(found, metrics=found.summaries.metrics | recall,
-                   config={**found.run.config, "embedder": {"_target_": embedder}},
+                   config={**found.run.config, "embedder": node, "retriever": {"embedder": node}},
                    parameters={**found.run.parameters, f"embedder.only_{embedder}": "1"},
                    stages={"embed": {"executed": 0, "seconds": 0.0, "first_seconds": seconds, "chunks": 600}},
                    latency={"embed_queries": {"p50_ms": 3.0, "p95_ms": 9.0},
