@@ -124,6 +124,22 @@ def test_of_equal_scores_the_choice_is_called_the_cheapest_only_if_it_is(known: 
     assert said.startswith("Keep a, the baseline: no config") == (not cheapest)
 
 
+@pytest.mark.parametrize("slow", [1.0, 3.0])
+def test_a_latency_is_compared_with_the_named_baseline_and_that_of_a_busy_machine_is_marked(slow: float) -> None:
+    """The sentence before it compares with the runner-up."""
+    work = {"work_mean_ms": slow, "work_p95_ms": slow, "work_quiet_ms": 1.0}
+    base, choice, rival = (
+        changed(
+            one_metric(name, scores, latency_p95_ms=ms), latency={"retrieve": {"mean_ms": ms, "p95_ms": ms, **work}}
+        )
+        for name, scores, ms in (("a", BASE, 2.0), ("b", BETTER, 400.0), ("c", BETTER - 0.01, 300.0))
+    )
+    said = sentence(decide(base, choice, rival, baseline="a"))
+    assert "Against the runner-up, c, it is" in said
+    mark = ", measured while the machine was busy" if slow > 2 else ""
+    assert f"Against the baseline, it has a latency of 400 ms at p95 instead of 2.0 (x 200{mark})." in said
+
+
 def test_a_baseline_is_not_kept_for_want_of_a_cheaper_config_where_it_is_the_cheaper() -> None:
     results = [one_metric("a", BASE, context_tokens=100.0), one_metric("b", BASE + 0.002, context_tokens=900.0)]
     said = sentence(decide(*results, baseline="a"))

@@ -12,6 +12,7 @@ from ragsweep.stats.choice import Against, within_limits
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.comparison import NoComparison, SweepComparison
 from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.latencies import BUSY, slowness
 from ragsweep.stats.verdict import LIKELY, THE_SAME
 
 WORDS = {
@@ -146,7 +147,7 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
     if not cost:
         return config
     if costs.values[cost][row] == costs.values[cost].min() and any(costs.saves(cost, row, other) for other in rows):
-        return f"{config}: the cheapest, with {_priced(verdict, cost, row)}"
+        return f"{config}: the cheapest, with {_priced(verdict, cost, row)}{_while_busy(verdict, cost, row)}"
     if any(costs.saves(cost, other, row) for other in rows):  # a cheaper config exists, but may not be chosen
         return config
     kept = f"Keep {config}, the baseline" if row == verdict.baseline else config
@@ -180,6 +181,7 @@ def _cheaper(verdict: SweepComparison, best: Against) -> Statement:
     assert choice.row is not None
     values, lost = verdict.costs.values[choice.cost], verdict.beliefs.expected_loss(choice.row, best.row)
     saving = f"{_priced(verdict, choice.cost, choice.row)} instead of {number(values[best.row], '-')}"
+    saving += _while_busy(verdict, choice.cost, choice.row, best.row)
     limit, loses = size(verdict, choice.loss), deficit(verdict, lost)
     loses = f"almost {loses}" if loses == limit else loses
     text = (
@@ -193,8 +195,17 @@ def _priced(verdict: SweepComparison, cost: str, row: int) -> str:
     return PRICED[cost].format(number(verdict.costs.values[cost][row], "-"))
 
 
+def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
+    """Return a phrase for a latency of which a value was measured while the machine was busy, else ""."""
+    is_busy = cost.startswith("latency") and any(slowness(verdict.results[row]) >= BUSY for row in rows)
+    return ", measured while the machine was busy" if is_busy else ""
+
+
 def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs in which two configs differ beyond chance, by a factor of at least `NOTABLE`."""
+    """Yield a statement on the costs in which the choice and the baseline, ``other``, differ notably.
+
+    They differ notably if they differ beyond chance, by a factor of at least `NOTABLE`.
+    """
     ratios, texts = dict[str, float](), []
     for cost, values in verdict.costs.values.items():
         if not values[other] > 0 or math.isnan(values[row]):
@@ -203,9 +214,10 @@ def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement
         apart = verdict.costs.saves(cost, row, other) or verdict.costs.saves(cost, other, row)
         if apart and max(ratio, 1 / ratio if ratio else math.inf) >= NOTABLE:
             ratios[cost] = ratio
-            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({factor(ratio)})")
+            by = factor(ratio) + _while_busy(verdict, cost, row, other)
+            texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({by})")
     if texts:
-        yield Statement("", f"It has {', '.join(texts)}.", ratios)
+        yield Statement("", f"Against the baseline, it has {', '.join(texts)}.", ratios)
 
 
 def _rises(verdict: SweepComparison, row: int) -> Statement:
