@@ -1,9 +1,19 @@
-"""A secret is in no text of a recorded outcome, keys included."""
+"""A secret is in no text of a recorded outcome, keys included; an outage costs no outcome."""
 
+import io
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from ragsweep.core.errors import TrackingError
+from ragsweep.core.results import NO_ARTIFACTS, Artifacts, Evaluation, Result
 from ragsweep.core.secrets import Secrets
-from ragsweep.sweep.running.recording import masked
+from ragsweep.parts.tracking import Mlflow, RunPlacement
+from ragsweep.report.terminal import Terminal
+from ragsweep.sweep.running.recording import OutcomeWriter, RunContext, masked
+from ragsweep.sweep.running.session import Session
 from support.results import changed, summary
 from test_ledger import result
 
@@ -20,3 +30,30 @@ def test_reasons_of_missing_scores_are_masked_and_names_of_metrics_stay() -> Non
     assert "hunter" not in repr(hidden)
     assert hidden.summaries.metrics["retrieval"].reasons == {"401 for ***": 2, "no evidence": 1}
     assert hidden.summaries.first_stage.keys() == hidden.run.config.keys() == {"retrieval"}
+
+
+class Down(Mlflow):
+    """A tracker that cannot be reached."""
+
+    def log_result(self, result: Result, at: RunPlacement, artifacts: Artifacts = NO_ARTIFACTS) -> str:
+        raise TrackingError("no MLflow server answers")
+
+
+@pytest.mark.parametrize("given", [[], ["--uri", "http://other:5000", "--experiment", "mine", "--path", "a b"]])
+def test_the_command_that_sends_missing_results_is_printed_as_a_whole(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    _, uri, _, experiment, _, folder = given or ["", "", "", "ragsweep", "", ".ragsweep"]
+    place = str(Path(folder).absolute())
+    tracker, shown = Down(uri or None, experiment), io.StringIO()
+    writer = OutcomeWriter(RunContext(Session(folder=Path(place)), tracker, Terminal(shown, False), Secrets()), 0)
+    command = f"`{shlex.join(['ragsweep', 'sync', *given[:-1], *([place] if given else [])])}` sends it later"
+    writer.keep(result("one"), NO_ARTIFACTS)
+    assert "".join(command.split()) in "".join(shown.getvalue().split())
+    _, record = writer.record(result("two"))
+    with pytest.raises(TrackingError) as told:
+        writer.track_single(record, Evaluation(result("two"), NO_ARTIFACTS), lambda: pytest.fail("the run was opened"))
+    assert command in str(told.value)

@@ -215,8 +215,7 @@ class Connection:
     def _absent(self, reason: str) -> TrackingError:
         return TrackingError(
             f"{mask_uri(self.uri)}: no MLflow server answers ({reason}); start one, correct {ADDRESS}, or evaluate with"
-            f" tracking=none; `ragsweep sync --uri {shlex.quote(mask_uri(self.uri))}` sends missing results"
-            " (with --all, also those of tracking=none; with --experiment, those of another experiment)"
+            " tracking=none, whose results `ragsweep sync` with --all sends later"
         )
 
     @contextmanager

@@ -95,7 +95,8 @@ def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent
         _complete_children(tracker, partial(_tracked_run, ledger, sweep), parent)
         tracker.close_sweep(sweep.parent, status, parent.files, parent.metrics, parent.tags, parent.dataset)
     except TrackingError as fault:
-        text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+        command = context.sync_command
+        text = f"the sweep is in {ledger.path}, but not in MLflow: {fault}; `{command}` sends it later"
         context.terminal.line("warning", text)
         return False
     return True

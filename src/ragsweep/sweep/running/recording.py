@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsweep.core.errors import TrackingError
@@ -12,7 +14,8 @@ from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import FIELDS
 from ragsweep.core.results import NO_ARTIFACTS, Artifacts, DatasetFacts, Evaluation, Failure, HumanLabel, Result
 from ragsweep.core.secrets import Secrets, texts
-from ragsweep.parts.tracking import RunPlacement, Tracker
+from ragsweep.parts.tracking import Mlflow, RunPlacement, Tracker
+from ragsweep.parts.tracking.database import mask_uri
 from ragsweep.records.claims import CONFIG, UPLOAD, ClaimKey, job_tag
 from ragsweep.report.naming import number_configs
 from ragsweep.report.tables import headline
@@ -48,6 +51,16 @@ class RunContext:
     def ledger(self) -> Ledger:
         """The ledger of the command's store."""
         return self.session.ledger
+
+    @property
+    def sync_command(self) -> str:
+        """The command that later sends missing results to the tracker, with the options that need to be set."""
+        folder, usual, given = str(self.session.folder.absolute()), Mlflow(), list[str]()
+        if isinstance(self.tracker, Mlflow):
+            given += ["--uri", mask_uri(self.tracker.uri)] * (self.tracker.uri != usual.uri)
+            given += ["--experiment", self.tracker.experiment] * (self.tracker.experiment != usual.experiment)
+        is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
+        return shlex.join(["ragsweep", "sync", *given, *([] if is_usual else ["--path", folder])])
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,8 @@ class OutcomeWriter:
         try:
             run = log_single(self.context.tracker, evaluated, self.placement(record), content)
         except TrackingError as fault:
-            text = f"the result is in the ledger, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            command = self.context.sync_command
+            text = f"the result is in the ledger, but not in MLflow: {fault}; `{command}` sends it later"
             raise TrackingError(text) from None
         else:
             ledger.mark_tracked(record, run)
@@ -133,7 +147,8 @@ class OutcomeWriter:
         try:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
-            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; `ragsweep sync` sends it later"
+            command = self.context.sync_command
+            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; `{command}` sends it later"
             self.context.terminal.line("warning", text)
         else:
             ledger.mark_tracked(record, run)
