@@ -193,10 +193,9 @@ def read_space(typed: Sequence[str], params: Mapping[str, Any] | None, loader: C
         sweep, when = _split_parameter(value, where)
         override = parse_override(f"{key}={sweep}", where, loader)
         written[override.get_key_element()] = override, where
-        conditions[override.get_key_element()] = [_read_condition(line, where, loader) for line in when]
+        conditions[override.get_key_element()] = [read_condition(line, where, loader) for line in when]
     command_line = [parse_override(line, "", loader) for line in typed]
-    for line, override in zip(typed, command_line, strict=True):
-        written[override.get_key_element()] = override, f'"{line}"'
+    written |= {one.get_key_element(): (one, f'"{line}"') for line, one in zip(typed, command_line, strict=True)}
     domains: dict[str, Categorical | Numeric] = {}
     fixed: dict[str, str] = {}
     for name, (override, where) in written.items():
@@ -272,7 +271,8 @@ def _split_parameter(value: Any, where: str) -> tuple[str, list[str]]:
     return value["over"], lines
 
 
-def _read_condition(line: str, where: str, loader: ConfigLoader | None) -> ParentCondition:
+def read_condition(line: str, where: str, loader: ConfigLoader | None) -> ParentCondition:
+    """Read a condition such as ``parent=value``. Raises HydraException for one that does not name values."""
     where = f"{where}.when"
     override = parse_override(line, where, loader)
     domain = read_domain(override, where) if override.is_sweep_override() else Categorical((value_text(override),))

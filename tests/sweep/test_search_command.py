@@ -10,7 +10,7 @@ import pytest
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.search_settings import trial_name
 from ragsweep.sweep.searching.search_run import search_key
-from support.commands import in_one_process, read, runs, write_dataset
+from support.commands import in_one_process, read, runs, write_dataset, write_option
 from support.servers.studies import select, stored_trials
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,34 @@ REFUSED = {
 def test_settings_of_a_search_are_checked_before_it_begins(line: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read([*SMALL[1:], "retriever=bm25", line], multirun=True)
+
+
+@pytest.mark.parametrize(
+    ("condition", "known"),
+    [
+        ("retriever=bm52", False),
+        ("retriever=vector,bm52", False),
+        ("retriever=hybrid_rrf", True),  # an option, but not the one of this search
+        ("retriever=mine", True),
+        ("retriever=added", True),  # in a folder on the search path
+        ("retriever=null", True),
+        ("retriever=some/where", True),
+        ("top_k=77", True),  # any number
+    ],
+)
+def test_a_condition_on_an_option_that_does_not_exist_is_refused(cwd: Path, condition: str, known: bool) -> None:
+    """Otherwise the search would run without the parameter and not say so."""
+    write_option(cwd / "conf", "retriever/mine", "{}")
+    write_option(cwd / "more", "retriever/added", "{}")
+    params = f'{{retriever: "bm25,vector", top_k: "3,5", retriever.k1: {{over: "1.2,1.5", when: "{condition}"}}}}'
+    write_option(cwd, "sweeps/own", f"hydra: {{sweeper: {{params: {params}}}}}\n")
+    typed = ["sweeps=own", "hydra/sweeper=optuna", "retriever=bm25", "top_k=3", f"hydra.searchpath=[file://{cwd}/more]"]
+    if known:
+        read(typed, multirun=True)
+        return
+    message = r'params\.retriever\.k1\.when: retriever has no option bm52; did you mean "bm25"\? known: added, bm25, '
+    with pytest.raises(ConfigError, match=message):
+        read(typed, multirun=True)
 
 
 @pytest.mark.parametrize(

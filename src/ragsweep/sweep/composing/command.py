@@ -32,7 +32,7 @@ from ragsweep.sweep.composing.composition_errors import (
 from ragsweep.sweep.composing.config_policy import ConfigPolicy
 from ragsweep.sweep.composing.expansion import JobCase, expand
 from ragsweep.sweep.composing.job import Job
-from ragsweep.sweep.composing.search_settings import is_own, searches
+from ragsweep.sweep.composing.search_settings import check_conditions, is_own, searches
 from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
 from ragsweep.sweep.composing.trees import parse, value_at
 
@@ -275,6 +275,7 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
     space = read_space(task, settings["params"], command.composer.loader)
+    check_conditions(settings["params"] or {}, command.composer.options(command.overrides), command.composer.loader)
     if isinstance(settings["sampler"], Mapping):
         space.check_sampler(settings["sampler"].get("name"))
     composed = trial_composer(command, "", OmegaConf.create)

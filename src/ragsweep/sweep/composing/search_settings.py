@@ -1,9 +1,15 @@
 """Determine whether a sweeper searches, whether other machines can work on a search, and how its trials are named."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
+
+from optuna_sweeper.parameters import PARAMS
+from optuna_sweeper.space import read_condition
 from optuna_sweeper.storage import is_postgresql
+from ragsweep.core.errors import ConfigError, nearest
 from ragsweep.report.naming import label
 from ragsweep.sweep.composing.hydra_settings import OPTUNA_SWEEPERS
 from ragsweep.sweep.composing.sweep_names import DEFAULTS, defining, read_settings
@@ -22,6 +28,22 @@ def is_own(settings: Mapping[str, Any]) -> bool:
 def is_on_server(settings: Mapping[str, Any]) -> bool:
     """Return whether a search's study is on a database server, so that other machines can join the search."""
     return is_own(settings) and is_postgresql(settings.get("storage"))
+
+
+def check_conditions(params: Mapping[str, Any], options: Callable[[str], Sequence[str]], loader: ConfigLoader) -> None:
+    """Raise ConfigError if the condition of a parameter names an option that the group of its parent does not have.
+
+    Otherwise the parameter would never exist. `read_space` has checked the form of ``params``. ``options`` returns the
+    options of a group, and [] for any other key. Values that are not plain names, such as paths, are not checked.
+    """
+    for key, value in params.items():
+        where, when = f"{PARAMS}.{key}", value.get("when") if isinstance(value, Mapping) else None
+        lines = [when] if isinstance(when, str) else when or []
+        for condition in (read_condition(line, where, loader) for line in lines):
+            known = options(condition.parent)
+            for text in condition.values if known else ():
+                if re.fullmatch(r"[\w-]+", text) and text not in (*known, "null"):
+                    raise ConfigError(f"{where}.when: {condition.parent} has no option {text}{nearest(text, known)}")
 
 
 def money_key(settings: Mapping[str, Any] | None) -> str:
