@@ -156,6 +156,20 @@ def test_a_search_is_planned_refused_run_continued_and_shown_again(tmp_path: Pat
     assert {json.loads(run): str(trial) for trial, run in attributes} == children
 
 
+def test_a_search_that_has_tried_all_configs_says_so(tmp_path: Path) -> None:
+    """A condition leaves three of the four combinations."""
+    params = '{top_k: "1,2", retriever.k1: {over: "1.2,1.5", when: top_k=1}}'
+    write_option(tmp_path, "sweeps/own", f"hydra: {{sweeper: {{plots: false, params: {params}}}}}\n")
+    typed = ["run", "-m", "sweeps=own", "hydra/sweeper=optuna", *write_dataset(tmp_path), "tracking=none"]
+    counts = {name: [*typed, f"hydra.sweeper.n_trials={name}"] for name in ("3", "4")}
+    done = in_one_process(counts, tmp_path)
+    told = "ended     3 of 4 trials: the search found no config that differs from these"
+    assert {name: (status, told in shown) for name, (status, shown) in done.items()} == {
+        "3": (0, False),
+        "4": (0, True),
+    }
+
+
 def test_trial_0_is_the_declared_baseline_or_the_default_of_the_space() -> None:
     """The default retriever, hybrid_rrf, is not in the space."""
     typed = ["hydra/sweeper=optuna", "retriever=bm25,vector"]

@@ -204,6 +204,8 @@ class Search(Multirun):
             if str(fault) == SPENT:
                 self.terminal.line("stopped", f"{SPENT}; {self.again} continues the search")
             return self.secrets.mask_text(str(fault).splitlines()[0])
+        if (study := read_summary(self.ledger.path, sweep.id)) and (text := study.exhausted()):
+            self.terminal.line("ended", text)
         return ""
 
     def _record_dead_jobs(self, sweep: Sweep) -> None:

@@ -32,6 +32,12 @@ class StudySummary:
         """Whether the study was stopped early, or no trial is running or waiting."""
         return bool(self.stopped) or not {"RUNNING", "WAITING"} & self.states.keys()
 
+    def exhausted(self) -> str:
+        """Return, for a search that ended, that it found too few different configs; "" if this is not why it ended."""
+        if self.stopped or len(self.trials) >= self.n_trials:
+            return ""
+        return f"{len(self.trials)} of {self.n_trials} trials: the search found no config that differs from these"
+
     def broken(self) -> dict[int, str]:
         """Return job number -> the constraints that an infeasible trial violates, as text separated by commas."""
         return {job: ", ".join(trial["broken"]) for job, trial in self.trials.items() if trial.get("broken")}
