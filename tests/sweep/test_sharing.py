@@ -24,17 +24,16 @@ from ragsweep.parts.tracking import NoTracking
 from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import FINISHED, RUNNING, Ledger, Sweep
 from ragsweep.report.terminal import Terminal
-from ragsweep.sweep import sweeping
 from ragsweep.sweep.running import mlflow_sync
 from ragsweep.sweep.running.recording import RunContext
 from ragsweep.sweep.running.session import Session
 from ragsweep.sweep.searching.search_run import Search
 from support import wait_until
-from support.commands import ROOT, RUN, add_tables, artifacts, read, runs, write_dataset
+from support.commands import ROOT, RUN, artifacts, runs, write_dataset
 from support.servers import forked
 from support.servers.postgresql_server import Database, database
 from support.servers.studies import LEFT, ended_jobs, select, working
-from test_search_command import SEARCH, SMALL
+from test_search_command import SEARCH
 
 __all__ = ["database"]
 
@@ -199,19 +198,6 @@ def test_a_search_is_closed_by_the_last_that_leaves_it(opened: tuple[Ledger, Swe
     ledger.claims.join_sweep(sweep.id)
     ledger.set_status(sweep.id, FINISHED)
     assert "already closed this search" in leave(ledger, sweep)
-
-
-def test_a_command_that_joins_with_more_trials_names_the_run_by_them(cwd: Path) -> None:
-    add_tables(cwd)
-    typed = [*SMALL[1:], *write_dataset(cwd)]
-    assert sweeping.run(read([*typed, "hydra.sweeper.n_trials=2"], multirun=True)).status == 0
-    ledger = Ledger(cwd / ".ragsweep")
-    (sweep,) = ledger.sweeps()
-    ledger.set_status(sweep.id, RUNNING)
-    pretend(ledger, sweep, "command", 1)
-    sweeping.run(read([*typed, "hydra.sweeper.n_trials=3"], multirun=True))
-    (parent,) = runs(cwd, "sweep")
-    assert parent.info.run_name == "search, 3 trials"
 
 
 def test_who_has_long_been_silent_does_not_keep_a_search_open(opened: tuple[Ledger, Sweep]) -> None:

@@ -35,11 +35,21 @@ if TYPE_CHECKING:
     from ragsweep.sweep.running.sweep_race import SweepRace
 
 
+DECIDING = [
+    "objective",
+    "headline",
+    "answer_headline",
+    "success",
+    "recommend",
+    "constraints",
+    "targets",
+    "coverage",
+    "prices",
+]
+"""Settings that can change the conclusion drawn from the same scores; typing different values starts a new sweep."""
+
 EDITED = ("objective", "recommend", "constraints", "coverage")
 """Settings for which different values start a new sweep even if they are set in a file."""
-
-DECIDING = (*EDITED, "headline", "answer_headline", "success", "targets", "prices")
-"""Settings that can change the conclusion drawn from the same scores; typing different values starts a new sweep."""
 
 ATTEMPTS = 3
 """Maximum number of attempts at a job whose process dies."""
@@ -144,14 +154,11 @@ class Multirun:
             self.terminal.line("join", f"{taken} is also working on this search")
         elif finished:
             return sweep, True
-        before = len(sweep.names)
         sweep, done = self._reopen(sweep, max(new.names, sweep.names, key=len) if taken else new.names)
         self.terminal.line("resume", done)
         if len(self.ledger.jobs(sweep.id, *DONE)) <= len(new.names):
             self.terminal.plan(planned)
         if taken:
-            if sweep.parent and len(sweep.names) > before:  # the run is named by the number of trials
-                mlflow_sync.open_parent(self.ledger, self.tracker, sweep, sweep.parent)
             return sweep, False
         self.ledger.set_status(sweep.id, RUNNING)
         if self.tracker.identity:
