@@ -128,6 +128,7 @@ class LedgerFile:
                     raise
                 warn(f"waiting for another process that is writing to {self.path} ({seconds:g} s so far)")
             else:
+                connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
                 return
 
     @contextmanager

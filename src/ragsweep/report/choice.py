@@ -26,7 +26,7 @@ PRICED = {
     "context_tokens": "{} context tokens",
     "latency_p95_ms": "a latency of {} ms at p95",
 }
-"""Cost metric -> a phrase with its value, as in "It has 900 context tokens"."""
+"""Cost metric -> a phrase with its value, as in "Against the baseline, it has 900 context tokens"."""
 SURE = 0.999
 """Probability above which a sentence gives only "more than 99.9 %", without the expected loss."""
 NOTABLE = 1.5

@@ -135,19 +135,16 @@ class OpenAIJudge(EndpointSettings):
         Raises CallFailed if the call fails, or if a vector is zero or not finite.
         """
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._vectors]
-        try:
-            async with AsyncExitStack() as locks:
-                for text in sorted(new):  # in one order, so that no two calls wait for each other
-                    lock = self._in_flight.setdefault(text, asyncio.Lock())
-                    if lock.locked():  # a concurrent call embeds the text; if it fails, all that wait go on at once
-                        async with lock:
-                            pass
-                    else:
-                        await locks.enter_async_context(lock)
-                usage = await self._add_vectors([text for text in new if text not in self._vectors])
-        finally:
-            for text in new:
-                self._in_flight.pop(text, None)
+        async with AsyncExitStack() as locks:
+            for text in sorted(new):  # in one order, so that no two calls wait for each other
+                lock = self._in_flight.setdefault(text, asyncio.Lock())
+                if lock.locked():  # a concurrent call embeds the text; if it fails, all that wait go on at once
+                    async with lock:
+                        pass
+                else:
+                    locks.callback(self._in_flight.pop, text, None)
+                    await locks.enter_async_context(lock)
+            usage = await self._add_vectors([text for text in new if text not in self._vectors])
         return JudgeReply([self._vectors.get(text, []) for text in texts], usage)
 
     async def _add_vectors(self, new: Sequence[str]) -> Usage:

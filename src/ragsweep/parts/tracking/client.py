@@ -241,10 +241,10 @@ class Mlflow:
         status = "FAILED" if result.run.state == PARTIAL else "FINISHED"
         seconds = ANSWER_SECONDS + TRACE_SECONDS * len(artifacts.traces)
         with self._connection.opened(seconds), self._run(result.run, at, files.tags(result), status) as run:
-            written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
-            numbers = {**contents.cleared_failures(run), **files.metrics(result)}
             home = self._connection.parent(at.parent) if at.parent else run
             with contents.log_rankings(self._connection, home, artifacts):
+                written = {"config.yaml": files.yaml(result.run.config), "outcomes.parquet": files.parquet(result)}
+                numbers = {**contents.cleared_failures(run), **files.metrics(result)}
                 contents.log_values(self._connection, run, result.run.parameters, numbers, written)
                 contents.log_dataset(self._connection, run.id, result.run.dataset)
             contents.link_prompt(self._connection, run, result.run)

@@ -145,7 +145,7 @@ def log_dataset(connection: Connection, run_id: str, facts: DatasetFacts) -> Non
 def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) -> Generator[None, None, None]:
     """Write rankings and their relevance labels (qrels) as artifacts of ``home`` after a ``with`` block.
 
-    Existing artifacts are skipped. The others are compressed in a thread while the block sends requests.
+    Existing artifacts are skipped. Those for a local folder are compressed in a thread while the block sends requests.
     """
     tables = {
         "trec.gz": artifacts.rankings,
@@ -154,14 +154,20 @@ def log_rankings(connection: Connection, home: OpenRun, artifacts: Artifacts) ->
         "evidence.qrels": artifacts.evidence_qrels,
     }
     texts = {f"rankings/{one[:12]}.{kind}": (table, one) for kind, table in tables.items() for one in table}
-    new = files.missing(home.artifacts, list(texts), connection.uri) if texts else []
-    if not new:
-        yield
-        return
+
+    def pack(name: str) -> bytes:
+        table, address = texts[name]
+        return files.packed(name, str(table[address]))
+
+    is_local = bool(files.local_folder(home.artifacts))
+    new = files.missing(home.artifacts, list(texts), connection.uri) if is_local else []
     with ThreadPoolExecutor(1) as thread:
-        rendered = thread.map(lambda name: files.packed(name, str(texts[name][0][texts[name][1]])), new)
+        packed = thread.map(pack, new)
         yield
-        files.write(home.artifacts, dict(zip(new, rendered, strict=True)), connection.uri)
+        if not is_local:  # listed after the block, so that an unusable store does not prevent its requests
+            new = files.missing(home.artifacts, list(texts), connection.uri)
+            packed = map(pack, new)
+        files.write(home.artifacts, dict(zip(new, packed, strict=True)), connection.uri)
 
 
 def link_prompt(connection: Connection, run: OpenRun, config: ConfigRun) -> None:

@@ -75,7 +75,7 @@ def catch_up(context: RunContext, sweep: Sweep) -> None:
     try:
         _upload(context.ledger, context.tracker, context.ledger.untracked(sweep.id), sweep.parent)
     except TrackingError as fault:
-        context.terminal.line("warning", str(fault))
+        context.terminal.line("warning", f"{fault}; `{context.sync_command}` sends missing results later")
 
 
 def close(context: RunContext, sweep: Sweep, status: str, parent: TrackedContent, elsewhere: bool) -> bool:

@@ -57,10 +57,10 @@ class RunContext:
         """The command that later sends missing results to the tracker, with the options that need to be set."""
         folder, usual, given = str(self.session.folder.absolute()), Mlflow(), list[str]()
         if isinstance(self.tracker, Mlflow):
-            given += ["--uri", mask_uri(self.tracker.uri)] * (self.tracker.uri != usual.uri)
-            given += ["--experiment", self.tracker.experiment] * (self.tracker.experiment != usual.experiment)
+            given += [f"--uri={mask_uri(self.tracker.uri)}"] * (self.tracker.uri != usual.uri)
+            given += [f"--experiment={self.tracker.experiment}"] * (self.tracker.experiment != usual.experiment)
         is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
-        return shlex.join(["ragsweep", "sync", *given, *([] if is_usual else ["--path", folder])])
+        return shlex.join(["ragsweep", "sync", *given, *([] if is_usual else [f"--path={folder}"])])
 
 
 @dataclass(frozen=True)
