@@ -57,17 +57,6 @@ def test_all_unusable_labels_are_refused_at_once_in_the_order_of_the_file() -> N
     ]
 
 
-def test_unknown_document_is_refused_with_a_similar_one() -> None:
-    corpus = Corpus(["handbook/expenses.md", "travel.md"], ["", ""], ["a", "b"])
-    labels = question("q1", Evidence("expenses.md"), Evidence("staff.pdf"))
-    with pytest.raises(InputError) as caught:
-        golden_set(RawGoldenSet("golden", [labels]), corpus, Selection())
-    assert str(caught.value).splitlines()[1:] == [
-        'golden:q1: document "expenses.md" is not in the corpus; did you mean "handbook/expenses.md"?',
-        'golden:q1: document "staff.pdf" is not in the corpus',
-    ]
-
-
 def test_missing_anchor_is_refused_with_the_nearest_passage_of_its_document() -> None:
     astray = question("astray", Evidence("d2", "it was that **is the** reply"))
     assert refused(astray)[1] == (

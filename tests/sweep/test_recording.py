@@ -39,18 +39,19 @@ class Down(Mlflow):
         raise TrackingError("no MLflow server answers")
 
 
-@pytest.mark.parametrize("given", [[], ["--uri", "http://other:5000", "--experiment", "mine", "--path", "a b"]])
+@pytest.mark.parametrize("given", [[], ["http://other:5000", "-mine", "a b"]])
 def test_the_command_that_sends_missing_results_is_printed_as_a_whole(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAGSWEEP_STORE", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    _, uri, _, experiment, _, folder = given or ["", "", "", "ragsweep", "", ".ragsweep"]
+    uri, experiment, folder = given or ["", "ragsweep", ".ragsweep"]
     place = str(Path(folder).absolute())
     tracker, shown = Down(uri or None, experiment), io.StringIO()
     writer = OutcomeWriter(RunContext(Session(folder=Path(place)), tracker, Terminal(shown, False), Secrets()), 0)
-    command = f"`{shlex.join(['ragsweep', 'sync', *given[:-1], *([place] if given else [])])}` sends it later"
+    options = [f"--uri={uri}", f"--experiment={experiment}", f"--path={place}"] if given else []
+    command = f"`{shlex.join(['ragsweep', 'sync', *options])}` sends it later"
     writer.keep(result("one"), NO_ARTIFACTS)
     assert "".join(command.split()) in "".join(shown.getvalue().split())
     _, record = writer.record(result("two"))

@@ -6,11 +6,10 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from ragsweep.core.data import describe_weights
-from ragsweep.core.errors import SHOWN, ConfigError, Faults, InputError
+from ragsweep.core.errors import ConfigError, Faults, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.types import Corpus, Dataset, Evidence, GoldenSet, Question, weights_of
 from ragsweep.core.words import is_unsegmented
@@ -21,9 +20,6 @@ STATUSES = ("silver", "gold")
 _WAYS = ("error", "drop")
 BLANK = "blank"
 """The default category of questions with blank text."""
-
-MOST_SEARCHED = 2_000
-"""Maximum number of documents among which one with a similar name is searched for, which takes time."""
 
 NO_LABEL_LEFT = "questions without usable labels"
 
@@ -161,16 +157,11 @@ def _unusable_labels(questions: Iterable[Question], corpus: Corpus) -> dict[Evid
 
     The labels are checked document by document, because ``resolve`` caches only the latest documents.
     """
-    labels = dict.fromkeys(label for question in questions for label in question.evidence)
-    unknown = dict.fromkeys(label.document for label in labels if label.document not in corpus.position)
-    searched = [*unknown][:SHOWN] if len(corpus.ids) <= MOST_SEARCHED else []
-    similar = {name: get_close_matches(name, corpus.ids, 1) for name in searched}
+    labels = sorted({label for question in questions for label in question.evidence}, key=lambda label: label.document)
     unusable = {}
-    for label in sorted(labels, key=lambda label: label.document):
-        if label.document in unknown:
+    for label in labels:
+        if label.document not in corpus.position:
             fact = f'document "{label.document}" is not in the corpus'
-            if close := similar.get(label.document):
-                fact += f'; did you mean "{close[0]}"?'
             unusable[label] = ("labels of an unknown document", fact)
         elif label.anchor is not None and (
             fact := _anchor_fault(corpus.texts[corpus.position[label.document]], label, label.anchor)

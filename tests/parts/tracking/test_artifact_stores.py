@@ -47,3 +47,14 @@ def test_error_of_the_library_of_an_artifact_store_is_one_of_the_tracker(
     ):
         act(connection)
     assert "install" in str(told.value)
+
+
+def test_a_run_keeps_its_values_if_its_rankings_cannot_be_listed(tmp_path: Path) -> None:
+    add_tables(tmp_path)
+    tracker = Mlflow(f"sqlite:///{tmp_path}/mlflow.db")
+    client = Connection.to(tracker.uri).client
+    client.create_experiment("ragsweep", "nowhere://bucket")
+    with pytest.raises(TrackingError, match="nowhere"):
+        tracker.log_result(a_result(), artifacts=Artifacts(rankings={"ab12": "a Q0 x 1 1.5 top_k=3\n"}))
+    (run,) = client.search_runs([client.get_experiment_by_name("ragsweep").experiment_id])
+    assert run.data.metrics
