@@ -10,6 +10,7 @@ from ragsweep.core.results import Artifacts
 from ragsweep.parts.tracking import Mlflow, contents, files
 from ragsweep.parts.tracking.connection import Connection, OpenRun
 from support.commands import add_tables
+from support.results import a_result
 
 STORED = OpenRun("run", "0", "s3://bucket/run")
 
