@@ -105,9 +105,9 @@ def _articles(
 ) -> Iterator[dict[str, Any]]:
     """Yield one article per document that is not blank.
 
-    The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on, and does not count a paragraph that
-    repeats an earlier text. Documents with such names, in this order, get the title TITLE and so keep their names. Any
-    other document gets its whole name as its title, to which the reader adds a number.
+    The SQuAD reader names the paragraphs of an article TITLE/1, TITLE/2 and so on, without counting a paragraph that
+    repeats an earlier text. Documents that already have these names, in this order, are given the title TITLE, so that
+    they keep their names. The title of any other document is its whole name, to which the reader adds a number.
     """
     numbers, seen = Counter[str](), set[str]()
     for name, text in zip(corpus.ids, corpus.texts, strict=True):
