@@ -243,7 +243,7 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
 
 
 def worst_score(unit: str, higher_is_better: bool | None, scores: Doubles) -> float:
-    """Return the worst possible score, 0 or 1; NaN if there is a unit, no direction, no score or one outside 0 to 1."""
+    """Return the worst score, 0 or 1; NaN for a unit, an unknown direction, no scores, or a score outside 0 to 1."""
     known = scores[~np.isnan(scores)]
     if unit or higher_is_better is None or not known.size or known.min() < 0 or known.max() > 1:
         return math.nan
