@@ -97,7 +97,7 @@ def _head(kept: Mapping[str, Any], prices: Prices) -> Iterator[str]:
         """Hours are processor time divided by the cores of a worker. Times per question are upper limits, because the
         machine was [doing other work](measurements.md#scale).""",
         f"""One process embeds a corpus and builds its index. `compute=ray` divides the embedding among workers:
-        {cluster["workers"]} are {cluster["speedup"]:.2f} times as fast as one; more were not measured.""",
+        {cluster["workers"]} workers are {cluster["speedup"]:.2f} times as fast as one; more were not measured.""",
         "MB, GB and TB are decimal.",
     ):
         yield _filled(point, "- ")

@@ -74,7 +74,7 @@ def metric_bounds(config: Mapping[str, Any], metric: str) -> tuple[float, float]
         if part.name == metric:
             low, high = part.bounds
             return (-math.inf if low is None else low), (math.inf if high is None else high)
-    raise ConfigError(f"the bounds of {metric} are unknown, because the recorded config does not define it")
+    raise ConfigError(f"the bounds of {metric} are unknown, because the recorded config does not define this metric")
 
 
 def widest_bounds(results: Sequence[Result], metric: str) -> tuple[float, float]:

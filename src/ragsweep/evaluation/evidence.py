@@ -79,7 +79,7 @@ class Coverage:
         return self.first(self.ranks(rankings))
 
     def ranks(self, rankings: Rankings) -> Numbers:
-        """Return, for each marked pair, the rank, from 1, of its chunk for its question (marked pairs,); 0 if unranked.
+        """Return each marked pair's rank (marked pairs,): its chunk's rank, from 1, for its question; 0 if unranked.
 
         ``rankings`` must have one row per question, in order. Raises AssertionError if the number of rows differs, or
         if the rankings are of a different chunking (checked only if both addresses are known).

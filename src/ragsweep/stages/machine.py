@@ -74,10 +74,10 @@ def quiet_seconds(notes: Mapping[str, Any]) -> float:
 
 
 def is_busy(work: Doubles, quiet: float) -> bool:
-    """Return whether the machine was busy when the fixed work took the seconds ``work``.
+    """Return whether the machine was busy; ``work`` lists the seconds that each repetition of the fixed work took.
 
-    It was busy if the mean of these times is at least BUSY times ``quiet``, the time on an idle machine. Return False
-    if ``work`` is empty, or if ``quiet`` is NaN (unknown).
+    It was busy if their mean is at least BUSY times ``quiet``, the time on an idle machine. Return False if
+    ``work`` is empty, or if ``quiet`` is NaN (unknown).
     """
     return bool(len(work)) and float(work.mean()) >= BUSY * quiet
 

@@ -135,8 +135,8 @@ def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft
 def _chosen(flat: FlatRecord, of_system: Collection[str]) -> tuple[dict[str, Any], list[str], list[str]]:
     """Return the fields to read, the names of those to add to the notes, and the names of the dropped fields.
 
-    Of several fields that are mapped to the same field of an entry, the one that comes first in RANKED is read. Raises
-    ValueError if two such fields differ, and neither takes precedence.
+    Of several fields that are mapped to the same field of an entry, the one with the best rank in RANKED is read.
+    Raises ValueError if another has the same rank but a different value.
     """
     chosen, in_notes, left = dict[str, Any](), list[str](), list(flat.left)
     ranked = sorted(flat.fields, key=lambda name: PLACES.get(name, ("", 0))[1])

@@ -93,11 +93,11 @@ def _lifted(sums: Doubles, mean: float) -> Doubles:
 
 
 def each_level(differences: Differences) -> float:
-    """Return the level of each interval of a sweep's differences on its own; ``LEVEL`` if there are no intervals.
+    """Return the level that each interval of a sweep's differences has on its own; ``LEVEL`` without intervals.
 
     With several intervals, the level is usually above ``LEVEL``, because all must hold together: the more intervals
-    there are, the larger a difference must be before it is shown. The level is never below ``LEVEL``, although the
-    resampled critical value can be much too small if differences have few distinct values.
+    there are, the larger a difference must be before it is shown. The result is at least ``LEVEL``, even if the
+    resampled critical value is much too small, as it can be if differences have few distinct values.
     """
     if not differences.critical > 0:
         return LEVEL
