@@ -61,10 +61,6 @@ def _run(command: Command) -> CommandOutcome:
     session = open_session(values, terminal)
     prepared = preparing.prepare(command, session, jobs, labels)
     command = prepared.command
-    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
-    recorded = _recorded(prepared, context, jobs)
-    if recorded and not command.searching:
-        prepared = preparing.without_done(prepared, session, context.ledger.jobs(recorded[1].id, "finished", "dropped"))
     if values["plan"] == "json":
         print(json.dumps(preparing.plan_as_json(prepared.planned)))
         return CommandOutcome(0)
@@ -73,6 +69,10 @@ def _run(command: Command) -> CommandOutcome:
             terminal.line(label, text)
         terminal.plan_table(prepared.planned)
         return CommandOutcome(0)
+    context = RunContext(session, session.tracker(values), terminal, command.secrets, None, command.search, labels)
+    recorded = _recorded(prepared, context, jobs)
+    if recorded and not command.searching:
+        prepared = preparing.without_done(prepared, session, context.ledger.jobs(recorded[1].id, "finished", "dropped"))
     try:
         preparing.check_keys(prepared.nodes)
     except ConfigError:
