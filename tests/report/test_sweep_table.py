@@ -9,9 +9,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import Result
+from ragsweep.core.results import Result, Summary
 from ragsweep.report.document import GAP
-from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept
+from ragsweep.report.numbers import cell
+from ragsweep.report.sweep_table import SweepTable, all_settings, settings, slice_table, sweep_table, swept, zero_note
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from support.results import changed, changed_table, drawn, scored
@@ -190,8 +191,10 @@ def test_few_values_of_a_parameter_are_listed_and_many_are_not() -> None:
 def test_the_sign_of_a_product_means_that_all_combinations_were_swept() -> None:
     grid = [config(n, 0.5, n, k=k, b=b) for n, (k, b) in enumerate([("3", "1"), ("3", "2"), ("5", "1"), ("5", "2")])]
     assert swept(grid) == swept([*grid, grid[0]]) == "k = 3, 5 × b = 1, 2"
-    assert swept(grid[:3]) == "k = 3, 5; b = 1, 2"
+    assert swept(grid[:3]) == "k = 3, 5; b = 1, 2 (3 of 4 combinations)"
     assert swept([*grid[:3], config(3, 0.5, 3, k="5")]) == "k = 3, 5; b = 1, 2"
+    many = [config(n, 0.5, n, k=str(n), b=str(n % 2)) for n in range(9)]
+    assert swept(many) == "k; b = 0, 1"
 
 
 def test_configs_whose_settings_differ_have_different_cells() -> None:
@@ -256,3 +259,15 @@ def test_slices_are_rows_and_configs_columns_with_intervals_that_fit(wide: int, 
     assert [cell.partition(" ")[0] for cell in table.rows[1][2:]] == [".60", ".30"]
     assert ("[" in table.rows[1][2]) == has_intervals
     assert width(table) <= wide
+
+
+def test_an_interval_of_a_slice_without_any_hit_is_explained() -> None:
+    metrics = scored({"ndcg": [0.0] * 15}).summaries.metrics
+    zero = replace(metrics["ndcg"], low=0.0, high=0.22)
+
+    def note(found: Summary) -> str:
+        one = changed(RESULTS[0], groups={"category": {"a": RESULTS[1].summaries.metrics, "b": {"ndcg": found}}})
+        return zero_note([RESULTS[0], one], "category", "ndcg")
+
+    assert note(zero).startswith(f" ({cell(zero)}: 15 scores of 0")
+    assert note(replace(zero, value=0.1)) == note(replace(zero, high=0.0)) == ""

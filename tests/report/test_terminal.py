@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from ragsweep.commands.list import HEADER
 from ragsweep.core.results import Failure, Result
 from ragsweep.report.sweep_document import heading, result_document
+from ragsweep.report.tables import evidence_note
 from ragsweep.report.terminal import Terminal
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.usage import UsageMeter
@@ -94,7 +95,7 @@ def test_a_config_is_shown_whole_with_what_it_was_measured_on(terminal: Terminal
     printed = " ".join(stream.getvalue().split())
     assert name in printed
     assert "…" not in printed
-    assert "3 of 4 questions have evidence; 2 left out: not in split" in printed
+    assert evidence_note(result(name).run.dataset) in printed
     assert "FIX Careful." in printed
     assert max(map(len, stream.getvalue().splitlines())) <= 120
 

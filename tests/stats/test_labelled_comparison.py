@@ -53,12 +53,12 @@ def test_two_configs_differ_as_compare_says_and_a_preference_of_the_judge_alone_
     assert found.may_be_best.tolist() == [True, True]
 
 
-def test_gains_by_labels_are_not_called_shrunk() -> None:
-    """A choice by corrected means is one without shrinkage."""
+def test_gains_by_labels_are_not_expected_on_new_questions() -> None:
+    """A choice by corrected means is one without shrinkage, so that luck inflates its gain."""
     results, labels = three(0.2)
     found = [lines(one) for one in (compare_configs(results, baseline="a"), corrected(results, labels))]
     assert all("expected gain" in text for text in found)
-    assert ["after shrinkage" in text for text in found] == [True, False]
+    assert ["on new questions" in text for text in found] == [True, False]
 
 
 def test_correction_of_a_metric_is_written_alike_if_another_metric_that_is_compared_by_ratios_decides() -> None:

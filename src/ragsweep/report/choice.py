@@ -58,14 +58,17 @@ def _choice(verdict: SweepComparison, conclusion: SweepConclusion) -> Iterator[S
     yield _headline(verdict, choice.row)
     yield from _replaced(verdict)
     yield from _refusing(verdict, choice.row, audits.refusing)
+    rivals = {"baseline": choice.baseline} if choice.baseline else {}
     if choice.runner_up is not None and (choice.baseline is None or choice.runner_up.row != choice.baseline.row):
         who = "best config" if choice.runner_up.row == choice.best else "runner-up"
         text = f"Against the {who}, {name(verdict, choice.runner_up.row)}, it is"
         yield Statement("", f"{text} {_expected(verdict, choice.runner_up)}.", vars(choice.runner_up))
+        rivals = rivals if verdict.rises_with else {who: choice.runner_up, **rivals}
     if choice.sacrificed is not None and choice.cost and verdict.differences.apart.any():
         yield _cheaper(verdict, choice.sacrificed)
-    elif choice.baseline is not None:
-        yield from _costs(verdict, choice.row, choice.baseline.row)
+    else:
+        for who, rival in rivals.items():
+            yield from _costs(verdict, choice.row, rival.row, who)
     if verdict.rises_with:
         yield _rises(verdict, choice.row)
     if audits.worse:
@@ -157,16 +160,17 @@ def _by_cost(verdict: SweepComparison, row: int) -> str:
 def _expected(verdict: SweepComparison, found: Against) -> str:
     """Format the probability that the choice is better, its expected gain, and its expected loss if it is worse.
 
-    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise,
-    unless the means are corrected by labels, the gain is a difference of shrunk means, which may differ from those in
-    the table.
+    If the probability is NaN, format the mean gain and the reason: too few independent questions. Otherwise, the gain
+    is a difference of shrunk means, which may differ from those in the table. It is not said to hold for new questions
+    if the means are corrected by labels, and so not shrunk, or if the questions guided a search.
     """
     gain = lead(verdict, found.gain)
     if math.isnan(found.probability):
         return f"better by {gain} on average; too few independent questions for a probability"
-    lost = f"; if wrong, it loses {deficit(verdict, found.lost)} on average" if found.probability < SURE else ""
-    shrunk = "" if verdict.differences.by_labels else " after shrinkage"
-    return f"better with {percent(found.probability)} probability, expected gain {gain}{shrunk}{lost}"
+    lost = f"; if it is in fact worse, then by {deficit(verdict, found.lost)} on average"
+    lost = lost if found.probability < SURE else ""
+    place = "" if verdict.differences.by_labels or verdict.adaptive else " on new questions"
+    return f"better with {percent(found.probability)} probability, expected gain {gain}{place}{lost}"
 
 
 def percent(probability: float) -> str:
@@ -201,8 +205,8 @@ def _while_busy(verdict: SweepComparison, cost: str, *rows: int) -> str:
     return ", measured while the machine was busy" if is_busy else ""
 
 
-def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement]:
-    """Yield a statement on the costs in which the choice and the baseline, ``other``, differ notably.
+def _costs(verdict: SweepComparison, row: int, other: int, who: str) -> Iterator[Statement]:
+    """Yield a statement on the costs in which the choice and ``other``, called ``who``, differ notably.
 
     They differ notably if they differ beyond chance, by a factor of at least `NOTABLE`.
     """
@@ -217,7 +221,7 @@ def _costs(verdict: SweepComparison, row: int, other: int) -> Iterator[Statement
             by = factor(ratio) + _while_busy(verdict, cost, row, other)
             texts.append(f"{_priced(verdict, cost, row)} instead of {number(values[other], '-')} ({by})")
     if texts:
-        yield Statement("", f"Against the baseline, it has {', '.join(texts)}.", ratios)
+        yield Statement("", f"Against the {who}, it has {', '.join(texts)}.", ratios)
 
 
 def _rises(verdict: SweepComparison, row: int) -> Statement:

@@ -16,7 +16,7 @@ from ragsweep.report.holdout import holdout_use
 from ragsweep.report.naming import first_names, rounded
 from ragsweep.report.numbers import cell
 from ragsweep.report.sweep_report import SweepReport
-from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept
+from ragsweep.report.sweep_table import label_table, slice_table, sweep_table, swept, zero_note
 from ragsweep.report.tables import evidence_note, headline, partial_note, reranking_note, target_numbers
 from ragsweep.report.verdict import limits
 from ragsweep.stats.comparison import SweepComparison
@@ -82,7 +82,7 @@ def _tables(report: SweepReport, width: int, by: str | None) -> Iterator[Block]:
     names = [*objectives(rows[0].run.config), *headline(report.shown)]  # the objective may be null
     if by and names:
         metric = found.compared.metric if found.compared else names[0]
-        yield notes(Statement("", f"{metric} by {by}:"))
+        yield notes(Statement("", f"{metric} by {by}{zero_note(table.shown, by, metric)}:"))
         yield slice_table(table.shown, by, metric, width)
 
 

@@ -88,20 +88,24 @@ def all_settings(results: Sequence[Result]) -> list[dict[str, str]]:
 
 
 def swept(results: Sequence[Result]) -> str:
-    """Describe the settings that vary: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2`` if combinations are missing.
+    """Describe the settings that vary: ``k = 3, 5 × b = 1, 2``, or ``k = 3, 5; b = 1, 2 (3 of 4 combinations)``.
 
-    A setting with many values is only named.
+    A setting with many values is only named. The combinations are counted if all values are listed and every config has
+    every setting.
     """
     configs = all_settings(results)
     keys = varying_keys(configs)
     values = {key: in_order(dict.fromkeys(config[key] for config in configs if key in config)) for key in keys}
     digits = {key: digits_for(texts) for key, texts in values.items() if len(texts) <= MOST_VALUES}
     combinations = {tuple(config.get(key) for key in keys) for config in configs}
-    is_grid = len(combinations) == math.prod(map(len, values.values())) and all(None not in one for one in combinations)
-    return (" × " if is_grid else "; ").join(
+    grid, is_crossed = math.prod(map(len, values.values())), all(None not in one for one in combinations)
+    is_grid = is_crossed and len(combinations) == grid
+    listed = (" × " if is_grid else "; ").join(
         f"{name} = {', '.join(_cut(values[key], digits[key]))}" if key in digits else name
         for key, name in short_keys(keys).items()
     )
+    is_part = is_crossed and not is_grid and len(digits) == len(keys)
+    return f"{listed} ({len(combinations)} of {grid:,} combinations)" if is_part else listed
 
 
 def sweep_table(
@@ -188,6 +192,16 @@ def slice_table(shown: Sequence[Result], label: str, metric: str, width: int) ->
     )
     columns = [*first, *(full if _width([*first, *full]) <= width else bare)]
     return Table([one.header for one in columns], _rows(columns), fitted=True)
+
+
+def zero_note(shown: Sequence[Result], label: str, metric: str) -> str:
+    """Explain the first interval of a slice in which every score is 0; "" if there is no such slice."""
+    groups = (group for one in shown for group in one.summaries.groups.get(label, {}).values())
+    zeros = (found for group in groups if (found := group.get(metric)) and found.value == found.low == 0 < found.high)
+    if not (zero := next(zeros, None)):
+        return ""
+    high = number(zero.high, zero.unit)
+    return f" ({cell(zero)}: {counted(zero.n_scored, 'score')} of 0, which cannot exclude a true mean of {high})"
 
 
 def _rows(columns: Sequence[Column]) -> list[list[str]]:

@@ -112,7 +112,9 @@ def evidence_note(*datasets: DatasetFacts) -> str:
         if all(one.left_out.get(reason) == count for one in rest)
     )
     questions = counts_range(one.questions for one in datasets)
-    return f"{counts_range(one.with_evidence for one in datasets)} of {questions} questions have evidence{left_out}"
+    needed = " (recall and nDCG need it)" if any(one.with_evidence < one.questions for one in datasets) else ""
+    having = counts_range(one.with_evidence for one in datasets)
+    return f"{having} of {questions} questions have evidence{needed}{left_out}"
 
 
 def counts_range(counts: Iterable[int]) -> str:

@@ -47,7 +47,7 @@ def curve(page: SweepReport, name: str) -> ParameterMeans | Cloud:
 
 def test_sections_stand_in_order_and_those_without_data_are_left_out() -> None:
     whole = [one["id"] for one in pages.page(source(grid(GAINS)))["sections"]]
-    shown = "asked result quality configs differences effects slices questions details"
+    shown = "asked result configs differences quality effects slices questions details"
     assert " ".join(whole) == shown
     bare = pages.page(source([scored({"ndcg": [0.5] * COUNT}, name="b=1")], conclusion=SweepConclusion(), commands=()))
     assert [one["id"] for one in bare["sections"]] == ["asked", "configs", "questions", "details"]
@@ -448,6 +448,10 @@ def test_the_configs_that_may_be_the_best_are_counted() -> None:
     assert text["text"].startswith("1 of 3 ")
     assert "#2" in text["text"]
     assert picture["kind"] == "charts"
+    told = [
+        section(pages.page(source(some)), "differences")[0]["text"] for some in (grid(GAINS), results, results[::2])
+    ]
+    assert ["a probability compares only two" in text for text in told] == [True, False, False]
 
 
 def test_the_page_does_not_state_that_an_objective_decided_that_another_metric_replaces() -> None:

@@ -47,9 +47,9 @@ def page_document(report: SweepReport) -> Document:
     parts = (
         ("asked", "What was asked", _asked(view)),
         ("result", "What was found", _result(report)),
-        ("quality", "Quality against cost", _quality(view)),
         ("configs", "Configs", _configs(view)),
         ("differences", "Differences", _differences(view)),
+        ("quality", "Quality against cost", _quality(view)),
         ("effects", "Effects", chain(effect_items(view), cost_items(view.best_first, varying, view.metric))),
         ("slices", "Slices", _slices(view)),
         ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()), len(view.best_first))),
@@ -147,6 +147,9 @@ def _differences(view: PageView) -> Iterator[Block]:
     sure = "With 95 % confidence, the best is among them."
     any_of_them = f"Any of the {len(kept):,} configs may be the best."
     text = any_of_them if len(kept) == len(found.matrix.configs) else f"{several} {sure}"
+    rival = found.choice.runner_up  # the probability of beating it may seem to contradict that many may be the best
+    if rival and math.isfinite(rival.probability) and len(kept) > 1 and len(found.matrix.configs) > 2:
+        text += " All configs are compared with each other at once, whereas a probability compares only two."
     yield notes(Statement("", text, {"configs": kept}))
     note = (
         "Bars are simultaneous 95 % intervals. Filled points may be the best config; for hollow points,"
