@@ -9,7 +9,7 @@ from ragsweep.core.results import Result
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.curves import curves
-from support.results import scored
+from support.results import changed, scored
 
 
 def config(alpha: float, scores: list[float], **parameters: str) -> Result:
@@ -77,3 +77,16 @@ def test_a_curve_of_amounts_agrees_with_the_comparison_of_its_configs() -> None:
     assert curve.best == curve.chosen == 0.5
     assert curve.may_be_best == tuple(verdict.pairs.may_be_best)
     assert (curve.best_mean, curve.held_out) == (verdict.selection_bias.observed, verdict.selection_bias.crossfitted)
+
+
+def test_a_part_that_no_config_uses_does_not_split_a_curve() -> None:
+    """The embedder of `retriever=bm25`; a vector retriever contains its embedder, which then counts."""
+    bm25, embedders = {"_target_": "x.Bm25"}, ("hashing", "minilm", "static")
+    for used, count in ((False, 1), (True, 0)):
+        nodes = [{"_target_": f"x.{name}"} for name in embedders]
+        given = [{"embedder": one, "retriever": {**bm25, "embedder": one} if used else bm25} for one in nodes]
+        results = [
+            changed(config(alpha, [alpha, 0.5], embedder=name), config=node)
+            for alpha, name, node in zip((0.0, 0.5, 1.0), embedders, given, strict=True)
+        ]
+        assert len(curves(results, "retriever.alpha", "ndcg")) == count

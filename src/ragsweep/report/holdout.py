@@ -8,7 +8,7 @@ from ragsweep.core.results import DROPPED, Result, Run
 from ragsweep.report.document import Statement
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import signed, with_interval
-from ragsweep.stats.comparable import changes_scores
+from ragsweep.stats.comparable import scoring_parameters
 from ragsweep.stats.inference.best import winner
 from ragsweep.stats.inference.matrix import score_matrix
 from ragsweep.stats.inference.resampling import cluster_scores
@@ -70,7 +70,7 @@ def _lead(base: Result, other: Result, metric: str) -> tuple[float, float]:
 
 
 def _identity(run: Run) -> frozenset[tuple[str, str]]:
-    return frozenset((name, value) for name, value in run.parameters.items() if changes_scores(name))
+    return frozenset(scoring_parameters(run).items())
 
 
 def _usable(result: Result, metric: str) -> bool:

@@ -54,6 +54,15 @@ def changes_scores(parameter: str) -> bool:
     return not _NO_SCORE.match(parameter)
 
 
+def scoring_parameters(run: Run) -> dict[str, str]:
+    """Return a run's parameters that can change a score; a part in `REFERRED` that no other key contains has none."""
+    whole, kinds = str(run.config), {part: _kind(run.config, part) for part in REFERRED}
+    unused = {part for part, kind in kinds.items() if kind and whole.count(kind) == str(run.config[part]).count(kind)}
+    return {
+        key: text for key, text in run.parameters.items() if changes_scores(key) and key.partition(".")[0] not in unused
+    }
+
+
 def factors(one: Result, other: Result) -> tuple[Factor, ...]:
     """List the factors in which two configs differ; a replaced part is one factor together with its parameters."""
     differing = differing_parameters(one.run, other.run)
@@ -80,23 +89,16 @@ def computed_otherwise(one: Run, other: Run) -> bool:
 
 def differing_parameters(one: Run, other: Run) -> list[str]:
     """List the parameters that differ between two configs and could change a score."""
-    names = filter(changes_scores, sorted({*one.parameters, *other.parameters}))
+    names = sorted({*scoring_parameters(one), *scoring_parameters(other)})
     return [name for name in names if _differs((one, other), name)]
 
 
 def _differs(runs: Sequence[Run], name: str) -> bool:
-    """Return whether runs differ in a used parameter or, where a run lacks it (as for a list), in its node."""
+    """Return whether runs differ in a parameter or, where a run lacks it (as for a list), in its node."""
     texts = {run.parameters.get(name) for run in runs}
     first, *others = (_node(run.config, name) for run in runs)
     same = first is not None and all(one == first for one in others)
-    apart = len(texts - {None}) > 1 or (len(texts) > 1 and not same)
-    return apart and not all(_is_unused(run.config, name.partition(".")[0]) for run in runs)
-
-
-def _is_unused(config: Mapping[str, Any], part: str) -> bool:
-    """Return whether a part in `REFERRED` has no effect: the rest of the config does not contain its class."""
-    kind = (_kind(config, part) if part in REFERRED else None) or ""
-    return bool(kind) and kind not in str([node for key, node in config.items() if key != part])
+    return len(texts - {None}) > 1 or (len(texts) > 1 and not same)
 
 
 def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
@@ -126,7 +128,7 @@ def factor_values(results: Sequence[Result]) -> list[dict[str, str]]:
 
 def _varying(results: Sequence[Result]) -> list[str]:
     """List the parameters and parts that differ between configs, each part before its own parameters."""
-    names = dict.fromkeys(name for result in results for name in result.run.parameters if changes_scores(name))
+    names = dict.fromkeys(name for result in results for name in scoring_parameters(result.run))
     varying = {name for name in names if _differs([result.run for result in results], name)}
     parts = {part for name in varying for part in _parents(name)}
     varying |= {part for part in parts if len({_kind(result.run.config, part) for result in results}) > 1}
@@ -155,9 +157,7 @@ def _node(config: Mapping[str, Any], path: str) -> Any:
 
 def _factor_value(run: Run, part: str) -> str:
     """Return a factor's value in a config: the parameter's value, or the name of the option or class; "" if absent."""
-    if part in run.parameters:
-        return run.parameters[part]
-    return (_kind(run.config, part) or "").rpartition(".")[2]
+    return run.parameters.get(part, (_kind(run.config, part) or "").rpartition(".")[2])
 
 
 def check_same_questions(one: Result, other: Result, swept: bool = False) -> None:

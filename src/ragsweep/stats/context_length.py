@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsweep.core.results import Result, Run
 from ragsweep.stats.audits import LongerContext
-from ragsweep.stats.comparable import changes_scores, differing_parameters
+from ragsweep.stats.comparable import differing_parameters, scoring_parameters
 from ragsweep.stats.inference.matrix import Matrix
 
 LENGTHENING = ("top_k", "context_budget")
@@ -47,7 +47,7 @@ def rises_with(chosen: Result, others: Sequence[Result], matrix: Matrix) -> tupl
     found = [keys for other in shorter if (keys := length_keys(chosen, other, matrix))]
     families = defaultdict[Any, list[Result]](list)  # comparing all pairs of a large grid would take minutes
     for other in others if found else ():
-        rest = (item for item in other.run.parameters.items() if item[0] not in LENGTHENING and changes_scores(item[0]))
+        rest = (item for item in scoring_parameters(other.run).items() if item[0] not in LENGTHENING)
         families[frozenset(rest)].append(other)
     pairs = [_lengthened(*pair, matrix) for family in families.values() for pair in combinations(family, 2)]
     lowering = [set(keys) for keys, falls in pairs if falls]

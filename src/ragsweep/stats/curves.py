@@ -9,7 +9,7 @@ import numpy as np
 
 from ragsweep.core.question_results import Flags
 from ragsweep.core.results import COMPLETE, Result
-from ragsweep.stats.comparable import changes_scores
+from ragsweep.stats.comparable import scoring_parameters
 from ragsweep.stats.inference.best import amounts_bias, choices_by_fold
 from ragsweep.stats.inference.differences import all_pairs
 from ragsweep.stats.inference.matrix import score_matrix, transform_amounts
@@ -69,8 +69,8 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
         known = result.summaries.metrics.get(metric)
         usable = known is not None and known.n_scored and known.higher_is_better is not None
         if result.run.state == COMPLETE and usable and not math.isnan(value):
-            rest = {name: text for name, text in result.run.parameters.items() if changes_scores(name)}
-            groups[tuple(sorted((name, text) for name, text in rest.items() if name != parameter))][value] = result
+            rest = sorted(item for item in scoring_parameters(result.run).items() if item[0] != parameter)
+            groups[tuple(rest)].setdefault(value, result)
     made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
     return [curve for curve in made if curve is not None]
 

@@ -35,7 +35,7 @@ from ragsweep.report.page.figures import (
 )
 from ragsweep.report.tables import rank_results
 from ragsweep.stats import curves
-from ragsweep.stats.comparable import changes_scores
+from ragsweep.stats.comparable import scoring_parameters
 from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.inference.differences import all_pairs
 from ragsweep.stats.inference.matrix import transform_amounts
@@ -130,7 +130,7 @@ def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for one in best_first:
         if read_numbers([one.run.parameters.get(key, "")]):
-            rest = tuple(item for item in one.run.parameters.items() if item[0] != key and changes_scores(item[0]))
+            rest = tuple(item for item in scoring_parameters(one.run).items() if item[0] != key)
             groups.setdefault(rest, []).append(one)
     return [group for group in groups.values() if len({one.run.parameters[key] for one in group}) >= curves.FEWEST]
 
