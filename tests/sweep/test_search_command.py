@@ -79,6 +79,15 @@ def test_a_condition_on_an_option_that_does_not_exist_is_refused(cwd: Path, cond
         read(typed, multirun=True)
 
 
+def test_patterns_of_a_search_match_options_in_folders_on_the_search_path(cwd: Path) -> None:
+    write_option(cwd / "more", "retriever/added", "defaults: [bm25]\n")
+    params = "+hydra.sweeper.params.top_k={over: '3,5', when: 'retriever=glob(add*)'}"
+    search = ["hydra/sweeper=optuna", params, f"hydra.searchpath=[file://{cwd}/more]"]
+    for typed in ("bm25,added", "glob(add*)"):
+        jobs = read([*search, f"retriever={typed}"], multirun=True).jobs
+        assert {("retriever=added", "top_k=3"), ("retriever=added", "top_k=5")} <= {tuple(sorted(job)) for job in jobs}
+
+
 @pytest.mark.parametrize(
     ("line", "is_another"),
     [

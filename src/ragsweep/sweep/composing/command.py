@@ -274,8 +274,9 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
     if not is_own(settings):
         return replace(command, jobs=(tuple(task),), search=settings)
     declared = read_baseline(baseline)
-    space = read_space(task, settings["params"], command.composer.loader)
-    check_conditions(settings["params"] or {}, command.composer.options(command.overrides), command.composer.loader)
+    loader = command.composer.loader(command.overrides)
+    space = read_space(task, settings["params"], loader)
+    check_conditions(settings["params"] or {}, loader)
     if isinstance(settings["sampler"], Mapping):
         space.check_sampler(settings["sampler"].get("name"))
     composed = trial_composer(command, "", OmegaConf.create)
@@ -305,9 +306,9 @@ def _with_probes(command: Command, settings: Mapping[str, Any], baseline: Any) -
 
 def trial_composer(command: Command, title: str, config: Callable[[], DictConfig]) -> SearchComposer:
     """Return the composer of a search's trials; ``title`` and ``config`` are arguments of SearchComposer."""
-    composer, fixed = command.composer, command.fixed
+    composer, fixed, loader = command.composer, command.fixed, command.composer.loader(command.overrides)
     faults = HydraException, OmegaConfBaseException, RagsweepError
-    return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), composer.loader, title, config, faults)
+    return SearchComposer(lambda lines: compose(composer, [*fixed, *lines]), loader, title, config, faults)
 
 
 def number_baseline(lines: Sequence[str], numbered: str) -> tuple[str, ...]:

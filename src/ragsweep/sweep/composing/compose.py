@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,16 +85,17 @@ class Composer:
         """Return the template composed from all ``overrides``; the same overrides are composed only once."""
         return self._template(tuple(overrides))[0]
 
-    @property
-    def loader(self) -> ConfigLoader:
-        """Hydra's loader, which lists the options of groups (``retriever=glob(*)``)."""
+    def loader(self, overrides: Sequence[str]) -> ConfigLoader:
+        """Return Hydra's loader; it also lists (``retriever=glob(*)``) options in folders that the command adds."""
         with hydra_initialized():
-            return GlobalHydra.instance().config_loader()
+            loader: Any = GlobalHydra.instance().config_loader()
+        added = self._searched(overrides)
+        loader.get_group_options = partial(loader.get_group_options, config_name=self._name, overrides=added)
+        return loader
 
     def options(self, overrides: Sequence[str]) -> Options:
         """Return a function that lists a group's options, including options in folders that the command adds."""
-        added = self._searched(overrides)
-        return lambda group: self.loader.get_group_options(group, config_name=self._name, overrides=added)
+        return lambda group: self.loader(overrides).get_group_options(group)
 
     def folders(self, overrides: Sequence[str]) -> list[Path]:
         """List the existing folders on the config search path: the shipped folder, then the others in Hydra's order."""

@@ -1,7 +1,7 @@
 """Determine whether a sweeper searches, whether other machines can work on a search, and how its trials are named."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
@@ -30,17 +30,17 @@ def is_on_server(settings: Mapping[str, Any]) -> bool:
     return is_own(settings) and is_postgresql(settings.get("storage"))
 
 
-def check_conditions(params: Mapping[str, Any], options: Callable[[str], Sequence[str]], loader: ConfigLoader) -> None:
+def check_conditions(params: Mapping[str, Any], loader: ConfigLoader) -> None:
     """Raise ConfigError if the condition of a parameter names an option that the group of its parent does not have.
 
-    Otherwise the parameter would never exist. `read_space` has checked the form of ``params``. ``options`` returns the
-    options of a group, and [] for any other key. Values that are not plain names, such as paths, are not checked.
+    Otherwise the parameter would never exist. `read_space` has checked the form of ``params``. Values that are not
+    plain names, such as paths, are not checked.
     """
     for key, value in params.items():
         where, when = f"{PARAMS}.{key}", value.get("when") if isinstance(value, Mapping) else None
         lines = [when] if isinstance(when, str) else when or []
         for condition in (read_condition(line, where, loader) for line in lines):
-            known = options(condition.parent)
+            known = loader.get_group_options(condition.parent)
             for text in condition.values if known else ():
                 if re.fullmatch(r"[\w-]+", text) and text not in (*known, "null"):
                     raise ConfigError(f"{where}.when: {condition.parent} has no option {text}{nearest(text, known)}")

@@ -46,7 +46,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     settings = command.search or {}
     if not is_own(settings):
         return None
-    space = read_space(command.task, settings["params"], command.composer.loader)
+    space = read_space(command.task, settings["params"], command.composer.loader(command.overrides))
     most = int(settings["n_trials"])
     trials = min(most, space.count_points(most) + len(settings["enqueue"] or ()))
     division = experiments[0].dataset.division
