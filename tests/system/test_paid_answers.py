@@ -175,7 +175,9 @@ def test_plan_of_a_resumed_sweep_leaves_out_the_calls_of_its_finished_configs(
     assert sweeping.run(swept).status == 1  # the first config lacks two repetitions, the second every answer
     capsys.readouterr()
     sweeping.run(swept)
-    assert "expected 8 calls" in capsys.readouterr().out
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("plan "))
+    assert line.startswith("plan      1 config · ")
+    assert "expected 8 calls" in line
     sweeping.run(read([*typed, "plan=json"], multirun=True))
     assert json.loads(capsys.readouterr().out)["calls"] == 4  # two of each config, which rerun=true makes
 

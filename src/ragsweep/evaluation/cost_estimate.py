@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ KINDS: dict[str, type[Any]] = {
 """The type of the results of each stage that may call services."""
 
 
-def plan_costs(experiments: Sequence[Experiment], executor: Executor, done: Collection[int] = ()) -> Plan:
-    """Plan the work of configs, except those whose numbers are in ``done``, and the cost of its calls to services."""
-    planned = plan([experiment.wanted for experiment in experiments], executor, done)
+def plan_costs(experiments: Sequence[Experiment], executor: Executor) -> Plan:
+    """Plan the work of configs, and the cost of its calls to services."""
+    planned = plan([experiment.wanted for experiment in experiments], executor)
     estimate_costs(planned, experiments, executor)
     return planned
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -131,12 +131,11 @@ class Plan:
         return [stage for stage, count in self.stages.items() if count.seconds is None]
 
 
-def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults, done: Collection[int] = ()) -> Plan:
+def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults) -> Plan:
     """Count the nodes that configs need and estimate how long these take; each config is a sequence of wanted nodes.
 
     A node need not be computed if its value exists, or if the values of all nodes that read it exist. A node that is
-    never stored counts as computed only if one of its inputs must be computed. Configs whose numbers
-    are in ``done`` compute nothing.
+    never stored counts as computed only if one of its inputs must be computed.
     """
     planned = Plan(configs=len(configs))
     nodes: dict[str, Node] = {}
@@ -145,7 +144,7 @@ def plan(configs: Sequence[Sequence[Wanted]], results: KnownResults, done: Colle
             if node.stage != SOURCE:
                 planned.stages.setdefault(node.stage, StageCount()).asked += 1
                 nodes[node.address] = node
-    missing, unknown = _missing([one for n, wanted in enumerate(configs) if n not in done for one in wanted], results)
+    missing, unknown = _missing([one for wanted in configs for one in wanted], results)
     planned.missing = missing
     for address, node in nodes.items():
         count = planned.stages[node.stage]

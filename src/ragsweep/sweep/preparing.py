@@ -106,8 +106,9 @@ def prepare(command: Command, session: Session, jobs: Sequence[Job], labels: Seq
 
 
 def without_done(prepared: Prepared, session: Session, done: Collection[int]) -> Prepared:
-    """Return a grid's ``prepared`` with a plan and nodes that exclude the work of the jobs ``done``."""
-    planned = plan_costs(prepared.experiments, session.evaluator.executor, done)
+    """Return a grid's ``prepared`` with the plan and the nodes of its jobs that are not ``done``."""
+    left = [experiment for number, experiment in enumerate(prepared.experiments) if number not in done]
+    planned = plan_costs(left, session.evaluator.executor)
     return replace(prepared, planned=planned, nodes=planned.needed)
 
 
