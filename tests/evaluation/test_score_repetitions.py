@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragsweep.core.missing import ABSTAINED, TIMED_OUT
+from ragsweep.core.missing import ABSTAINED, TIMED_OUT, TRUNCATED
 from ragsweep.core.question_results import QuestionResults
 from ragsweep.core.question_texts import to_texts
 from ragsweep.core.types import Answer, EvaluationView, Judgement
 from ragsweep.evaluation.repetition import RepeatedScores, score_repetitions
+from ragsweep.evaluation.result_notes import result_warnings
 from ragsweep.parts.metrics import JudgeSwayed, Latency, Recall, TokenF1
+from ragsweep.stages.executor import Executor
 from ragsweep.testing.metrics import answered
 
 ASKED = [0, 1, 2]  # three questions that have a reference, a context and an answer
@@ -138,3 +140,20 @@ def test_case_of_a_judge_that_reads_no_answer_is_the_same_in_every_repetition() 
         metric.uses = uses
         (first, _), (second, _) = rows(score_repetitions([metric], views))[0]["judged"]["judge_swayed"]
         assert (first == second) is same
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        (TIMED_OUT, "rerun=true repeats only the failed calls"),
+        (TRUNCATED, "an identical call would fail again (truncated)"),
+    ],
+)
+def test_warning_about_failed_repetitions_suggests_rerun_only_if_it_may_help(reason: str, advice: str) -> None:
+    first = answers("red mat")
+    assert first.answers is not None
+    views = [first, replace(first, answers=first.answers._replace(answers=[Answer(failed=reason)]))]
+    found = score_repetitions([TokenF1()], views)
+    config: Any = SimpleNamespace(graph=SimpleNamespace(located=None, embeddings=()), metrics=[TokenF1()])
+    (warning,) = result_warnings(Executor(), config, views, found.lost(found.scores))
+    assert warning.endswith(f"(failed repetitions by metric: token_f1 (1)); {advice}")

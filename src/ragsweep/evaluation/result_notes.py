@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
+from ragsweep.core.missing import REPEATING, repeatable
 from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.types import Answer, Embeddings, EvaluationView, Judgement
 from ragsweep.evaluation.experiment import Experiment
@@ -67,15 +68,20 @@ def result_warnings(
             f"{' and have no score in the metrics that read them' if is_lost else ''}; the column output_fault of"
             " outcomes.parquet names each fault"
         )
-    yield from _answer_warnings(experiment, [one for view in views if view.answers for one in view.answers.answers])
+    answers = [one for view in views if view.answers for one in view.answers.answers]
+    yield from _answer_warnings(experiment, answers)
     if not experiment.graph.located:
         yield from _cut_warnings(views[0])
     if lost:
         listed = ", ".join(f"{name} ({some.sum()})" for name, some in lost.items())
+        failed = {one.failed for one in answers}
+        reasons = failed | {one.reason for view in views for some in view.judgements.values() for one in some}
+        lasting = ", ".join(sorted(reasons & REPEATING))
+        again = "; rerun=true repeats only the failed calls" if repeatable(reasons - REPEATING, failed) else ""
         yield (
             f"{np.any([*lost.values()], axis=0).sum():,} of {counted(len(views[0].questions), 'question')} have failed"
-            f" repetitions, and only the successful ones are scored (failed repetitions by metric: {listed});"
-            " rerun=true repeats only the failed calls"
+            f" repetitions, and only the successful ones are scored (failed repetitions by metric: {listed})"
+            f"{again}{lasting and f'; an identical call would fail again ({lasting})'}"
         )
 
 
