@@ -452,6 +452,15 @@ def test_a_sequential_gate_decides_gains_levels_and_slices(tmp_path: Path) -> No
     assert (status, [check["decision"] for check in checks]) == (0, ["pass"] * 3)
 
 
+def test_the_stated_power_of_a_sequential_gate_is_the_simulated_one(capsys: pytest.CaptureFixture[str]) -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "designs-gates.json").read_text("utf-8"))
+    (row,) = [row for row in results["tables"][0]["rows"] if row[:2] == ["hit or miss", "+0.00"]]
+    with pytest.raises(SystemExit):
+        gate(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.findall(r"passes in (\d+) %", said) == [f"{float(row[n]):.0f}" for n in (5, 3)]
+
+
 def test_what_bets_cannot_decide_is_one_clear_line(tmp_path: Path) -> None:
     options, margin = [*grown(tmp_path, 40, 0.1, 0.1), "--sequential"], ["--margin", "ndcg_at_10=.05"]
     tokens = {"metrics": {"context_tokens": {"_target_": "ragsweep.parts.metrics.ContextTokens"}}}
