@@ -39,7 +39,7 @@ class Down(Mlflow):
         raise TrackingError("no MLflow server answers")
 
 
-@pytest.mark.parametrize("given", [[], ["http://other:5000", "-mine", "a b"]])
+@pytest.mark.parametrize("given", [[], ["http://other:5000", "-mine", "a b"], ["http://me:secret@other", "b", "c"]])
 def test_the_command_that_sends_missing_results_is_printed_as_a_whole(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,8 +50,9 @@ def test_the_command_that_sends_missing_results_is_printed_as_a_whole(
     place = str(Path(folder).absolute())
     tracker, shown = Down(uri or None, experiment), io.StringIO()
     writer = OutcomeWriter(RunContext(Session(folder=Path(place)), tracker, Terminal(shown, False), Secrets()), 0)
-    options = [f"--uri={uri}", f"--experiment={experiment}", f"--path={place}"] if given else []
-    command = f"`{shlex.join(['ragsweep', 'sync', *options])}` sends it later"
+    shown_uri, note = uri.replace("me:secret", "***"), " (replace *** with the credentials)" if "@" in uri else ""
+    options = [f"--uri={shown_uri}", f"--experiment={experiment}", f"--path={place}"] if given else []
+    command = f"`{shlex.join(['ragsweep', 'sync', *options])}`{note} sends it later"
     writer.keep(result("one"), NO_ARTIFACTS)
     assert "".join(command.split()) in "".join(shown.getvalue().split())
     _, record = writer.record(result("two"))

@@ -54,13 +54,14 @@ class RunContext:
 
     @property
     def sync_command(self) -> str:
-        """The command that later sends missing results to the tracker, with the options that need to be set."""
+        """The command, in backquotes, that later sends missing results to the tracker, with the options it needs."""
         folder, usual, given = str(self.session.folder.absolute()), Mlflow(), list[str]()
         if isinstance(self.tracker, Mlflow):
             given += [f"--uri={mask_uri(self.tracker.uri)}"] * (self.tracker.uri != usual.uri)
             given += [f"--experiment={self.tracker.experiment}"] * (self.tracker.experiment != usual.experiment)
         is_usual = folder == str(Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep")).absolute())
-        return shlex.join(["ragsweep", "sync", *given, *([] if is_usual else [f"--path={folder}"])])
+        command = shlex.join(["ragsweep", "sync", *given, *([] if is_usual else [f"--path={folder}"])])
+        return f"`{command}`{' (replace *** with the credentials)' if '***' in command else ''}"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class OutcomeWriter:
             run = log_single(self.context.tracker, evaluated, self.placement(record), content)
         except TrackingError as fault:
             command = self.context.sync_command
-            text = f"the result is in the ledger, but not in MLflow: {fault}; `{command}` sends it later"
+            text = f"the result is in the ledger, but not in MLflow: {fault}; {command} sends it later"
             raise TrackingError(text) from None
         else:
             ledger.mark_tracked(record, run)
@@ -148,7 +149,7 @@ class OutcomeWriter:
             run = log_outcome(tracker, outcome, self.placement(record), artifacts)
         except TrackingError as fault:
             command = self.context.sync_command
-            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; `{command}` sends it later"
+            text = f"the record is in {ledger.path}, but not in MLflow: {fault}; {command} sends it later"
             self.context.terminal.line("warning", text)
         else:
             ledger.mark_tracked(record, run)
