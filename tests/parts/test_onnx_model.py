@@ -11,10 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.numpy_helper import from_array
+from transformers import ModernBertConfig, ModernBertModel
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.interruption import deadline
@@ -218,6 +220,17 @@ def test_weights_have_seven_bits_where_sums_of_two_products_would_overflow(monke
         monkeypatch.setattr(onnx_model.platform, "machine", lambda machine=machine: machine)
         monkeypatch.setattr(onnx_model, "cpu_flags", lambda flags=flags: frozenset(flags))
         assert onnx_model.facts()["int8"].endswith(f"{bits} bits")
+
+
+def test_export_of_a_modernbert_is_rejected() -> None:
+    """Its tokens attend to 64 tokens on each side; the graph ignores this window, which only longer texts reveal."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 20, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
+             "num_attention_heads": 2, "initializer_range": 0.5}  # fmt: skip
+    ids = {f"{name}_token_id": n for n, name in enumerate(("pad", "bos", "eos", "cls", "sep"))}
+    model = ModernBertModel(ModernBertConfig(**sizes, **ids)).eval()
+    with pytest.raises(ValueError, match=r"cannot be exported for int8 \(the exported graph's values differ by 0\."):
+        export(model, "last_hidden_state", typed=False)
 
 
 def test_static_model_and_language_model_are_refused(static_model: Path, tiny_writer: Path) -> None:
