@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import sqlite3
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ragsweep.commands.name import name
 from ragsweep.commands.report import report
 from ragsweep.commands.show import show
 from ragsweep.core.errors import ConfigError, InputError
+from ragsweep.core.locks import LAPSE
 from ragsweep.core.missing import ABSTAINED, NO_ANSWERS
 from ragsweep.core.results import Failure, Result
 from ragsweep.records.claims import COMMAND, FINALIST, ClaimKey
@@ -70,6 +73,21 @@ def test_a_sweep_whose_process_died_is_listed_as_killed(path: str, capsys: pytes
         (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("beefbeef")]
         assert row.split()[-1] == status
         ledger.claims.release(ClaimKey(COMMAND, sweep.id))
+
+
+def test_a_sweep_of_a_silent_process_on_another_machine_is_not_listed_as_killed(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process may be alive: in another container, or where the ledger was copied from."""
+    ledger = Ledger(Path(path))
+    ledger.open_sweep("key", Sweep("", "sweep", "beef" * 8, (("top_k=3",),), ("top_k=3",)))
+    for silent, status in ((LAPSE - 30, "running"), (LAPSE + 1, "no heartbeat for 90 s")):
+        with sqlite3.connect(ledger.path) as connection:
+            connection.execute("UPDATE claims SET host = 'elsewhere', heartbeat = ?", (time.time() - silent,))
+        connection.close()
+        assert list_runs(["--path", path]) == 0
+        (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("beefbeef")]
+        assert row.rstrip().endswith(status)
 
 
 def test_a_name_that_was_typed_with_the_sweep_is_listed_once(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_document
+from ragsweep.core.locks import LAPSE, myself
 from ragsweep.core.results import COMPLETE, DROPPED, Failure, Result, Summary, objectives
+from ragsweep.records.claims import COMMAND, ClaimKey
 from ragsweep.records.ledger import KILLED, RUNNING, Ledger, Sweep
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.naming import short
@@ -73,8 +75,15 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), moment(sweep.created), _named(names, sweep.id, sweep_title(sweep))]
         best = f"{short(found[0])}: {_value(found[2])}" if (found := best_of(ledger, sweep.id, records)) else ""
-        status = KILLED if sweep.id in dead and sweep.status == RUNNING else sweep.status  # it may just have ended
-        yield sweep.created, [*named, configs, questions, best, status.lower()]
+        is_dead = sweep.id in dead and sweep.status == RUNNING  # it may just have ended
+        status = _end_of_process(ledger, sweep) if is_dead else sweep.status.lower()
+        yield sweep.created, [*named, configs, questions, best, status]
+
+
+def _end_of_process(ledger: Ledger, sweep: Sweep) -> str:
+    """Return "killed" for a sweep whose process died; a silent process on another machine may be alive."""
+    hosts = {claim.holder.host for claim in ledger.claims.find(ClaimKey(COMMAND, sweep.id))}
+    return f"no heartbeat for {LAPSE:.0f} s" if hosts - {myself().host} else KILLED.lower()
 
 
 def _singles(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, Sequence[str]]]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from ragsweep.core.errors import TrackingError
-from ragsweep.core.locks import Holder
+from ragsweep.core.locks import LAPSE, Holder
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import NO_ARTIFACTS, NO_TRACES, Evaluation, Failure, Result
 from ragsweep.parts.tracking import Child, RunPlacement, Tracker
@@ -114,9 +114,8 @@ def end_abandoned(context: RunContext) -> None:
         with _alone(ledger, sweep) as other:
             if other or ledger.sweep(sweep.id).status != RUNNING:  # resumed in the meantime
                 continue
-            terminal.line(
-                "killed", f'"{sweep.name}" was interrupted when its process died; repeat its command to continue'
-            )
+            fact = f"its process died, or sent no heartbeat for {LAPSE:.0f} s"
+            terminal.line("killed", f'"{sweep.name}": {fact}; repeat its command to continue')
             try:
                 if sweep.parent:
                     tracker.end_abandoned(sweep.parent)
