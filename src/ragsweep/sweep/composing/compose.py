@@ -88,9 +88,9 @@ class Composer:
     def loader(self, overrides: Sequence[str]) -> ConfigLoader:
         """Return Hydra's loader; it also lists (``retriever=glob(*)``) options in folders that the command adds."""
         with hydra_initialized():
-            loader: Any = GlobalHydra.instance().config_loader()
-        added = self._searched(overrides)
-        loader.get_group_options = partial(loader.get_group_options, config_name=self._name, overrides=added)
+            loader = GlobalHydra.instance().config_loader()
+        listing = partial(loader.get_group_options, config_name=self._name, overrides=self._searched(overrides))
+        vars(loader)["get_group_options"] = listing
         return loader
 
     def options(self, overrides: Sequence[str]) -> Options:
