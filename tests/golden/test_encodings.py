@@ -38,7 +38,11 @@ def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]
         ("windows-1252", "windows-1252", CAFE),
         ("Windows-1252", "windows-1252", CAFE),
         ("ISO-8859-1", "windows-1252", CAFE),  # as browsers read it
-        ("shift_jis", "shift_jis", JAPANESE),
+        ("Shift_JIS", "cp932", f"{JAPANESE}①～③㈱髙橋"),  # as browsers read it, with the letters of Windows
+        ("x-sjis", "cp932", JAPANESE),
+        ("gb2312", "gb18030", "朱镕基"),
+        ("euc-kr", "cp949", "똠방각하"),
+        ("iso-8859-9", "windows-1254", "Türkçe “ğ”"),
         ("iso-2022-jp", "iso-2022-jp", JAPANESE),
         ("koi8-r", "koi8-r", "Привет"),
     ],

@@ -38,7 +38,13 @@ _DECLARED = re.compile(
 )
 _ESCAPE = b"\x1b"  # indicates ISO-2022, whose bytes are all ASCII and therefore valid UTF-8
 _PRESCANNED = 4096  # leading bytes of a page that may declare its encoding
-_AS_BROWSERS = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252")
+_AS_BROWSERS = {
+    **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "windows-1252"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("gb2312", "gbk", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
+    **dict.fromkeys(("iso-8859-9", "latin5"), "windows-1254"),
+}
 """Declared encoding -> the encoding that it means in browsers (https://encoding.spec.whatwg.org/#names)."""
 _HARMLESS = 4 << 20  # unzipped bytes that are always accepted
 _SIZE_BYTES = 4
