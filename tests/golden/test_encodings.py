@@ -38,7 +38,7 @@ def folder(place: Path, **files: bytes) -> tuple[dict[str, str], tuple[str, ...]
         ("windows-1252", "windows-1252", CAFE),
         ("Windows-1252", "windows-1252", CAFE),
         ("ISO-8859-1", "windows-1252", CAFE),  # as browsers read it
-        ("Shift_JIS", "cp932", f"{JAPANESE}①～③㈱髙橋"),  # as browsers read it, with the letters of Windows
+        ("Shift_JIS", "cp932", f"{JAPANESE}①③㈱髙橋"),  # as browsers read it, with the letters of Windows
         ("x-sjis", "cp932", JAPANESE),
         ("gb2312", "gb18030", "朱镕基"),
         ("euc-kr", "cp949", "똠방각하"),
@@ -146,6 +146,14 @@ def test_a_line_that_is_not_decodable_is_refused_with_its_byte_and_the_way_out(t
         f"{tmp_path / 'a.txt'}:2: byte 4 (0x81) is not valid WINDOWS-1252; save the file as UTF-8, or correct"
         " dataset.encoding"
     ]
+
+
+def test_a_page_of_utf_8_that_is_not_decodable_as_the_table_is_not_to_be_saved_as_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(JAPANESE, encoding="utf-8")
+    faults = collect_faults("cp932")
+    assert read_text(tmp_path / "a.txt", faults) == ""
+    way = "the file is valid UTF-8: omit dataset.encoding, and save the other files as UTF-8, too"
+    assert faults.found == [f"{tmp_path / 'a.txt'}: byte 11 (0x81) is not valid CP932; {way}"]
 
 
 def test_a_fault_names_only_the_key_that_sets_the_encoding_of_the_file(tmp_path: Path) -> None:
