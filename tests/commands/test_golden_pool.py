@@ -13,7 +13,7 @@ from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands import golden
 from support import read_rows
-from support.commands import evaluate, write_dataset
+from support.commands import CORPUS, GOLDEN, evaluate, write_dataset
 from support.results import changed, changed_table, record_sweep
 
 PARENT, TURNED = "feed" * 8, "dead" * 8
@@ -76,6 +76,20 @@ def test_another_corpus_is_refused(place: Path) -> None:
 def test_a_depth_is_a_whole_number(place: Path) -> None:
     with pytest.raises(ConfigError, match="depth: must be a whole number of at least 1, got 'x'"):
         golden([*WORDS, "depth=x"])
+
+
+def test_copies_that_the_evaluation_counts_are_judged(cwd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copies = [{**row, "id": f"{row['id']} (copy)"} for row in CORPUS]
+    words = [*write_dataset(cwd, GOLDEN[:2], [*copies, *CORPUS]), "tracking=none", "top_k=2"]
+    words.append("dataset.repeated_passages=true")
+    session = Session(folder=cwd)
+    session.evaluator.executor.store = open_store(cwd / "stages", print)
+    record_sweep(cwd, PARENT, *(evaluate(session, *words, *more) for more in ([], ["retriever.b=.1"])))
+    assert golden(WORDS) == 0
+    assert read_rows(cwd / "pool.jsonl") == []
+    assert compare([f"{PARENT[:6]}#1", f"{PARENT[:6]}#2", "--path", ".", "--json"]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed[printed.index("{") :])["judged"]["share"] == 1
 
 
 def test_compare_bounds_what_unjudged_chunks_could_change(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ragsweep.core.types import Chunks, Corpus, Evidence, GoldenSet, Question, Rankings, Spans
 from ragsweep.evaluation.evidence import cover, view
+from ragsweep.evaluation.evidence_places import copied_places
 from ragsweep.golden.anchors import resolve
 from ragsweep.golden.judged_spans import (
     DocumentSpan,
@@ -19,7 +20,7 @@ from ragsweep.golden.judged_spans import (
     ndcg,
 )
 from ragsweep.parts.metrics import Ndcg
-from ragsweep_golden.commands.pool import as_row, find_holes
+from ragsweep_golden.commands.pool import as_row, collect, find_holes
 
 TEXTS = [f"Tree {n} is old. The bark of tree {n} is grey and thick. Nobody cuts it." for n in range(8)]
 CORPUS = Corpus([f"t{n}" for n in range(8)], [""] * 8, TEXTS)
@@ -89,6 +90,22 @@ def test_the_gain_is_that_of_the_evaluations_metric() -> None:
         expected = Ndcg(6).score(view(cover(Chunks(CORPUS, spans), golden), rankings, 6)).values
         labels = locate_labels(evidence, [], CORPUS)
         assert ndcg([chunks[n] for n in found], labels, 6) == pytest.approx(np.nan_to_num(expected[0]))
+
+
+@pytest.mark.parametrize("count", [True, False])
+def test_an_equal_passage_in_another_document_is_judged_as_in_the_evaluation(count: bool) -> None:
+    corpus = Corpus(["a", "a (copy)", "b"], [""] * 3, [TEXTS[0], f"Copied. {TEXTS[0]}", TEXTS[1]])
+    places = [DocumentSpan(name, 0, len(text)) for name, text in zip(corpus.ids, corpus.texts, strict=True)]
+    evidence = (Evidence("a", "bark of tree 0"),)
+    golden = GoldenSet((Question("q", "How thick?", evidence=evidence),), repeated_passages=count)
+    spans = Spans(np.arange(3), np.zeros(3, int), np.array([len(text) for text in corpus.texts]))
+    rankings = Rankings(np.array([[1, 2, 0]], np.int32), np.array([[3, 2, 1]], np.float32))
+    expected = Ndcg(3).score(view(cover(Chunks(corpus, spans), golden), rankings, 3)).values
+    found = [places[n] for n in (1, 2, 0)]
+    pooled = collect(golden, {"#1": {"q": found}, "#2": {"q": found[::-1]}}, corpus)
+    assert (pooled.judged, len(pooled.holes)) == ((4, 1) if count else (2, 2))
+    labels = locate_labels(evidence, [], corpus, copied_places(corpus, golden))
+    assert ndcg(found, labels, 3) == pytest.approx(expected[0]) == (1 if count else 0.5)
 
 
 def test_the_bounds_of_a_difference_are_those_of_all_possible_judgements() -> None:

@@ -1,5 +1,6 @@
 """Map labels to the passages that they mark: spans of documents, independent of any chunking."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,16 @@ def find_places(corpus: Corpus, golden: GoldenSet) -> Places:
     faults.raise_any()
     table = np.array(rows, dtype=np.int64).reshape(-1, 5)
     return Places(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(bool))
+
+
+def copied_places(corpus: Corpus, golden: GoldenSet) -> dict[Evidence, list[tuple[str, int, int]]]:
+    """Return evidence -> the places (document id, start, end) of its anchor in other documents; {} if none count."""
+    evidence = (one for question in golden.questions for one in question.evidence)
+    labels = [Label(0, one, "") for one in dict.fromkeys(evidence)]
+    found = defaultdict[Evidence, list[tuple[str, int, int]]](list)
+    for n, document, start, end, _ in _repeated(corpus, labels) if golden.repeated_passages else ():
+        found[labels[n].evidence].append((corpus.ids[document], start, end))
+    return found
 
 
 def _labelled(corpus: Corpus, labels: Sequence[Label], faults: Faults) -> Iterator[Row]:

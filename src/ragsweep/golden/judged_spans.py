@@ -5,7 +5,8 @@ label covers a chunk if their overlap is at least half of the shorter of the two
 chunks of the document. The distractors of a question count as documents that are labelled as irrelevant.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -26,18 +27,28 @@ class DocumentSpan(NamedTuple):
 
 
 class JudgedSpan(NamedTuple):
-    """A label as a span with a grade (above 0: relevant); ``whole`` is true for a label of a whole document."""
+    """A label as a span with a grade (above 0: relevant); ``whole`` is true for a label of a whole document.
+
+    ``copies`` are equal passages in other documents that the label also marks (``dataset.repeated_passages``).
+    """
 
     place: DocumentSpan
     grade: float
     whole: bool = False
+    copies: Sequence[DocumentSpan] = ()
 
 
-def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corpus: Corpus) -> list[JudgedSpan]:
+def locate_labels(
+    evidence: Iterable[Evidence],
+    distractors: Iterable[str],
+    corpus: Corpus,
+    copies: Mapping[Evidence, Sequence[tuple[str, int, int]]] = MappingProxyType({}),
+) -> list[JudgedSpan]:
     """Return the labels of a question as spans: whole documents, or the first occurrence of an anchor in its document.
 
     Labels whose document or anchor is not in the corpus are omitted. Each of the ``distractors``, which are ids of
-    misleading documents, becomes a label of the whole document with grade 0.
+    misleading documents, becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of
+    its anchor in other documents, if these count.
     """
     labels = []
     for one in evidence:
@@ -47,17 +58,19 @@ def locate_labels(evidence: Iterable[Evidence], distractors: Iterable[str], corp
             labels.append(JudgedSpan(DocumentSpan(one.document, 0, len(corpus.texts[position])), one.grade, True))
         else:
             spans = resolve(corpus.texts[position], one.anchor, one.start)
-            labels += [JudgedSpan(DocumentSpan(one.document, *span), one.grade) for span in spans[:1]]
+            own = [DocumentSpan(*copy) for copy in copies.get(one, ())]
+            labels += [JudgedSpan(DocumentSpan(one.document, *span), one.grade, copies=own) for span in spans[:1]]
     return [*labels, *(JudgedSpan(DocumentSpan(name, 0, 0), 0.0, True) for name in distractors)]
 
 
 def covers(label: JudgedSpan, chunk: DocumentSpan) -> bool:
     """Return whether a label covers a chunk (as the module docstring defines), so that the chunk is judged."""
-    if label.place.document != chunk.document:
-        return False
-    shared = min(label.place.end, chunk.end) - max(label.place.start, chunk.start)
-    shorter = min(label.place.end - label.place.start, chunk.end - chunk.start)
-    return label.whole or shared >= SHARE * max(shorter, 1)
+    for place in (label.place, *label.copies):
+        shared = min(place.end, chunk.end) - max(place.start, chunk.start)
+        shorter = min(place.end - place.start, chunk.end - chunk.start)
+        if place.document == chunk.document and (label.whole or shared >= SHARE * max(shorter, 1)):
+            return True
+    return False
 
 
 def is_judged(chunk: DocumentSpan, labels: Sequence[JudgedSpan]) -> bool:

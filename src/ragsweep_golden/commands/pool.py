@@ -13,7 +13,8 @@ from ragsweep.commands.command_line import add_path, print_blocks
 from ragsweep.core.errors import ConfigError, InputError
 from ragsweep.core.plurals import counted
 from ragsweep.core.results import Result
-from ragsweep.core.types import Corpus, Question
+from ragsweep.core.types import Corpus, GoldenSet
+from ragsweep.evaluation.evidence_places import copied_places
 from ragsweep.golden.judged_spans import (
     DocumentSpan,
     JudgedSpan,
@@ -154,30 +155,29 @@ def pool(arguments: Sequence[str]) -> int:
         raise InputError(f'no config of the sweep "{inputs.file}" was measured; repeat the run with rerun=true')
     read = read_set(Path(values["golden"]).expanduser())
     session = open_recorded(first := next(iter(results.values())), options.path)
-    corpus = _corpus(inputs, first, session)
+    corpus, repeated = _corpus(inputs, first, session)
     retrieved = {name: read_retrieved(session, one, values["depth"]) for name, one in results.items()}
     found = {name: places_of(one.chunks, corpus) for name, one in retrieved.items()}
     questions = [question for entry, question in read if not is_rejected(entry)]
     asked = [question for question in questions if question.answerable and question.needs_retrieval]
-    pooled = collect(asked, found, corpus)
+    pooled = collect(GoldenSet(tuple(asked), repeated_passages=repeated), found, corpus)
     texts = {question.id: question.text for question in asked}
     write_rows(Path(values["out"]).expanduser(), [as_row(one, texts[one.question], corpus) for one in pooled.holes])
     print_blocks(*_blocks(pooled, retrieved, values, texts))
     return 0
 
 
-def collect(
-    questions: Sequence[Question], found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus
-) -> Pool:
-    """Return the pool of unjudged passages of questions.
+def collect(set_: GoldenSet, found: Mapping[str, Mapping[str, Sequence[DocumentSpan]]], corpus: Corpus) -> Pool:
+    """Return the pool of unjudged passages of a golden set's questions.
 
     ``found`` maps a config to its first chunks for each question id, best first. Passages with the same impact are
     ordered by the number of configs that retrieved them, highest first, then by their best rank.
     """
     holes, judged, chunks = list[Hole](), 0, 0
-    for question in questions:
+    copies = copied_places(corpus, set_)
+    for question in set_.questions:
         if asked := {name: some[question.id] for name, some in found.items() if question.id in some}:
-            labels = locate_labels(question.evidence, question.distractors, corpus)
+            labels = locate_labels(question.evidence, question.distractors, corpus, copies)
             holes += find_holes(question.id, question.text, asked, labels, corpus)
             counted = judged_share(asked.values(), labels)
             judged, chunks = judged + counted[0], chunks + counted[1]
@@ -185,20 +185,21 @@ def collect(
     return Pool(holes, judged, chunks)
 
 
-def _corpus(inputs: Inputs, result: Result, session: Session) -> Corpus:
+def _corpus(inputs: Inputs, result: Result, session: Session) -> tuple[Corpus, bool]:
+    """Return the corpus of a sweep, and whether an anchor also marks its occurrences in other documents."""
     corpus = inputs.given_corpus
     if corpus is None:
         if (dataset := session.recorded_dataset(result)) is None:
             raise InputError(
                 "the corpus of the sweep is missing or has changed; specify the original: corpus=FOLDER or FILE"
             )
-        return dataset.corpus
+        return dataset.corpus, dataset.golden.repeated_passages
     if corpus.digest != result.run.dataset.corpus_digest:
         place = inputs.values["corpus"]
         raise InputError(
             f"corpus={place}: the sweep searched another corpus or another version of it; omit corpus= to use that one"
         )
-    return corpus
+    return corpus, bool(result.run.config["dataset"].get("repeated_passages"))
 
 
 def _blocks(

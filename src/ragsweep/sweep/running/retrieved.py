@@ -10,6 +10,7 @@ from ragsweep.core.results import Result
 from ragsweep.core.secrets import MASK
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import chunks_of
+from ragsweep.evaluation.evidence_places import copied_places
 from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
 from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.report.numbers import number, signed
@@ -110,11 +111,12 @@ def judged_contexts(session: Session, before: Result, after: Result) -> JudgedCo
         return None
     depth = min(int(one.run.config["top_k"]) for one in (before, after))
     found = [places_of(read_retrieved(session, one, depth).chunks, dataset.corpus) for one in (before, after)]
+    copies = copied_places(dataset.corpus, dataset.golden)
     counts, bounds, weights = [], [], []
     for question in dataset.golden.questions:
         if has_evidence(question) and all(question.id in some for some in found):
             contexts = [some[question.id] for some in found]
-            labels = locate_labels(question.evidence, question.distractors, dataset.corpus)
+            labels = locate_labels(question.evidence, question.distractors, dataset.corpus, copies)
             counts.append(judged_share(contexts, labels))
             bounds.append(difference_bounds(contexts[0], contexts[1], labels, depth))
             weights.append(question.weight or 1.0)
