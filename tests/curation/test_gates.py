@@ -226,6 +226,16 @@ def test_the_difference_that_a_set_shows_is_that_of_the_questions_with_evidence(
     assert notes[0] == notes[1]  # context_ndcg has no value for the other questions
 
 
+def test_a_set_with_which_a_sweep_shows_nothing_shows_no_difference() -> None:
+    asked = enumerate(("Who planted the first one?", "When does it bloom?", "Why was another cut down?"))
+    entries = [answerable(n) for n in range(10)]
+    entries += [answerable(0) | {"id": f"more{n}", "question": question} for n, question in asked]
+    (result,) = judge_gates(Subject(entries), {"G6-5": RULES["G6-5"]})
+    assert result.value == 10  # the effective number of clusters of 4, 1, 1, ... questions is 13² / 25 = 6.8
+    fact = "the questions with evidence count as fewer than 10 independent questions"
+    assert result.note == f"shows no difference in context_ndcg: {fact}"
+
+
 @pytest.mark.parametrize(
     ("question", "reference", "found"),
     [

@@ -5,6 +5,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from ragsweep.core.errors import Faults
 from ragsweep.core.types import Question
 from ragsweep.core.words import is_symbol, spaced, word_count
@@ -12,6 +14,7 @@ from ragsweep.golden.clusters import clusters, normalised
 from ragsweep.golden.golden_format import read_question
 from ragsweep.golden.reading import Row
 from ragsweep.parts.languages import content_words, detect_language, fold
+from ragsweep.stats.inference.cluster_errors import FEW, enough
 from ragsweep.stats.inference.planning import METHOD, PARAMETER, Design, detectable, find_variation
 from ragsweep_golden.evidence.passages import lexical_overlap
 from ragsweep_golden.gates.subject import (
@@ -143,9 +146,10 @@ def _independent(subject: Subject) -> Measured:
     """
     count = len(set(clusters(_questions(subject.kept))))
     scored = _questions([one for one in subject.answerable if relevant_evidence(one)])
-    design = Design(len(scored), len(set(clusters(scored))))
-    if design.clusters < 2:
-        return Measured(count, "shows no difference")
+    sizes = np.array(list(Counter(clusters(scored)).values()), dtype=np.float64)
+    if not enough(sizes):
+        return Measured(count, f"shows no difference in {_METRIC}: the questions with evidence count as {FEW}")
+    design = Design(len(scored), len(sizes))
     _, variation = find_variation(_METRIC)
     shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
     sizes = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
