@@ -1,7 +1,7 @@
 """Evaluate one config: run its graph for all questions, score every question, and summarise the scores."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -134,7 +134,7 @@ class Evaluator:
             usage=sum_up_usage(table, views),
         )
         warnings = tuple(result_warnings(self.executor, experiment, views, repeated.lost(scores)))
-        run = self._run(experiment, metrics, stages=work, warnings=warnings, started=started)
+        run = self._run(experiment, metrics, questions.judged, stages=work, warnings=warnings, started=started)
         return Evaluation(Result(run, questions, summaries), artifacts)
 
     def forget_failed(self) -> None:
@@ -142,8 +142,10 @@ class Evaluator:
         self.executor.forget_failed()
         self._coverage.clear()
 
-    def _run(self, experiment: Experiment, metrics: Mapping[str, Summary], **measured: Any) -> Run:
-        further = (*experiment.targets, *experiment.graph.verdicts)
+    def _run(
+        self, experiment: Experiment, metrics: Mapping[str, Summary], judged: Sequence[str], **measured: Any
+    ) -> Run:
+        further = (*experiment.targets, *judged)
         is_partial = incomplete(metrics, experiment.config, further, experiment.coverage)
         return Run(
             signature=experiment.signature,
