@@ -108,7 +108,9 @@ class ModelRegistry:
             client = self.connection.client
             if not client.search_registered_models(f"name = '{name}'"):
                 client.create_registered_model(name)
-            made = client.create_model_version(name, logged.model_uri, logged.run_id, tags=dict(tags))
+            made = client.create_model_version(
+                name, logged.model_uri, logged.run_id, dict(tags), model_id=logged.model_id
+            )
             return ModelVersion(name, str(made.version), dict(tags))
 
     def point(self, alias: str, version: ModelVersion) -> None:
