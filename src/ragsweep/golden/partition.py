@@ -53,15 +53,17 @@ def choose(given: str | None, questions: int, searching: bool) -> ChosenPartitio
     """Return the partition of a config: ``given`` unless it is None; else tune for a search; else all.
 
     ``searching`` is true in a search, in which earlier results determine the next configs. For a search over a golden
-    set of fewer than ENOUGH ``questions``, the partition is all, with a note. Raises ConfigError as ``check`` does.
+    set of fewer than ENOUGH ``questions``, the partition is all, with a note; if it is given as tune, the note is that
+    no finalists will be evaluated. Raises ConfigError as ``check`` does.
     """
     check(given, searching)
+    few = f"a holdout needs {ENOUGH} questions, but the set has {questions:,}"
+    if searching and given == TUNE and questions < ENOUGH:
+        return ChosenPartition(TUNE, f"{few}; no finalists are evaluated on it after the search")
     if given is not None or not searching:
         return ChosenPartition(given or ALL)
     if questions < ENOUGH:
-        return ChosenPartition(
-            ALL, f"a holdout needs {ENOUGH} questions, but the set has {questions:,}; the search uses all of them"
-        )
+        return ChosenPartition(ALL, f"{few}; the search uses all of them")
     return ChosenPartition(
         TUNE, "the search uses the tune questions; partition=holdout evaluates a short list on the others"
     )
