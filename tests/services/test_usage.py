@@ -16,7 +16,7 @@ from ragsweep.parts.prices import Prices
 from ragsweep.services.endpoint import Endpoint
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.session import ServiceSession
-from ragsweep.services.usage import Budget
+from ragsweep.services.usage import Budget, UsageMeter, UsageTotals
 
 TABLE = Prices("2025-08-15", "USD", "made up", {"m*": [1_000_000, 2_000_000]})  # 1 a token read, 2 a token written
 
@@ -147,6 +147,14 @@ def test_usage_without_a_price_has_tokens_and_no_money(session: ServiceSession) 
     assert session.meter.totals.calls == 3
     assert session.meter.totals.money == 0
     assert session.meter.totals.estimated
+
+
+def test_money_spent_is_a_lower_bound_if_a_model_has_no_price() -> None:
+    meter = UsageMeter(price=TABLE.money, currency="USD")
+    for model, money in (("m1", "7.0000 USD"), ("other", "at least 7.0000 USD")):
+        meter.admit()
+        meter.record(model, Usage(1, 3, 2))
+        assert meter.describe(UsageTotals()).split(" · ")[2] == money
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ class UsageTotals:
     tokens: int = 0
     money: float = 0.0
     estimated: bool = False  # the service did not report all token counts
+    unpriced: bool = False  # a call has no known price
 
 
 def no_prices(model: str, usage: Usage) -> float:
@@ -107,10 +108,11 @@ class UsageMeter:
         """Add the tokens of a finished call to the totals, and their price if it is known."""
         money = self.price(model, usage)
         with self._lock:
-            calls, tokens, spent, estimated = astuple(self.totals)
+            calls, tokens, spent, estimated, unpriced = astuple(self.totals)
             tokens += usage.tokens_in + usage.tokens_out
             spent += 0.0 if math.isnan(money) else money
-            self.totals = UsageTotals(calls, tokens, spent, estimated or usage.estimated)
+            estimated, unpriced = estimated or usage.estimated, unpriced or math.isnan(money)
+            self.totals = UsageTotals(calls, tokens, spent, estimated, unpriced)
 
     def note_failure(self, failure: CallFailed) -> None:
         """Count a permanently failed call under its reason, and keep the latest message."""
@@ -128,4 +130,5 @@ class UsageMeter:
             return ""
         about = "about " if now.estimated else ""
         text = f"{counted(now.calls - before.calls, 'call')} · {about}{now.tokens - before.tokens:,} tokens"
+        about = "at least " if now.unpriced else about
         return f"{text} · {about}{now.money - before.money:.4f} {self.currency}" if now.money > before.money else text
