@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsweep.core.identity import Node
-from ragsweep.core.question_results import StepResults, is_known
+from ragsweep.core.question_results import Doubles, StepResults, is_known
 from ragsweep.core.results import Result
 from ragsweep.core.types import NO_CHUNK, Dataset, Rankings
 from ragsweep.core.words import words
@@ -157,8 +156,6 @@ def _any(column: Sequence[float]) -> bool:
 
 TIMED = ("route", "query", "embed_queries", "retrieve", "fuse", "rerank", "generate")
 """Stages timed as steps of a question; any other stage selects from their results, or runs once for all questions."""
-
-Doubles = NDArray[np.float64]
 
 
 class StepClock(Listener):

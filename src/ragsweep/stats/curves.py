@@ -63,20 +63,32 @@ def curves(results: Sequence[Result], parameter: str, metric: str) -> list[Curve
     curve for a metric without a direction, or for a group in which no question has a score in all configs.
     ``parameter`` is a key of ``Run.parameters``: ``retriever.alpha``, for example.
     """
-    groups: dict[tuple[tuple[str, str], ...], dict[float, Result]] = defaultdict(dict)
-    for result in results:
-        value = _number(result.run.parameters.get(parameter, ""))
-        known = result.summaries.metrics.get(metric)
-        usable = known is not None and known.n_scored and known.higher_is_better is not None
-        if result.run.state == COMPLETE and usable and not math.isnan(value):
-            rest = sorted(item for item in scoring_parameters(result.run).items() if item[0] != parameter)
-            groups[tuple(rest)].setdefault(value, result)
-    made = (_curve(parameter, metric, group) for group in groups.values() if len(group) >= FEWEST)
-    return [curve for curve in made if curve is not None]
+    return [curve for group in groups_over(results, parameter) if (curve := _curve(parameter, metric, group))]
 
 
-def _curve(parameter: str, metric: str, group: dict[float, Result]) -> Curve | None:
+def curve_of_best(best_first: Sequence[Result], parameter: str, metric: str) -> Curve | None:
+    """Return the curve of a parameter through the best config that lies on a curve; None if there is no curve."""
+    return next(filter(None, (_curve(parameter, metric, group) for group in groups_over(best_first, parameter))), None)
+
+
+def groups_over(results: Sequence[Result], parameter: str) -> list[list[Result]]:
+    """Group the configs that differ only in ``parameter``; the group of the first config comes first.
+
+    Configs whose value of ``parameter`` is not a finite number, and groups with fewer than three values, are left out.
+    """
+    groups: dict[frozenset[tuple[str, str]], list[Result]] = defaultdict(list)
+    for one in results:
+        if math.isfinite(_number(one.run.parameters.get(parameter, ""))):
+            rest = frozenset(item for item in scoring_parameters(one.run).items() if item[0] != parameter)
+            groups[rest].append(one)
+    return [group for group in groups.values() if len({one.run.parameters[parameter] for one in group}) >= FEWEST]
+
+
+def _curve(parameter: str, metric: str, alike: Sequence[Result]) -> Curve | None:
+    group = {float(one.run.parameters[parameter]): one for one in reversed(alike) if _is_usable(one, metric)}
     values = sorted(group)
+    if len(values) < FEWEST:
+        return None
     matrix = score_matrix([group[value] for value in values], metric)
     if not matrix.questions:
         return None
@@ -111,6 +123,12 @@ def flat_region(values: Sequence[float], alike: Flags, best: int) -> tuple[float
     while high < len(values) - 1 and alike[high + 1]:
         high += 1
     return values[low], values[high]
+
+
+def _is_usable(result: Result, metric: str) -> bool:
+    known = result.summaries.metrics.get(metric)
+    scored = known is not None and known.n_scored > 0 and known.higher_is_better is not None
+    return scored and result.run.state == COMPLETE
 
 
 def _number(text: str) -> float:

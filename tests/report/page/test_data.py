@@ -18,7 +18,6 @@ from ragsweep.report.page.effect_charts import (
     Cloud,
     ParameterMeans,
     _heights,
-    curve_of_best,
     effect,
     effects,
     swept_within,
@@ -32,6 +31,7 @@ from ragsweep.report.writers.markdown import as_markdown
 from ragsweep.stats.compare_configs import compare_configs
 from ragsweep.stats.conclude import conclude
 from ragsweep.stats.conclusion import SweepConclusion
+from ragsweep.stats.curves import curve_of_best
 from support import pages
 from support.pages import COUNT, HOSTILE, config, figures, grid, painted, section, source
 from support.results import changed, changed_table, scored, summarised

@@ -8,7 +8,6 @@ from ragsweep.core.results import Result, Summaries
 from ragsweep.report.document import Block, Charts
 from ragsweep.report.naming import read_numbers, short_keys, varying_keys
 from ragsweep.report.numbers import cell, duration, number
-from ragsweep.report.page.effect_charts import groups_over
 from ragsweep.report.page.figures import (
     ACCENT,
     INK,
@@ -25,6 +24,7 @@ from ragsweep.report.page.figures import (
     titled,
 )
 from ragsweep.stats.comparable import factor_values
+from ragsweep.stats.curves import groups_over
 
 RECALL = "context_recall"
 UNKNOWN = "unknown"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles, Flags
 from ragsweep.core.results import Result
 from ragsweep.report.naming import read_numbers, rounded, short, short_keys, varying_keys
 from ragsweep.report.numbers import cell, number
@@ -34,14 +34,12 @@ from ragsweep.report.page.figures import (
     titled,
 )
 from ragsweep.report.tables import rank_results
-from ragsweep.stats import curves
-from ragsweep.stats.comparable import scoring_parameters
 from ragsweep.stats.comparison import SweepComparison
+from ragsweep.stats.curves import curve_of_best
 from ragsweep.stats.inference.differences import all_pairs
 from ragsweep.stats.inference.matrix import transform_amounts
 from ragsweep.stats.intervals import means_with_intervals
 
-Doubles = NDArray[np.float64]
 Settings = Mapping[str, str]
 
 MOST_TICKS = 8
@@ -76,7 +74,7 @@ class ParameterMeans:
     mean: Doubles
     low: Doubles
     high: Doubles
-    may_be_best: NDArray[np.bool_]
+    may_be_best: Flags
     configs: int  # number of configs in each mean
 
 
@@ -114,25 +112,6 @@ def effects(verdict: SweepComparison, settings: Mapping[str, Settings]) -> Itera
             placed, means = [row for _, row in points], verdict.means.tolist()
             names = tuple(verdict.matrix.configs[row] for row in placed)
             yield Cloud(key, name, tuple(value for value, _ in points), tuple(means[row] for row in placed), names)
-
-
-def curve_of_best(best_first: Sequence[Result], key: str, metric: str) -> curves.Curve | None:
-    """Return the curve of a parameter through the best config that lies on a curve; None if there is no curve."""
-    found = (next(iter(curves.curves(group, key, metric)), None) for group in groups_over(best_first, key))
-    return next((one for one in found if one), None)
-
-
-def groups_over(best_first: Sequence[Result], key: str) -> list[list[Result]]:
-    """Group the configs that differ only in ``key``; the group with the best config comes first.
-
-    Configs whose value of ``key`` is not a number, and groups with fewer than three values, are left out.
-    """
-    groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
-    for one in best_first:
-        if read_numbers([one.run.parameters.get(key, "")]):
-            rest = tuple(item for item in scoring_parameters(one.run).items() if item[0] != key)
-            groups.setdefault(rest, []).append(one)
-    return [group for group in groups.values() if len({one.run.parameters[key] for one in group}) >= curves.FEWEST]
 
 
 def swept_within(best_first: Sequence[Result], metric: str, drawn: Collection[str]) -> Iterator[ParameterMeans]:

@@ -8,12 +8,12 @@ from ragsweep.core.plurals import part_shown, percentage
 from ragsweep.report.document import Block, Charts, chart
 from ragsweep.report.naming import short_keys, varying_keys
 from ragsweep.report.page import charts, effect_charts
-from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans, curve_of_best, effects, swept_within
+from ragsweep.report.page.effect_charts import MOST_LINES, Cloud, ParameterMeans, effects, swept_within
 from ragsweep.report.page.view import PageView
 from ragsweep.report.verdict import score
 from ragsweep.stats.comparable import factor_values, factors
 from ragsweep.stats.comparison import SweepComparison
-from ragsweep.stats.curves import flat_region
+from ragsweep.stats.curves import curve_of_best, flat_region
 
 CURVE = (
     "Each point is the mean of all configs with this value; the band or bar is its 95 % interval. Points in colour, and"
