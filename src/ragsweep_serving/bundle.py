@@ -64,7 +64,7 @@ def write_bundle(
     (folder / MANIFEST).write_text(json.dumps({"digest": content_hash(manifest), **manifest}, indent=2), "utf-8")
 
 
-def read_manifest(folder: Path, names: Collection[str] | None = None) -> dict[str, Any]:
+def read_manifest(folder: Path, names: Collection[str] | None) -> dict[str, Any]:
     """Return the manifest of a bundle, after verifying the digests of all its files, or of those in ``names``.
 
     Raises InputError for a folder that is not a bundle, has a different format, or has changed since it was shipped.

@@ -38,6 +38,22 @@ class JudgedSpan(NamedTuple):
     copies: Sequence[DocumentSpan] = ()
 
 
+def locate_label(label: Evidence, corpus: Corpus) -> tuple[int, int, int] | None:
+    """Return the place of a label: the index of its document, and the start and end of its anchor there.
+
+    Without an anchor, the place is the whole document. If the anchor occurs more than once and the label has no start,
+    the place is the first occurrence. Returns None if the document or the anchor is not found.
+    """
+    position = corpus.position.get(label.document)
+    if position is None:
+        return None
+    text = corpus.texts[position]
+    if label.anchor is None:
+        return position, 0, len(text)
+    found = resolve(text, label.anchor, label.start)
+    return (position, *found[0]) if found else None
+
+
 def locate_labels(
     evidence: Iterable[Evidence],
     distractors: Iterable[str],
@@ -50,16 +66,16 @@ def locate_labels(
     misleading documents, becomes a label of the whole document with grade 0. ``copies`` maps evidence to the places of
     its anchor in other documents, if these count.
     """
-    labels = []
-    for one in evidence:
-        if (position := corpus.position.get(one.document)) is None:
-            continue
-        if one.anchor is None:
-            labels.append(JudgedSpan(DocumentSpan(one.document, 0, len(corpus.texts[position])), one.grade, True))
-        else:
-            spans = resolve(corpus.texts[position], one.anchor, one.start)
-            own = [DocumentSpan(*copy) for copy in copies.get(one, ())]
-            labels += [JudgedSpan(DocumentSpan(one.document, *span), one.grade, copies=own) for span in spans[:1]]
+    labels = [
+        JudgedSpan(
+            DocumentSpan(one.document, *place[1:]),
+            one.grade,
+            one.anchor is None,
+            [DocumentSpan(*copy) for copy in copies.get(one, ())],
+        )
+        for one in evidence
+        if (place := locate_label(one, corpus))
+    ]
     return [*labels, *(JudgedSpan(DocumentSpan(name, 0, 0), 0.0, True) for name in distractors)]
 
 

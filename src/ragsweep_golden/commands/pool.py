@@ -34,7 +34,7 @@ from ragsweep.sweep.running.retrieved import Retrieved, open_recorded, places_of
 from ragsweep.sweep.running.session import Session
 from ragsweep_golden.commands.inputs import Inputs, check_outputs, next_step, read_inputs, words_parser
 from ragsweep_golden.evidence.quotes import is_heading, shortest_anchor
-from ragsweep_golden.sets.entries import is_rejected, read_set
+from ragsweep_golden.sets.entries import LANGUAGES, is_rejected, read_set
 from ragsweep_golden.sets.files import write_rows
 
 Found = Mapping[str, Sequence[DocumentSpan]]  # config -> the chunks that it retrieved for a question, best first
@@ -90,7 +90,7 @@ def nearest_sentence(chunk: DocumentSpan, text: str, corpus: Corpus) -> Document
     wanted = content_words(text)
     spans = [
         (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
-        for start, end in sentences(body, "french" if detect_language(body) == "fr" else "english")
+        for start, end in sentences(body, LANGUAGES.get(detect_language(body), "english"))
         if (piece := body[start:end]).strip() and not is_heading(piece)
     ]
     start, end = max(spans or [(0, len(body))], key=lambda span: len(wanted & content_words(body[span[0] : span[1]])))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ragsweep.core.types import Corpus
+from ragsweep.core.types import Corpus, Evidence
 from ragsweep.core.words import STOPS, is_syllabic, pattern, words
+from ragsweep.golden import judged_spans
 from ragsweep.golden.anchors import Span, composed, resolve
 from ragsweep.parts.languages import STOP_WORDS, content_words, fold
 
@@ -31,19 +32,8 @@ NOTHING = Common(-1, -1)  # less than every result of ``common_words``
 
 
 def locate_label(label: Mapping[str, Any], corpus: Corpus) -> tuple[int, int, int] | None:
-    """Return the place of a label: the index of its document, and the start and end of its anchor there.
-
-    Without an anchor, the place is the whole document. If the anchor occurs more than once and the label has no start,
-    the place is the first occurrence. Returns None if the document or the anchor is not found.
-    """
-    position = corpus.position.get(label["document"])
-    if position is None:
-        return None
-    text, anchor, start = corpus.texts[position], label.get("anchor"), label.get("start")
-    if anchor is None:
-        return position, 0, len(text)
-    found = resolve(text, anchor, start)
-    return (position, *found[0]) if found else None
+    """Return the place of an entry's label in a corpus (see ``judged_spans.locate_label``)."""
+    return judged_spans.locate_label(Evidence(label["document"], label.get("anchor"), label.get("start")), corpus)
 
 
 def common_words(text: str, span: Span, other: str, place: Span) -> Common:

@@ -173,7 +173,7 @@ def _grades(entry: Entry, notes: Counter[str]) -> dict[str, int]:
     return grades
 
 
-def _documents(corpus: Corpus, name: Callable[[str], str] = str) -> str:
+def _documents(corpus: Corpus, name: Callable[[str], str]) -> str:
     rows = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
     return json_lines({"_id": name(one), "title": title, "text": text} for one, title, text in rows)
 

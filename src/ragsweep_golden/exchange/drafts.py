@@ -77,7 +77,7 @@ def fields_of_system(names: Collection[str]) -> list[str]:
     return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
 
 
-def read_draft(flat: FlatRecord, of_system: Collection[str] = ()) -> RecordDraft:
+def read_draft(flat: FlatRecord, of_system: Collection[str]) -> RecordDraft:
     """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
 
     An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain

@@ -90,7 +90,7 @@ def _parts(value: Any) -> Any:
     return [part for part in found.split(";" if ";" in found else ",") if part.strip()]
 
 
-def as_passages(value: Any, supporting: Any = None) -> list[tuple[str, str | None]]:
+def as_passages(value: Any, supporting: Any) -> list[tuple[str, str | None]]:
     """Return (text, document id or None) for each passage; passages that are marked as irrelevant are omitted.
 
     ``value`` is a passage or a list of passages. If ``supporting`` is given, ``value`` lists (title, sentences) pairs,

@@ -37,7 +37,7 @@ def effective_clusters(sizes: Doubles) -> float:
 
 def enough_clusters(clusters: Numbers, weights: Doubles | None = None) -> bool:
     """Return whether there are enough clusters to estimate a spread; ``clusters`` has the cluster of each question."""
-    return enough(np.bincount(clusters, weights).astype(np.float64)) if len(clusters) else False
+    return enough(np.bincount(clusters, weights).astype(np.float64))
 
 
 def enough(sizes: Doubles) -> bool:

@@ -49,6 +49,14 @@ class Design(NamedTuple):
         """The number of questions per source document."""
         return self.questions / self.clusters
 
+    def inflation(self, correlation: float) -> float:
+        """Return the factor by which clusters multiply the variance of a mean (Kish, Survey Sampling, 1965)."""
+        return 1 + (self.size - 1) * correlation
+
+    def cluster_spread(self, spread: float, correlation: float) -> float:
+        """Return the standard deviation of the mean difference of one cluster."""
+        return spread * math.sqrt(self.inflation(correlation) / self.size)
+
 
 def find_variation(metric: str) -> tuple[str, Variation]:
     """Return the name and variation of the measured metric: ``metric`` itself, or the same metric at another cutoff.
@@ -92,13 +100,12 @@ def detectable(spread: float, correlation: float, design: Design) -> float:
     """Return the smallest true difference that a golden set shows in four of five cases, at 95 % confidence.
 
     The difference is (t_{1 - alpha/2} + t_power) standard errors (Bloom, Evaluation Review 19, 1995), with alpha shared
-    among the comparisons (``shared_level``). Relative to independent questions, clusters of one size multiply the
-    variance of a mean by 1 + (size - 1) x correlation (Kish, Survey Sampling, 1965).
+    among the comparisons (``shared_level``).
     """
     factor = sum(
         student_quantile(share, design.clusters - 1) for share in ((1 + shared_level(design.comparisons)) / 2, POWER)
     )
-    return factor * _of_a_cluster(spread, correlation, design.size) / math.sqrt(design.clusters)
+    return factor * design.cluster_spread(spread, correlation) / math.sqrt(design.clusters)
 
 
 def questions_for(effect: float, spread: float, correlation: float, design: Design) -> Design | None:
@@ -107,7 +114,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
     Return None if that takes too many clusters (see ``questions_needed``), if the effect is 0, or if there is no
     spread.
     """
-    one = _of_a_cluster(spread, correlation, design.size)
+    one = design.cluster_spread(spread, correlation)
     clusters = questions_needed(effect, one, level=shared_level(design.comparisons)) if one > 0 else None
     if clusters is None:
         return None
@@ -116,16 +123,7 @@ def questions_for(effect: float, spread: float, correlation: float, design: Desi
 
 def independent_questions(correlation: float, design: Design) -> float:
     """Return the number of independent questions whose mean is as precise as that of the design."""
-    return design.questions / _design_effect(correlation, design.size)
-
-
-def _design_effect(correlation: float, size: float) -> float:
-    return 1 + (size - 1) * correlation
-
-
-def _of_a_cluster(spread: float, correlation: float, size: float) -> float:
-    """Return the standard deviation of the mean difference of one cluster."""
-    return spread * math.sqrt(_design_effect(correlation, size) / size)
+    return design.questions / design.inflation(correlation)
 
 
 MEASURED: Mapping[str, Variation] = {

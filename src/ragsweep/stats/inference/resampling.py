@@ -97,7 +97,7 @@ def cluster_sums(rows: Doubles, clusters: Numbers) -> Doubles:
     return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
 
 
-def deviations(sums: Doubles, resamples: int = RESAMPLES) -> Iterator[Floats]:
+def deviations(sums: Doubles, resamples: int) -> Iterator[Floats]:
     """Yield resampled sums of deviations, in blocks (resamples, rows), from sums by cluster (rows, clusters).
 
     Each resample draws whole clusters with replacement, their number unchanged (cluster bootstrap: Davison and Hinkley

@@ -30,15 +30,14 @@ WORK = 20_000_000_000
 def by_slice(
     matrix: Matrix,
     labels: Mapping[str, Sequence[str]],
-    baseline: int = 0,
     resamples: int = RESAMPLES,
     rising: Flags | None = None,
 ) -> tuple[Slice, ...]:
-    """Compare every config with the row ``baseline`` in every slice, corrected for all comparisons (max-T; Holm).
+    """Compare every config with the first one in every slice, corrected for all comparisons (max-T; Holm).
 
     ``labels`` maps the name of a label to its value for each question of the matrix, in the matrix's order; "" means
     that a question has no value. There are fewer ``resamples`` if the work would exceed ``WORK``. ``rising`` flags the
-    configs that by definition are never worse than the baseline on any question, or never better; they are not
+    configs that by definition are never worse than the first one on any question, or never better; they are not
     ``exposed``.
     """
     chosen = [
@@ -48,12 +47,12 @@ def by_slice(
     ]
     if not chosen:
         return ()
-    differences = replace(matrix, values=round_to_ties(matrix.values - matrix.values[baseline]))
+    differences = replace(matrix, values=round_to_ties(matrix.values - matrix.values[0]))
     parts = [differences.select_questions(mask) for *_, mask in chosen]
     p_values = np.stack([randomisation(part.values, part.clusters) for part in parts])
-    p_values[:, baseline] = math.nan  # so that Holm's correction does not count the baseline
+    p_values[:, 0] = math.nan  # so that Holm's correction does not count the baseline
     corrected = holm(p_values.ravel()).reshape(p_values.shape)
-    most, guarded = largest_losses(matrix.scores[baseline]), True if rising is None else ~rising
+    most, guarded = largest_losses(matrix.scores[0]), True if rising is None else ~rising
     found = []
     intervals = _intervals(parts, [matrix.clusters[mask] for *_, mask in chosen], matrix, resamples)
     for (label, value, _), part, ends, p, adjusted in zip(chosen, parts, intervals, p_values, corrected, strict=True):
