@@ -186,9 +186,9 @@ class PairReport:
         """
         before, after = self.results
         metrics = [row["metric"] for row in self.rows]
-        rows = {name: n for n, name in enumerate(after.questions["question_id"])}
         for n, name in enumerate(before.questions["question_id"]):
-            pair = zip(("baseline", "candidate"), (before, after), (n, rows[name]), strict=True)
+            places = (n, after.questions.row_of[name])
+            pair = zip(("baseline", "candidate"), (before, after), places, strict=True)
             sides = {side: _side(result.questions, place, metrics) for side, result, place in pair}
             labels = {label: before.questions[label][n] for label in before.summaries.groups}
             yield {"question_id": name, "question": before.questions["question"][n], **labels, **sides}

@@ -157,6 +157,11 @@ class QuestionResults(Mapping[str, Sequence[Any]]):
         """The number of questions; 0 if there are no columns."""
         return len(next(iter(self.columns.values()), ()))
 
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each question, by the question's id."""
+        return {name: row for row, name in enumerate(self["question_id"])}
+
     @property
     def judged(self) -> list[str]:
         """The names of the judged metrics."""

@@ -282,8 +282,7 @@ def is_mean(result: Result, metric: str) -> bool:
 
 def labels_of(result: Result, questions: Sequence[str]) -> dict[str, list[str]]:
     """Map each label (a column by which results are grouped) to its values, one per question; "" where missing."""
-    numbers = {name: n for n, name in enumerate(result.questions["question_id"])}
-    rows = [numbers[name] for name in questions]
+    rows = [result.questions.row_of[name] for name in questions]
     columns = {label: result.questions.get(label) for label in result.summaries.groups}
     return {label: [str(column[row] or "") for row in rows] for label, column in columns.items() if column}
 

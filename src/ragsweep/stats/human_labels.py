@@ -106,7 +106,6 @@ def match_labels(people: RunLabels, results: Sequence[Result], matrix: Matrix) -
         InputError: The run of a label matches more than one config.
     """
     position = {name: n for n, name in enumerate(matrix.questions)}
-    numbers = [{name: n for n, name in enumerate(result.questions["question_id"])} for result in results]
     reads = READS.get(matrix.metric, ("answer", "context"))
     shape = (len(results), len(position))
     own, shared, drawn = np.full(shape, np.nan), dict[str, Doubles](), dict[str, Flags]()
@@ -115,7 +114,7 @@ def match_labels(people: RunLabels, results: Sequence[Result], matrix: Matrix) -
         if (n := position.get(label.question)) is None:
             unused[NO_QUESTION] += 1
             continue
-        places = [row[label.question] for row in numbers]
+        places = [result.questions.row_of[label.question] for result in results]
         keys = [_case(result.questions, place, reads) for result, place in zip(results, places, strict=True)]
         answers = [_text(result.questions, place) for result, place in zip(results, places, strict=True)]
         owner = _owner(label.run, results, people.runs)
@@ -132,8 +131,8 @@ def match_labels(people: RunLabels, results: Sequence[Result], matrix: Matrix) -
     cases = np.zeros(shape, dtype=np.int64)
     for n, name in enumerate(matrix.questions):
         first: dict[Hashable, int] = {}
-        for config, (result, row) in enumerate(zip(results, numbers, strict=True)):
-            cases[config, n] = first.setdefault(_case(result.questions, row[name], reads), len(first))
+        for config, questions in enumerate(result.questions for result in results):
+            cases[config, n] = first.setdefault(_case(questions, questions.row_of[name], reads), len(first))
     marked = np.isin([label.value for label in people.given], (0, 1)).all() and not np.isin(matrix.scores, (0, 1)).all()
     marks = MARKS if people.given and marked else ""
     return MatchedLabels(own, shared, drawn, cases, matrix.metric, len(people.given), unused, marks)

@@ -129,8 +129,7 @@ def _read(questions: QuestionResults, matrix: Matrix) -> _Repetitions:
     repeated, count = questions.repetitions, len(matrix.questions)
     if repeated is None or matrix.metric not in repeated.scores:
         return _Repetitions(np.zeros((count, 1)), np.full((count, 1), "", "U12"), np.zeros((count, 1)))
-    places = {name: n for n, name in enumerate(questions["question_id"])}
-    rows = [places[name] for name in matrix.questions]
+    rows = [questions.row_of[name] for name in matrix.questions]
     scores = repeated.scores[matrix.metric][rows]
     if matrix.metric not in repeated.judged:
         return _Repetitions(scores, np.full(scores.shape, "", "U12"), np.zeros(scores.shape))

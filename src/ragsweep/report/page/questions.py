@@ -104,9 +104,9 @@ def _paths(questions: QuestionResults, ids: Sequence[str], found: Funnel | None)
     """
     if found is None:
         return {"lost": [], "paths": []}
-    places = {name: n for n, name in enumerate(questions["question_id"])}
     paths = [
-        list(_path_texts(questions, places[name], found.fates[name])) if name in found.fates else [] for name in ids
+        list(_path_texts(questions, questions.row_of[name], found.fates[name])) if name in found.fates else []
+        for name in ids
     ]
     return {"lost": [found.lost_by.get(name, "") for name in ids], "paths": paths}
 
@@ -127,8 +127,7 @@ def _config(
 ) -> dict[str, Any]:
     """Return one config's columns in the order of ``ids``; contexts are indices into ``chunks``, which is extended."""
     columns = result.questions
-    row_of = {name: row for row, name in enumerate(columns["question_id"])}
-    rows = [row_of.get(name) for name in ids]
+    rows = [columns.row_of.get(name) for name in ids]
 
     def column(name: str) -> list[Any] | None:
         values = columns.get(name)

@@ -176,12 +176,12 @@ def score_matrix(results: Sequence[Result], metric: str) -> Matrix:
     declined = fill_declined(results, metric, ids, scores)
     known = ~np.isnan(scores)
     both = np.flatnonzero(known.all(axis=0))
-    sources = dict(zip(results[0].questions["question_id"], clusters_of(results[0]), strict=True))
+    sources, row_of = clusters_of(results[0]), results[0].questions.row_of
     names = tuple(ids[n] for n in both.tolist())
     weights = _weights(results, names)
     return Matrix(
         scores[:, both] if weights is None else scores[:, both] * weights,
-        number_clusters(np.array([sources[name] for name in names], dtype=np.str_)),
+        number_clusters(np.array([sources[row_of[name]] for name in names], dtype=np.str_)),
         tuple(result.name for result in results),
         names,
         metric,
@@ -197,8 +197,8 @@ def _weights(results: Sequence[Result], names: Sequence[str]) -> Doubles | None:
     column = results[0].questions.get(WEIGHT)
     if column is None:
         return None
-    given = dict(zip(results[0].questions["question_id"], column, strict=True))
-    weights = varying(np.array([given[name] for name in names], dtype=np.float64))
+    row_of = results[0].questions.row_of
+    weights = varying(np.array([column[row_of[name]] for name in names], dtype=np.float64))
     return None if weights is None else relative(weights)
 
 
@@ -230,9 +230,8 @@ def fill_declined(results: Sequence[Result], metric: str, ids: Sequence[str], sc
     if math.isnan(worst):
         return declined
     for row in np.flatnonzero(lacking.any(axis=1)).tolist():
-        places = {name: n for n, name in enumerate(results[row].questions["question_id"])}
         for n in np.flatnonzero(lacking[row]).tolist():
-            place = places.get(ids[n])
+            place = results[row].questions.row_of.get(ids[n])
             declined[row, n] = (
                 place is not None
                 and missing_reason(results[row], place, metric) in OWN_REASONS
