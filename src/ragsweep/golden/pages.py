@@ -90,8 +90,13 @@ def _plain(text: str) -> Page:
 def _html(text: str) -> Page:
     soup = _soup(text)
     titles = (title for title in soup("title") if not title.find_parent("svg"))  # in a drawing, a title is a tooltip
-    title = next((title.get_text(" ", strip=True) for title in titles), "")
-    return Page(title or _heading(soup), _visible(soup))
+    heading = next((title.get_text(" ", strip=True) for title in titles), "") or _heading(soup)
+    for title in soup("title"):
+        title.decompose()
+    for block in soup([_BLOCKS, _WITHIN]):  # each on its own lines
+        block.insert_before("\n")
+        block.insert_after("\n")
+    return Page(heading, _spaced(soup.get_text()))  # a browser shows text outside the body, too
 
 
 def _markdown(text: str) -> Page:
@@ -194,16 +199,6 @@ def _check_depth(text: str) -> None:
 def _heading(soup: BeautifulSoup) -> str:
     heading = soup.find(_HEADINGS)
     return heading.get_text(" ", strip=True) if heading else ""
-
-
-def _visible(soup: BeautifulSoup) -> str:
-    """Return the visible text of an HTML document, with each block on its own lines."""
-    for title in soup("title"):
-        title.decompose()
-    for block in soup([_BLOCKS, _WITHIN]):
-        block.insert_before("\n")
-        block.insert_after("\n")
-    return _spaced(soup.get_text())  # a browser shows text outside the body, too
 
 
 def _restructured(text: str) -> Page:

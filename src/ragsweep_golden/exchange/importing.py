@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,13 +166,32 @@ def _import_table(
 
 
 def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
-    """Return (record, draft) pairs; a record without an id gets the hash of its content as id.
+    """Return (record, draft) pairs; a record that cannot be read is a fault.
 
-    Of several records without an id that have the same content, the first is kept.
+    A record without an id gets the hash of its content as id; of several such records with the same content, the first
+    is kept. If it is ambiguous which fields are outputs of a system, the fault is that of the first record.
     """
+    flat: list[tuple[Row, FlatRecord]] = []
+    for row in rows:
+        try:
+            flat.append((row, layout.fields(row.values)))
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            fact = f"no field {fault}" if isinstance(fault, KeyError) else fault
+            faults.add(row.where, f"differs from format={imported.format} ({fact}); {NAME_FIELDS}")
+    names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
+    try:
+        of_system = fields_of_system(names)
+    except ValueError as fault:
+        faults.add(rows[0].where, f'{fault}; rename them to "reference" and "reference_contexts", or remove them')
+        return []
     drafts: list[RowDraft] = []
     made: set[str] = set()
-    for row, draft in _given_drafts(rows, layout, imported.format, faults):
+    for row, record in flat:
+        try:
+            draft = read_draft(record, of_system)
+        except ValueError as fault:
+            faults.add(row.where, str(fault))
+            continue
         if "id" not in draft.entry:
             draft.entry["id"] = identifier = content_hash([draft.entry, draft.passages])[:16]
             if identifier in made:
@@ -183,31 +202,6 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
         imported.left.update(draft.left)
         drafts.append((row, draft))
     return drafts
-
-
-def _given_drafts(rows: Sequence[Row], layout: Layout, name: str, faults: Faults) -> Iterator[RowDraft]:
-    """Yield (record, draft) for each record that can be read; add a fault for every other record.
-
-    If it is ambiguous which fields are outputs of a system, add a fault for the first record, and yield nothing.
-    """
-    flat: list[tuple[Row, FlatRecord]] = []
-    for row in rows:
-        try:
-            flat.append((row, layout.fields(row.values)))
-        except (ValueError, KeyError, TypeError, AttributeError) as fault:
-            fact = f"no field {fault}" if isinstance(fault, KeyError) else fault
-            faults.add(row.where, f"differs from format={name} ({fact}); {NAME_FIELDS}")
-    names = {name for _, record in flat for name, value in record.fields.items() if is_filled(value)}
-    try:
-        of_system = fields_of_system(names)
-    except ValueError as fault:
-        faults.add(rows[0].where, f'{fault}; rename them to "reference" and "reference_contexts", or remove them')
-        return
-    for row, record in flat:
-        try:
-            yield row, read_draft(record, of_system)
-        except ValueError as fault:
-            faults.add(row.where, str(fault))
 
 
 def _add_evidence(drafts: Sequence[RecordDraft], corpus: Corpus | None, imported: Imported) -> None:

@@ -48,18 +48,13 @@ class CostPanel(NamedTuple):
     bars: Figure | None = None
 
 
-def cost_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
-    """Yield the charts of the indexes and embedders that were swept.
+def index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
+    """Yield the charts of the swept numbers of indexes.
 
     ``best_first`` are the configs, best first by ``metric``; ``keys`` are the varying settings in the sweep's order.
     """
-    yield from _index_items(best_first, [key for key in keys if ".index." in key], metric)
-    yield from _embedder_items(best_first, metric)
-
-
-def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str) -> Iterator[Block]:
     options = []
-    for key, name in short_keys(keys).items():
+    for key, name in short_keys([key for key in keys if ".index." in key]).items():
         for group in groups_over(best_first, key)[:1]:
             ordered = sorted(group, key=lambda one: float(one.run.parameters[key]))
             recall = next((one for one in ordered[0].summaries.metrics if one.startswith("ann_recall")), metric)
@@ -74,7 +69,8 @@ def _index_items(best_first: Sequence[Result], keys: Sequence[str], metric: str)
         yield Charts(options, INDEX, "What an index costs")
 
 
-def _embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block]:
+def embedder_items(best_first: Sequence[Result], metric: str) -> Iterator[Block]:
+    """Yield the charts of the swept embedders; ``best_first`` are the configs, best first by ``metric``."""
     settings = factor_values(best_first)
     keys = [key for key in varying_keys(settings) if "embedder" in key.split(".")]
     options = []

@@ -23,7 +23,7 @@ from ragsweep.report.document import (
 from ragsweep.report.naming import first_names, varying_keys
 from ragsweep.report.numbers import cell
 from ragsweep.report.page import charts, details
-from ragsweep.report.page.costs import cost_items
+from ragsweep.report.page.costs import embedder_items, index_items
 from ragsweep.report.page.effects import effect_items
 from ragsweep.report.page.figures import is_known
 from ragsweep.report.page.losses import funnel_items, fusion_items
@@ -44,13 +44,14 @@ def page_document(report: SweepReport) -> Document:
     """Build the document of a sweep's page."""
     view = PageView(report)
     varying = varying_keys(list(view.settings.values()))
+    costs = index_items(view.best_first, varying, view.metric), embedder_items(view.best_first, view.metric)
     parts = (
         ("asked", "What was asked", _asked(view)),
         ("result", "What was found", _result(report)),
         ("configs", "Configs", _configs(view)),
         ("differences", "Differences", _differences(view)),
         ("quality", "Quality against cost", _quality(view)),
-        ("effects", "Effects", chain(effect_items(view), cost_items(view.best_first, varying, view.metric))),
+        ("effects", "Effects", chain(effect_items(view), *costs)),
         ("slices", "Slices", _slices(view)),
         ("losses", "Where the evidence was lost", funnel_items(list(view.funnels.values()), len(view.best_first))),
         ("fusion", "Fusion audit", fusion_items(view.sorted(view.chosen), view.metric)),

@@ -98,7 +98,14 @@ def fusion_items(results: Sequence[Result], metric: str) -> Iterator[Block]:
         {"label": one.config, "figure": legs(one), "note": f"{' '.join(audit_sentences(one))} {AUDIT}"} for one in found
     ]
     yield Charts(options)
-    rows = [row for one in found for row in _audit_rows(one)]
+    rows = []
+    for audit in found:
+        for one in known_parts(audit):
+            where = f"{one.label} {one.value}" if one.label else "all"
+            scores = [number(one.hybrid), number(one.alone), with_interval(one.difference, one.low, one.high)]
+            kind = shown_kind(one.better, one.worse, one.wins == one.losses == 0)
+            counts = f"{one.wins:,}", f"{one.losses:,}"
+            rows.append([audit.config, where, one.leg, f"{one.questions:,}", *scores, *counts, kind])
     means = [f">{found[0].metric} fused", ">leg alone", ">fused minus leg"]
     header = ["config", "questions of", "leg", ">n", *means, ">gain", ">lose", ""]
     note = (
@@ -121,14 +128,6 @@ def _merge_equal(audits: Iterable[FusionAudit]) -> list[FusionAudit]:
         replace(first, config=", ".join([first.config, *(one.config.partition(" ")[0] for one in others)]))
         for first, *others in merged.values()
     ]
-
-
-def _audit_rows(audit: FusionAudit) -> Iterator[list[str]]:
-    for one in known_parts(audit):
-        where = f"{one.label} {one.value}" if one.label else "all"
-        means = [number(one.hybrid), number(one.alone), with_interval(one.difference, one.low, one.high)]
-        kind = shown_kind(one.better, one.worse, one.wins == one.losses == 0)
-        yield [audit.config, where, one.leg, f"{one.questions:,}", *means, f"{one.wins:,}", f"{one.losses:,}", kind]
 
 
 LEG_SYMBOLS = ("circle", "circle-open", "square", "square-open")

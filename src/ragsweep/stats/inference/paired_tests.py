@@ -48,7 +48,12 @@ def wilcoxon(differences: Doubles) -> Ranked:
     """
     apart = round_to_ties(differences)
     positive, count, ties = _rank_sums(apart)
-    p, variants = _normal_p(positive, count, ties), ["normal" if n > EXACT else "exact" for n in count.tolist()]
+    n = count.astype(np.float64)
+    variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = np.abs(positive - n * (n + 1) / 4) / np.sqrt(variance)
+    p = np.array([math.erfc(one / math.sqrt(2)) if one == one else 1.0 for one in z.tolist()])
+    variants = ["normal" if many else "exact" for many in (count > EXACT).tolist()]
     for row in np.flatnonzero(count <= EXACT).tolist():
         p[row] = _exact_p(apart[row][apart[row] != 0], float(positive[row]))
         variants[row] = variants[row] if count[row] else "none"
@@ -85,20 +90,11 @@ def _middle_ranks(ordered: Doubles) -> tuple[Doubles, Doubles]:
     return (first + last) / 2.0 + 1.0, (last - first + 1).astype(np.float64)
 
 
-def _normal_p(positive: Doubles, count: Numbers, ties: Doubles) -> Doubles:
-    n = count.astype(np.float64)
-    variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48
-    with np.errstate(invalid="ignore", divide="ignore"):
-        z = np.abs(positive - n * (n + 1) / 4) / np.sqrt(variance)
-    return np.array([math.erfc(one / math.sqrt(2)) if one == one else 1.0 for one in z.tolist()])
-
-
 def _exact_p(values: Doubles, positive: float) -> float:
     """Return the two-sided p-value over all combinations of signs; ranks are doubled so that middle ranks are whole."""
-    order = np.sort(np.abs(values))[None, :]
     if not len(values):
         return 1.0
-    doubled = np.rint(2 * _middle_ranks(order)[0][0]).astype(np.int64)
+    doubled = np.rint(2 * _middle_ranks(np.sort(np.abs(values))[None, :])[0][0]).astype(np.int64)
     ways = np.zeros(int(doubled.sum()) + 1)
     ways[0] = 1.0
     for rank in doubled.tolist():

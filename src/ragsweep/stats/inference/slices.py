@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragsweep.core.question_results import Doubles, Flags, Numbers
+from ragsweep.core.question_results import Flags, Numbers
 from ragsweep.stats.inference.estimates import Differences, Reversal, Slice
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.paired_tests import holm, randomisation, round_to_ties
 from ragsweep.stats.inference.rare_losses import find_exposed, largest_losses
 from ragsweep.stats.inference.resampling import (
     RESAMPLES,
-    ClusteredScores,
     SimultaneousIntervals,
     bound,
     cluster_scores,
@@ -83,25 +82,20 @@ def _intervals(
 ) -> list[SimultaneousIntervals]:
     """Return the mean differences of each slice with their intervals, which hold simultaneously for all slices.
 
-    The slices are resampled together; each interval has its own slice's errors and degrees of freedom. ``clusters`` has
-    the clusters of each slice's questions as they are numbered in ``matrix``.
+    The slices are resampled together: their standardised sums are spread over the clusters of all questions. Whole
+    clusters are drawn, so the number of questions in a slice varies between resamples; the sums nevertheless use
+    deviations from the slice's observed mean, which is a linearisation. Each interval has its own slice's errors and
+    degrees of freedom. ``clusters`` has the clusters of each slice's questions as they are numbered in ``matrix``.
     """
     found = [cluster_scores(part.values, part.clusters, part.weights) for part in parts]
-    count = int(matrix.clusters.max()) + 1
-    known = [_over_all(one, own, count) for one, own in zip(found, clusters, strict=True) if one.enough]
+    known = []
+    for one, own in zip(found, clusters, strict=True):
+        if one.enough:
+            sums = np.zeros((len(one.standardised), int(matrix.clusters.max()) + 1))
+            sums[:, np.unique(own)] = one.standardised
+            known.append(sums)
     largest = 0.0
     if known:
         fewer = min(resamples, max(WORK // (len(known) * matrix.values.size), 1000))
         largest = largest_deviation(np.concatenate(known), fewer)
     return [bound(one, largest=largest) for one in found]
-
-
-def _over_all(part: ClusteredScores, clusters: Numbers, count: int) -> Doubles:
-    """Spread a slice's standardised sums over the clusters of all questions, so that all slices vary together.
-
-    Whole clusters are drawn, so the number of questions in a slice varies between resamples. The sums nevertheless use
-    deviations from the slice's observed mean, which is a linearisation.
-    """
-    sums = np.zeros((len(part.standardised), count))
-    sums[:, np.unique(clusters)] = part.standardised
-    return sums
