@@ -22,8 +22,8 @@ from ragsweep.parts.metrics import TaskMetric
 from ragsweep.report.document import Charts, Table
 from ragsweep.stats.conclusion import Family, conclude_pair
 from ragsweep.stats.human_labels import RunLabels
+from ragsweep.stats.inference.differences import bootstrap_interval, student_interval
 from ragsweep.stats.inference.matrix import Matrix
-from ragsweep.stats.intervals import bootstrap_interval, student_interval
 from ragsweep.sweep.running.session import Session
 from support.inputs.human_labels import M, pair
 from support.results import changed, changed_table, drawn, record, record_sweep, scored

@@ -18,8 +18,8 @@ from ragsweep.report.tables import Row
 from ragsweep.stats.comparable import is_mean, reason_incomparable
 from ragsweep.stats.conclusion import PairConclusion
 from ragsweep.stats.gate import GAIN, Check, Condition, Scope, run_checks
+from ragsweep.stats.inference.differences import bootstrap_interval, student_interval
 from ragsweep.stats.inference.matrix import with_worst_cases
-from ragsweep.stats.intervals import bootstrap_interval, student_interval
 from ragsweep.sweep.running.session import Session
 
 FORMAT = "ragsweep.pair/1"

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ragsweep.core.question_results import Doubles, Numbers
+from ragsweep.stats.inference.resampling import student_quantile
 
 SHARE, ORDER, RATIO = "share", "order", "ratio"
 """Kinds of comparisons: the difference of shares, the probability of a larger number, and the typical ratio."""
@@ -111,12 +112,10 @@ def share_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
 
 def mean_interval(sample: ClusteredSample, alpha: float) -> EstimateInterval:
     """Bound a mean by Student's t over the clusters; the ends are NaN for fewer than two independent questions."""
-    from scipy.special import stdtrit
-
     mean, freedom = float(sample.weights @ sample.values), sample.independent - 1
     if freedom < 1:
         return EstimateInterval(mean, math.nan, math.nan)
-    half = float(stdtrit(freedom, 1 - alpha / 2)) * math.sqrt(sample.variance(sample.values))
+    half = student_quantile(1 - alpha / 2, freedom) * math.sqrt(sample.variance(sample.values))
     return EstimateInterval(mean, mean - half, mean + half)
 
 
@@ -137,8 +136,6 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
     Student's t (Satterthwaite). If the samples hardly overlap, this variance vanishes; half of one pair is then counted
     as being in the opposite order.
     """
-    from scipy.special import stdtrit
-
     over, under = _placements(now, before), 1 - _placements(before, now)
     pair = 1 / (now.independent * before.independent)
     chance = float(np.clip(now.weights @ over, pair / 2, 1 - pair / 2))
@@ -149,7 +146,7 @@ def superiority(now: ClusteredSample, before: ClusteredSample, alpha: float) -> 
         spread = sum(part * part / one for part, one in zip(parts, freedom, strict=True))
         degrees = min(max(variance**2 / spread, degrees), sum(freedom))
     variance = max(variance, pair * pair)
-    half = float(stdtrit(degrees, 1 - alpha / 2)) * math.sqrt(variance) / (chance * (1 - chance))
+    half = student_quantile(1 - alpha / 2, degrees) * math.sqrt(variance) / (chance * (1 - chance))
     center = math.log(chance / (1 - chance))
     return EstimateInterval(chance, _logistic(center - half), _logistic(center + half))
 

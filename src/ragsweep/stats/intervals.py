@@ -1,4 +1,4 @@
-"""Intervals for the mean and for a quantile of per-question scores, and for the mean difference of a pair."""
+"""Intervals for the mean and for a quantile of per-question scores."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from ragsweep.core.question_results import Doubles, Flags
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
-
-    from ragsweep.stats.inference.matrix import Matrix
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -267,34 +265,3 @@ def _weighted_quantile(ordered: Doubles, share: float, weights: Doubles) -> tupl
     places = np.minimum(np.searchsorted(reached, shares - 1e-12), len(ordered) - 1)
     value, low, high = ordered[places].tolist()
     return (value, math.nan, math.nan) if _too_few(count, share) else (value, low, high)
-
-
-def student_interval(matrix: Matrix) -> tuple[float, float]:
-    """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
-
-    Questions count as independent, even those on one document. Both ends are NaN with fewer than two questions.
-    """
-    from scipy import stats
-
-    differences = matrix.values[1] - matrix.values[0]
-    if len(differences) < 2:
-        return math.nan, math.nan
-    middle, degrees = float(differences.mean()), len(differences) - 1
-    deviations = differences - matrix.weights_or_ones * middle
-    error = math.sqrt(float(np.square(deviations).sum()) / degrees / len(differences))
-    half = float(stats.t.ppf(0.975, degrees)) * error
-    return middle - half, middle + half
-
-
-def bootstrap_interval(matrix: Matrix) -> tuple[float, float]:
-    """Bound the mean difference (second minus first config) by the percentile bootstrap over clusters, at 95 %.
-
-    Whole clusters are drawn, with a fixed seed. Both ends are NaN with fewer than two clusters.
-    """
-    differences = matrix.values[1] - matrix.values[0]
-    sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters, matrix.weights)
-    if len(sums) < 2:
-        return math.nan, math.nan
-    drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
-    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
-    return float(low), float(high)

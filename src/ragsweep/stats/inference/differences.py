@@ -23,6 +23,7 @@ from ragsweep.stats.inference.resampling import (
     bound,
     cluster_scores,
     deviations,
+    student_quantile,
 )
 
 REFERENCE = "the reference"
@@ -242,3 +243,32 @@ def compare_parts(
     return Concentration(
         tuple(compared(chosen, alone=True) for chosen in inside), compared(~np.any(inside, axis=0), alone=False)
     )
+
+
+def student_interval(matrix: Matrix) -> tuple[float, float]:
+    """Bound the mean difference (second minus first config) by Student's t over questions, at 95 %.
+
+    Questions count as independent, even those on one document. Both ends are NaN with fewer than two questions.
+    """
+    differences = matrix.values[1] - matrix.values[0]
+    if len(differences) < 2:
+        return math.nan, math.nan
+    middle, degrees = float(differences.mean()), len(differences) - 1
+    deviations = differences - matrix.weights_or_ones * middle
+    error = math.sqrt(float(np.square(deviations).sum()) / degrees / len(differences))
+    half = student_quantile(0.975, degrees) * error
+    return middle - half, middle + half
+
+
+def bootstrap_interval(matrix: Matrix) -> tuple[float, float]:
+    """Bound the mean difference (second minus first config) by the percentile bootstrap over clusters, at 95 %.
+
+    Whole clusters are drawn, in 2,000 resamples with a fixed seed. Both ends are NaN with fewer than two clusters.
+    """
+    differences = matrix.values[1] - matrix.values[0]
+    sums, sizes = np.bincount(matrix.clusters, differences), np.bincount(matrix.clusters, matrix.weights)
+    if len(sums) < 2:
+        return math.nan, math.nan
+    drawn = np.random.default_rng(0).integers(0, len(sums), (2000, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    return float(low), float(high)
