@@ -86,7 +86,6 @@ def read_manifest(folder: Path, names: Collection[str] | None) -> dict[str, Any]
 
 
 def _digest(path: Path) -> str:
-    """Return the digest of a file; "" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()

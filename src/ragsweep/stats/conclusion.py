@@ -256,10 +256,6 @@ def _slices(matrix: Matrix, results: tuple[Result, Result], unit: str) -> list[P
 
 
 def _correct(matrix: Matrix, results: tuple[Result, Result], people: RunLabels) -> PairCorrection:
-    """Correct a metric's difference by its labels; the result is NaN if too few labels count.
-
-    Raises InputError if one of the two configs has no label that counts, or if the run of a label matches both.
-    """
     matched = match_labels(people, results, matrix)
     found = correct_difference(matrix, matched, (0, 1))
     check_corrected(matched, found)

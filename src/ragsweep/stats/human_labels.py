@@ -158,11 +158,7 @@ def _rows(
 
 
 def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | None:
-    """Return the row of the config whose name is ``name`` or whose run id begins with it; None if no config matches.
-
-    Raises:
-        InputError: ``name`` matches more than one config.
-    """
+    """Return the row of the config whose name is ``name`` or whose run id begins with it; None if no config matches."""
     if not name:
         return None
     # Within a sweep, a config is named by number and label ("#3 top_k=10"); either suffices.
@@ -175,7 +171,6 @@ def _owner(name: str, results: Sequence[Result], runs: Sequence[str]) -> int | N
 
 
 def _case(questions: QuestionResults, place: int, reads: Sequence[str]) -> Hashable:
-    """Return the values of the columns ``reads`` for the question in row ``place``."""
     parts = {"answer": _text(questions, place), "context": tuple(_cell(questions, "context", place) or ())}
     return tuple(parts[name] for name in reads)
 
@@ -232,7 +227,6 @@ def correct_difference(
 
 
 def _declined(matrix: Matrix, rows: Sequence[int]) -> Flags:
-    """Flag the declined answers of the configs in ``rows``, as (rows, questions)."""
     if matrix.declined is None:
         return np.zeros((len(rows), len(matrix.questions)), dtype=bool)
     return matrix.declined[list(rows)]

@@ -90,7 +90,6 @@ class Given(NamedTuple):
 
 
 def _check_read(command: str, overrides: Sequence[str]) -> None:
-    """Raise ConfigError for an override of a key that the subcommand does not read."""
     for word in overrides:
         key = word.partition("=")[0].lstrip("+~").rpartition("@")[2].partition(".")[0]
         if command not in _READ_BY.get(key, (command,)):

@@ -75,10 +75,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _pool(sweeps: dict[str, list[Result]]) -> tuple[list[Result], list[str]]:
-    """Return the complete results of all sweeps, and notes on configs that are left out.
-
-    Raises InputError if the sweeps measured different data, or if no result is complete.
-    """
+    """Return the complete results of all sweeps, and notes on configs that are left out."""
     first = next(iter(sweeps))
     for name, results in sweeps.items():
         if _subject(results[0].run) != _subject(sweeps[first][0].run):
@@ -121,10 +118,6 @@ def _analyse(results: Sequence[Result], metric: str, notes: Sequence[str]) -> It
 
 
 def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -> ItemReport:
-    """Choose and write the mini set; return the report with it.
-
-    Raises InputError for fewer than FEWEST distinct configs, and as ``_write_mini`` does.
-    """
     if report.items is None:
         raise InputError(
             f"golden items: --mini needs at least {FEWEST} distinct configs, got {len(report.scores)}; add more sweeps"
@@ -147,10 +140,7 @@ def _add_mini(report: ItemReport, result: Result, options: argparse.Namespace) -
 
 
 def _write_mini(golden: Path, target: Path, chosen: set[str]) -> None:
-    """Write the lines of the chosen questions, unchanged, to a file.
-
-    Raises InputError if the golden file lacks a chosen question or is not JSON lines.
-    """
+    """Write the lines of the chosen questions, unchanged, to a file."""
     faults = Faults()
     lines = dict(read_lines(golden, faults.apart()))
     ids = {row.where: str(row.values.get("id", row.values.get("_id"))) for row in read_rows(golden, faults)}

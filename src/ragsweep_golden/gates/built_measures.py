@@ -144,10 +144,7 @@ def _validated(subject: Subject) -> Measured:
 
 
 def _rejected(subject: Subject) -> Measured:
-    """Return the number of kept entries with a validation score below the minimum of their method (see METHODS).
-
-    Raises NotMeasured if no entry has both a known method and a score.
-    """
+    """Return the number of kept entries with a validation score below the minimum of their method (see METHODS)."""
     judged = []
     for one in subject.kept:
         least, score = schema.METHODS.get(value(one, "validation", "method")), value(one, "validation", "score")

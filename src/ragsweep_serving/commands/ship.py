@@ -125,10 +125,7 @@ def ship(arguments: Sequence[str]) -> int:
 
 
 def _gate(champion: ModelVersion, found: RecordedRun, typed: str, path: str, margins: Sequence[str]) -> Any:
-    """Return the gate's decision on whether the config may take the alias of ``champion``, a registered version.
-
-    Raises InputError or ConfigError if the gate cannot decide.
-    """
+    """Return the gate's decision on whether the config may take the alias of ``champion``, a registered version."""
     if not (before := champion.tags.get(CONFIG)):
         fact = f"{champion.uri}: was not registered by ragsweep ship, so there is nothing to compare with"
         raise InputError(f"{fact}; choose another --alias, or delete this alias in MLflow")

@@ -190,7 +190,6 @@ def _pairs(data: ClusteredScores) -> tuple[Doubles, Floats]:
 
 
 def _squared_distances(products: Doubles) -> Doubles:
-    """Return the squared distances between all rows, given their inner products (rows, rows)."""
     own = np.diag(products)
     return np.asarray(own[:, None] + own[None, :] - 2 * products)
 
@@ -254,8 +253,8 @@ def student_interval(matrix: Matrix) -> tuple[float, float]:
     if len(differences) < 2:
         return math.nan, math.nan
     middle, degrees = float(differences.mean()), len(differences) - 1
-    deviations = differences - matrix.weights_or_ones * middle
-    error = math.sqrt(float(np.square(deviations).sum()) / degrees / len(differences))
+    apart = differences - matrix.weights_or_ones * middle
+    error = math.sqrt(float(np.square(apart).sum()) / degrees / len(differences))
     half = student_quantile(0.975, degrees) * error
     return middle - half, middle + half
 

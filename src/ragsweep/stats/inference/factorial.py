@@ -127,7 +127,6 @@ def _interactions(matrix: Matrix, inputs: Doubles, inverse: Doubles, resamples: 
 
 
 def _factors(parameters: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Return the factors and their levels, both in the order of first appearance."""
     names = dict.fromkeys(name for one in parameters for name in one)
     levels = {name: tuple(dict.fromkeys(one.get(name, "") for one in parameters)) for name in names}
     return {name: found for name, found in levels.items() if len(found) > 1}

@@ -234,7 +234,6 @@ def _end(matrix: Matrix, slack: Doubles, side: float) -> float:
 
 
 def _bound(slack: Doubles, clusters: Numbers, weights: Doubles | None, side: float) -> float:
-    """Return one end of Student's interval of the mean slack."""
     data = cluster_scores(slack[None, :], clusters, weights)
     return float(data.means[0] + side * student_quantile(LEVEL, data.degrees) * data.errors[0])
 
