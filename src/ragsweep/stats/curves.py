@@ -84,8 +84,8 @@ def groups_over(results: Sequence[Result], parameter: str) -> list[list[Result]]
     return [group for group in groups.values() if len({one.run.parameters[parameter] for one in group}) >= FEWEST]
 
 
-def _curve(parameter: str, metric: str, alike: Sequence[Result]) -> Curve | None:
-    group = {float(one.run.parameters[parameter]): one for one in reversed(alike) if _is_usable(one, metric)}
+def _curve(parameter: str, metric: str, configs: Sequence[Result]) -> Curve | None:
+    group = {float(one.run.parameters[parameter]): one for one in reversed(configs) if _is_usable(one, metric)}
     values = sorted(group)
     if len(values) < FEWEST:
         return None
