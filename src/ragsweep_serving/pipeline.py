@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ragsweep.core.building import Builder
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import NO_CHUNK, Answer, Question, Rankings, Route, Turn
-from ragsweep.evaluation.answering import priced, unpacked
+from ragsweep.evaluation.answering import configured_model, unpacked
 from ragsweep.evaluation.assembly import build_graph
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.generation import write_queries
@@ -89,7 +89,9 @@ class ServedPipeline:
             raise self._executor.failure(graph.context, table.queries[0])
         answer = None
         if graph.answer:
-            (answer,) = priced(unpacked(get(graph.answer, table.answered), Answer), self._price, graph.answer)
+            (answer,) = unpacked(get(graph.answer, table.answered), Answer)
+            money = self._price(answer.model, answer.usage, configured_model(graph.answer))
+            answer = answer._replace(money=money)
         spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}
         milliseconds["total"] = 1000 * (time.perf_counter() - begin)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ragsweep.core.building import Builder
 from ragsweep.core.types import Question
-from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language, sample_language
+from ragsweep.evaluation.corpus_language import corpus_language, language_lines, resolve_language
+from ragsweep.parts.languages import sample_language
 from ragsweep.parts.metrics import Bleu, ContainsAnswer, ExactMatch, RougeL, TokenF1, TokenRecall
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.sweep.running.session import Session

@@ -47,6 +47,7 @@ def test_model_without_a_price_costs_what_nobody_knows_and_no_call_costs_nothing
     assert math.isnan(TABLE.money("llama", Usage(1, 5, 5)))
     assert TABLE.money("llama", Usage()) == 0
     assert TABLE.money("", Usage(0, 5, 5)) == 0  # of a model on this machine
+    assert TABLE.money("llama", Usage(1, 1, 1), "other", "m") == 3  # of the first model with a price
 
 
 def test_a_call_without_token_counts_has_no_known_price_unless_all_its_tokens_are_free() -> None:

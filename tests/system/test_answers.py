@@ -308,7 +308,7 @@ def test_plan_counts_answers_and_verdicts_at_most_and_finds_them_stored(tmp_path
 def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> None:
     priced: list[str] = []
 
-    def price(model: str, usage: Usage) -> float:
+    def price(model: str, usage: Usage, *others: str) -> float:
         priced.append(model)
         return 0.5 * usage.calls
 

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,10 @@ from ragsweep.core.missing import failed
 from ragsweep.core.types import Answer, Case, Judgement, Passage, Question, Request, Response, Route, Turn, Usage
 from ragsweep.services.errors import CallFailed
 
-if TYPE_CHECKING:
-    from ragsweep.services.usage import Pricing
-
 Packed = NDArray[np.bytes_]
 """One ASCII JSON object per row."""
 
 Item = TypeVar("Item", bound=Answer | Judgement | Route | Response)
-
-Priced = TypeVar("Priced", Answer, Judgement)
 
 KEPT_TOGETHER = 64
 KEPT_WITHIN = 1.0
@@ -127,22 +122,8 @@ def _plain_row(row: bytes) -> Any:
     return json.loads(well_formed(json.dumps(plain, ensure_ascii=False))) if rb"\ud" in row else plain
 
 
-def priced(items: Sequence[Priced], price: Pricing, node: Node | None = None) -> list[Priced]:
-    """Return answers or judgements with ``money`` set to the price of their usage.
-
-    If the model's name in the reply, which may end with a date, has no price, the price is that of the config's model
-    (or of an external system's URL), which is read from the ``node`` of the answers or queries.
-    """
-    configured = _configured_model(node) if node else ""
-    return [item._replace(money=first_price(price, item.usage, item.model, configured)) for item in items]
-
-
-def first_price(price: Pricing, usage: Usage, *models: str) -> float:
-    """Return the price of ``usage`` for the first of the models that has a price; NaN if there is no such model."""
-    return next((money for model in models if not math.isnan(money := price(model, usage))), math.nan)
-
-
-def _configured_model(node: Node) -> str:
+def configured_model(node: Node) -> str:
+    """Return the model (or an external system's URL) of the answers or queries of a node; "" if it has no model."""
     made = node.inputs[-1].spec if node.stage == "answer" else node.spec
     nested = made.parameters.get("llm")  # of a query writer
     parameters = (nested if isinstance(nested, Spec) else made).parameters

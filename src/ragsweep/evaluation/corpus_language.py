@@ -1,8 +1,7 @@
-"""Detect the language of a corpus, substitute it for ``language: auto``, and note settings that do not fit it."""
+"""Substitute the language of a corpus for ``language: auto``, and note settings that do not fit it."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragsweep.core.identity import BuiltPart
 from ragsweep.core.memoize import memoize_by_identity
@@ -10,44 +9,13 @@ from ragsweep.core.plurals import counted, percentage
 from ragsweep.core.traits import traits_of
 from ragsweep.core.trust import find_class
 from ragsweep.core.types import Corpus, GoldenSet
-from ragsweep.core.words import words
 from ragsweep.evaluation.experiment import Experiment
-from ragsweep.parts.languages import NAMES, STOP_WORDS, detect_language, fold, script_language
+from ragsweep.parts.languages import SampledLanguage, detect_language, sample_language
 
 AUTO, NONE, FALLBACK = "auto", "none", "english"
-SAMPLE = 200
-"""Maximum number of documents, or questions, sampled to detect their language."""
-
-HEAD = 1000
-"""Maximum number of characters read from each document or question."""
-
-MIXED = 0.9
-"""A corpus is mixed if its most frequent language has less than this share of the texts with a detected language."""
-
-LEAST_STOP_WORDS = 0.25
-"""The minimum mean share of a language's stop words among the words of the texts detected as that language.
-
-If the share is lower, the detection is discarded, because unsupported languages share words with supported ones
-(``a``, ``to``, ``do``). In Polish, Danish, Hungarian, Latin, Vietnamese and Indonesian texts, 7 to 21 % of the words
-are stop words of the detected language; in English and French collections, 29 to 41 % are.
-"""
-
 PARTS_IN_USE = ("chunker", "retriever", "reranker", "llm")
 
 Build = Callable[[Any, str], BuiltPart]
-
-
-class SampledLanguage(NamedTuple):
-    """The most frequent language of texts; ``shares`` maps each detected language to its share of the sampled texts."""
-
-    name: str  # empty if none is detected
-    shares: Mapping[str, float]
-    texts: int  # number of sampled texts
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether the most frequent language has less than the share MIXED of the texts with a detected language."""
-        return self.shares.get(self.name, 0.0) < MIXED * sum(self.shares.values())
 
 
 @memoize_by_identity
@@ -59,31 +27,6 @@ def corpus_language(corpus: Corpus) -> SampledLanguage:
 @memoize_by_identity
 def _language_of_questions(golden: GoldenSet) -> SampledLanguage:
     return sample_language([question.text for question in golden.questions])
-
-
-def sample_language(texts: Sequence[str]) -> SampledLanguage:
-    """Detect the most frequent language of texts by script and stop words, from at most SAMPLE evenly spaced texts."""
-    count = min(SAMPLE, len(texts))
-    heads = [texts[n * len(texts) // count][:HEAD] for n in range(count)]
-    codes = [script_language(head) or detect_language(head) for head in heads]
-    if not any(codes):  # detect short texts jointly
-        codes = [detect_language(" ".join(heads))] * len(heads)
-    spoken = [(NAMES[code], _stop_word_share(head, code)) for head, code in zip(heads, codes, strict=True) if code]
-    totals = Counter(name for name, _ in spoken)
-    known = {
-        name: number / count
-        for name, number in totals.most_common()
-        if sum(share for one, share in spoken if one == name) >= LEAST_STOP_WORDS * number
-    }
-    return SampledLanguage(next(iter(known), ""), known, count)
-
-
-def _stop_word_share(text: str, code: str) -> float:
-    """Return the share of a language's stop words in ``text``; 1 for a language that is identified by its script."""
-    if code not in STOP_WORDS:
-        return 1.0
-    found = words(fold(text))
-    return sum(word in STOP_WORDS[code] for word in found) / max(len(found), 1)
 
 
 def resolve_language(node: Any, corpus: Corpus, where: str = "") -> Any:

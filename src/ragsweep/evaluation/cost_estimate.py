@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragsweep.core.types import Answer, CostEstimate, CostEstimator, Judgement, RequestSize, Response, Route, Usage
-from ragsweep.evaluation.answering import first_price, unpacked
+from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import PaidStage
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.services.replies import estimate_tokens
@@ -148,7 +148,7 @@ def _cost(one: CostEstimate, rows: int, experiment: Experiment, configured: str 
     if math.isnan(calls + tokens_in + tokens_out):
         return tokens_in + tokens_out, math.nan
     usage = Usage(math.ceil(calls), math.ceil(tokens_in), math.ceil(tokens_out))
-    return tokens_in + tokens_out, first_price(experiment.price, usage, one.model, configured)
+    return tokens_in + tokens_out, experiment.price(one.model, usage, configured)
 
 
 def _own_estimate(stage: PaidStage, size: RequestSize) -> CostEstimate | None:

@@ -34,7 +34,7 @@ from ragsweep.core.types import (
     Route,
 )
 from ragsweep.evaluation import trec_texts as texts
-from ragsweep.evaluation.answering import cacheable, priced, unpacked
+from ragsweep.evaluation.answering import cacheable, unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
 from ragsweep.evaluation.cost_estimate import KINDS
 from ragsweep.evaluation.evidence import Coverage, cover
@@ -95,7 +95,7 @@ class Evaluator:
         queries, table = write_queries(self.executor, graph, table)
         rankings = self._ranked(graph.ranking, table)
         names, coverage = self._covered(experiment)
-        queries = queries and priced(queries, experiment.price, graph.query)
+        queries = queries and experiment.with_costs(queries, graph.query)
         view = replace(self._view(experiment, table, rankings), routes=routes, queries=queries)
         probes = probe_stages(self.executor, graph, table, self.began, bool(experiment.config.get("rerun")))
         view = replace(view, latency=seconds_by_question(probes, view, table))

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from ragsweep.core.types import Dataset, Metric, OutputReader, Question
+from ragsweep.core.identity import Node
+from ragsweep.core.types import Answer, Dataset, Judgement, Metric, OutputReader, Question
+from ragsweep.evaluation.answering import configured_model
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable, tabulate
 from ragsweep.parts.targets import TargetRule
 from ragsweep.services.usage import Pricing, no_prices
 from ragsweep.stages.graph import Wanted
+
+Item = TypeVar("Item", Answer, Judgement)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,15 @@ class Experiment:
     currency: str = ""
     output: OutputReader | None = None
     metric_versions: Mapping[str, str] = field(default_factory=dict)  # metric -> the version of its part
+
+    def with_costs(self, items: Sequence[Item], node: Node | None = None) -> list[Item]:
+        """Return answers or judgements with ``money`` set to the price of their usage.
+
+        If the model's name in the reply, which may end with a date, has no price, the price is that of the config's
+        model (or of an external system's URL), which is read from the ``node`` of the answers or queries.
+        """
+        configured = configured_model(node) if node else ""
+        return [item._replace(money=self.price(item.model, item.usage, configured)) for item in items]
 
     @property
     def table(self) -> QuestionTable:

@@ -12,7 +12,7 @@ from ragsweep.core.identity import Node, Rows, content_hash
 from ragsweep.core.missing import OWN_REASONS, failed
 from ragsweep.core.question_results import JudgedCases, Repetitions
 from ragsweep.core.types import Answer, EvaluationView, JudgedMetric, Judgement, Metric, Question, Scores
-from ragsweep.evaluation.answering import priced, unpacked
+from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import Repetition
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.evaluation.question_table import QuestionTable
@@ -31,16 +31,16 @@ def read_answers(
     one: Repetition,
     view: EvaluationView,
 ) -> EvaluationView:
-    """Return a view with the answers and the verdicts of one repetition; their ``money`` is the price of their usage.
+    """Return a view with the answers and the verdicts of one repetition, and their costs.
 
     Verdicts that are not repeated, and the passages of the answers, are those of ``view``.
     """
-    answers, price = view.answers, experiment.price
+    answers = view.answers
     if one.answer and answers:
-        items = priced(unpacked(get(one.answer, table.answered), Answer), price, one.answer)
+        items = experiment.with_costs(unpacked(get(one.answer, table.answered), Answer), one.answer)
         answers = answers._replace(answers=mark_cut(items, experiment.output))
     verdicts = {
-        name: priced(unpacked(get(node, table.judged), Judgement), price) for name, node in one.verdicts.items()
+        name: experiment.with_costs(unpacked(get(node, table.judged), Judgement)) for name, node in one.verdicts.items()
     }
     return replace(view, answers=answers, judgements={**view.judgements, **verdicts})
 

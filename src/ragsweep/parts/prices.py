@@ -49,18 +49,19 @@ class Prices:
         read, written = self.models[best]
         return float(read), float(written)
 
-    def money(self, model: str, usage: Usage) -> float:
+    def money(self, model: str, usage: Usage, *others: str) -> float:
         """Return the cost of ``usage``, in ``currency``; NaN if the price of the model is unknown.
 
+        The price is that of the first model, among ``model`` and the ``others``, whose price is known.
         Usage without calls, such as that of a local model, costs 0. The price of calls without token counts, as from
         an external system that reports none, is unknown unless the tokens are free.
         """
         if not usage.calls:
             return 0.0
-        price = self.of(model)
-        if price is None or (any(price) and not usage.tokens_in + usage.tokens_out):
-            return math.nan
-        return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / 1_000_000
+        for price in filter(None, map(self.of, (model, *others))):
+            if usage.tokens_in + usage.tokens_out or not any(price):
+                return (usage.tokens_in * price[0] + usage.tokens_out * price[1]) / 1_000_000
+        return math.nan
 
 
 def _is_price(value: object) -> bool:

@@ -14,8 +14,8 @@ from ragsweep.services.errors import CallFailed
 
 LIMITS = ("calls", "tokens", "money")
 
-Pricing = Callable[[str, Usage], float]
-"""A function (name of a model, usage) -> the price, or NaN if it is unknown."""
+Pricing = Callable[..., float]
+"""A function (name of a model, usage, further names) -> the price by the first name that has one; NaN if none has."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class UsageTotals:
     unpriced: bool = False  # a call has no known price
 
 
-def no_prices(model: str, usage: Usage) -> float:
+def no_prices(model: str, usage: Usage, *others: str) -> float:
     """Return NaN, because the prices are unknown."""
     return math.nan
 

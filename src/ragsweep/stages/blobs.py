@@ -112,7 +112,7 @@ def _unpack(view: memoryview, address: str, result: type) -> StoredPiece:
     if len(view) != position:
         raise Damaged(f"it has {len(view)} bytes, expected {position}")
     keys = None if facts["keys"] is None else tuple(facts["keys"])
-    if not all(isinstance(word, str) for word in (*(keys or ()), *facts["words"].values())):
+    if not set(map(type, (*(keys or ()), *facts["words"].values()))) <= {str}:
         raise Damaged("a key or a word is not a string")
     if keys is not None and any(array.shape[:1] != (len(keys),) for array in arrays.values()):
         raise Damaged(f"its {len(keys)} keys do not match its rows")
