@@ -96,6 +96,11 @@ class Question:
     where: str = field(default="", compare=False)
 
     @property
+    def relevant(self) -> tuple[Evidence, ...]:
+        """The evidence with a grade above 0."""
+        return tuple(evidence for evidence in self.evidence if evidence.grade > 0)
+
+    @property
     def expected(self) -> tuple[str, ...]:
         """The reference answers, else the keywords joined into a single answer; () if the question has neither."""
         return self.references or ((", ".join(self.keywords),) if self.keywords else ())

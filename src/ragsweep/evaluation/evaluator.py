@@ -34,9 +34,8 @@ from ragsweep.core.types import (
     Route,
 )
 from ragsweep.evaluation import trec_texts as texts
-from ragsweep.evaluation.answering import cacheable, unpacked
+from ragsweep.evaluation.answering import unpacked
 from ragsweep.evaluation.config_graph import ConfigGraph, chunks_of
-from ragsweep.evaluation.cost_estimate import KINDS
 from ragsweep.evaluation.evidence import Coverage, cover
 from ragsweep.evaluation.evidence import view as make_view
 from ragsweep.evaluation.evidence_trace import TracedStages, trace_evidence, view_alone
@@ -46,7 +45,6 @@ from ragsweep.evaluation.probing import probe_stages, seconds_by_question, summa
 from ragsweep.evaluation.question_table import (
     ChunkNames,
     QuestionTable,
-    has_evidence,
     missing_reasons,
     tabulate,
     tabulate_results,
@@ -89,7 +87,8 @@ class Evaluator:
         before = {stage: StageWork(**vars(work)) for stage, work in self.executor.work.items()}
         graph, table = experiment.graph, experiment.table
         for stage in graph.paid_stages:
-            if any(cacheable(KINDS[stage.node.stage])(rows).any() for rows in self.executor.sample(stage.node, 1)):
+            succeeded = stage.node.cacheable
+            if succeeded and any(succeeded(rows).any() for rows in self.executor.sample(stage.node, 1)):
                 note_answers(stage.part)
         routes, table = self._routed(graph, table)
         queries, table = write_queries(self.executor, graph, table)
@@ -288,7 +287,7 @@ def facts(dataset: Dataset) -> DatasetFacts:
         golden_digest=dataset.golden.digest,
         documents=len(dataset.corpus.ids),
         questions=len(questions),
-        with_evidence=sum(has_evidence(question) for question in questions),
+        with_evidence=sum(bool(question.relevant) for question in questions),
         unanswerable=sum(not question.answerable for question in questions),
         left_out=dict(dataset.golden.left_out),
         notes=(*dataset.notes, *peculiarities(questions)),

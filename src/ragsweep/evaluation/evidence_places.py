@@ -42,8 +42,7 @@ def relevant_labels(golden: GoldenSet) -> list[Label]:
     return [
         Label(n, evidence, evidence.where or f'question "{question.id}"')
         for n, question in enumerate(golden.questions)
-        for evidence in question.evidence
-        if evidence.grade > 0
+        for evidence in question.relevant
     ]
 
 

@@ -37,11 +37,6 @@ MOST_PROBED = 60
 """Maximum number of questions probed; the longest of 59 times exceeds the p95 with 95 % confidence."""
 
 
-def has_evidence(question: Question) -> bool:
-    """Return whether a question has relevant evidence (a grade above 0)."""
-    return any(evidence.grade > 0 for evidence in question.evidence)
-
-
 SPAN = re.compile(r"\d+-\d+")
 """Matches START-END, the span after the last colon of a chunk's name."""
 

@@ -18,6 +18,7 @@ from ragsweep.core.question_results import Numbers
 from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats, Question
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
+from ragsweep.parts.metrics.ranking import number_within
 
 
 class LazyTexts(Mapping[str, str]):
@@ -92,7 +93,7 @@ def evidence_run_text(view: EvaluationView, tag: str, failed: Collection[int] = 
     if view.context_length is not None:
         first = np.where(first > view.context_length[view.evidence_question], 0, first)
     found: dict[int, dict[int, str]] = {n: {} for n in view.evidence_question.tolist() if n not in failed}
-    numbers = _number_evidences(view.evidence_question).tolist()
+    numbers = number_within(view.evidence_question).tolist()
     rows = zip(view.evidence_question.tolist(), numbers, first.tolist(), view.credited_rank.tolist(), strict=True)
     for question, number, rank, place in rows:
         if rank and question in found:
@@ -107,16 +108,11 @@ def evidence_run_text(view: EvaluationView, tag: str, failed: Collection[int] = 
 def evidence_qrels_text(coverage: Coverage, failed: Collection[int] = ()) -> str:
     """Return TREC qrels for runs by evidence; questions at the indices ``failed`` are omitted."""
     found: dict[str, dict[str, float]] = {}
-    numbers = _number_evidences(coverage.question).tolist()
+    numbers = number_within(coverage.question).tolist()
     for question, number, grade in zip(coverage.question.tolist(), numbers, coverage.grade.tolist(), strict=True):
         if question not in failed:
             found.setdefault(coverage.questions[question].id, {})[f"evidence:{number}"] = grade
     return write_qrels(found)
-
-
-def _number_evidences(question: Numbers) -> Numbers:
-    """Number the pieces of evidence within each question, from 1; ``question`` (pieces,) must be sorted."""
-    return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
 
 
 Qrels = Mapping[str, Mapping[str, float]]

@@ -141,8 +141,7 @@ def _documents(question: Question) -> list[str]:
 
     Further distractors are omitted, because an unanswerable question should not link several documents.
     """
-    relevant = [evidence.document for evidence in question.evidence if evidence.grade > 0]
-    return list(dict.fromkeys(relevant)) or list(question.distractors[:1])
+    return list(dict.fromkeys(label.document for label in question.relevant)) or list(question.distractors[:1])
 
 
 def _main_document(question: Question, documents: Sequence[str], frequency: Counter[str]) -> str:

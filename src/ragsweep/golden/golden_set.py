@@ -126,12 +126,11 @@ def find_faults(questions: Sequence[Question], corpus: Corpus, faults: Faults) -
 
 def _check_labels(questions: Sequence[Question], faults: Faults) -> None:
     for question in questions:
-        is_relevant = any(label.grade > 0 for label in question.evidence)
         for is_given, fact, change in (
             (question.answerable, "is unanswerable", "answerable"),
             (question.needs_retrieval, "needs no retrieval", "need retrieval"),
         ):
-            if is_relevant and not is_given:
+            if question.relevant and not is_given:
                 fact = f'question "{question.id}" {fact}, but has relevant evidence'
                 faults.add(question.where, f"{fact}; remove the evidence, or make the question {change}")
         first: dict[tuple[str, str | None, int | None], Evidence] = {}
@@ -223,7 +222,7 @@ def kind(question: Question) -> str:
         return "unanswerable"
     if not question.needs_retrieval:
         return "conversational"
-    return "evidence" if any(label.grade > 0 for label in question.evidence) else ""
+    return "evidence" if question.relevant else ""
 
 
 def weigh_unanswerable(dataset: Dataset, share: object) -> Dataset:

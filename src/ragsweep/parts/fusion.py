@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Doubles
 from ragsweep.core.types import NO_CHUNK, Rankings
 from ragsweep.parts.ranking import arrange_ascending, by_position
-
-Doubles = NDArray[np.float64]
 
 
 def reciprocal_rank(

@@ -8,11 +8,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ragsweep.core.question_results import Numbers
 from ragsweep.core.words import pattern
-
-Numbers = NDArray[np.int64]
 
 _ASCII = re.compile(r"\w+|[^\w\s]")
 

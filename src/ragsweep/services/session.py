@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.services.limits import CircuitBreaker, RateLimiter
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-@runtime_checkable
-class Connectable(Protocol):
-    """A client of a service that uses the connections, limits and usage meter of a session."""
-
-    def connect(self, session: ServiceSession) -> None:
-        """Use this session for all subsequent calls."""
 
 
 @dataclass
@@ -92,9 +84,9 @@ class ServiceSession:
             runner.close()
 
     def connect(self, part: object) -> None:
-        """Connect every service client that is an attribute of a part to this session."""
+        """Call ``connect`` of every attribute of a part that has this method, such as a `Service`."""
         for value in vars(part).values() if hasattr(part, "__dict__") else ():
-            if isinstance(value, Connectable):
+            if hasattr(value, "connect"):
                 value.connect(self)
 
     def host(self, base_url: str, key: str) -> HostState:

@@ -87,7 +87,7 @@ def _own_documents(questions: Sequence[Question], corpus: Corpus) -> dict[str, t
     own: dict[str, list[str]] = defaultdict(list)
     relevant: dict[str, set[str]] = defaultdict(set)
     for question in questions:
-        relevant[question.text].update(label.document for label in question.evidence if label.grade > 0)
+        relevant[question.text].update(label.document for label in question.relevant)
         if question.id in corpus.position:
             own[question.text].append(question.id)
     kept = {text: tuple(name for name in names if name not in relevant[text]) for text, names in own.items()}

@@ -54,7 +54,7 @@ class ContextPrecision(EvidenceMetric):
     name = "context_precision"
 
     def _values(self, view: EvaluationView) -> NDArray[np.float64]:
-        return divide(view.context_relevant.sum(axis=1), _lengths(view.context))
+        return divide(view.context_relevant.sum(axis=1), _context_lengths(view))
 
 
 class ContextNdcg(Proportion):
@@ -103,7 +103,7 @@ class ContextTokenPrecision(Proportion):
         """Return one score per question; NaN and a reason for a question that is not scored."""
         count = view.context_tokens.sum(axis=1)
         scores = score_with_evidence(view, divide(view.context_evidence_tokens.sum(axis=1), count))
-        return withhold(scores, (count == 0) & (_lengths(view.context) > 0), NO_TEXT)
+        return withhold(scores, (count == 0) & (_context_lengths(view) > 0), NO_TEXT)
 
 
 class ContextTokens(RetrievalMetric):
@@ -130,7 +130,7 @@ class EmptyRate(RetrievalMetric):
     higher_is_better = False
 
     def _values(self, view: EvaluationView) -> NDArray[np.bool_]:
-        return np.asarray(_lengths(view.rankings.positions) == 0)
+        return np.asarray(view.rankings.lengths == 0)
 
 
 class Results(RetrievalMetric):
@@ -142,7 +142,7 @@ class Results(RetrievalMetric):
     bounds = (0.0, None)
 
     def _values(self, view: EvaluationView) -> NDArray[np.int64]:
-        return _lengths(view.rankings.positions)
+        return view.rankings.lengths
 
 
 class ExpectedCountMet(Proportion):
@@ -158,7 +158,7 @@ class ExpectedCountMet(Proportion):
     def score(self, view: EvaluationView) -> Scores:
         """Return one score per question; NaN and a reason for a question that is not scored."""
         expected = np.array([question.expected_count for question in view.questions], dtype=np.float64)  # None: NaN
-        met = _lengths(view.rankings.positions) == expected
+        met = view.rankings.lengths == expected
         return withhold(score_with_retrieval(view, met), np.isnan(expected), NO_COUNT)
 
 
@@ -175,12 +175,11 @@ class TopScore(Proportion):
         """Return one score per question; NaN and a reason if the ranking is empty or the question is conversational."""
         scores = view.rankings.scores
         first = scores[:, 0] if scores.shape[1] else np.full(len(scores), np.nan)
-        return withhold(score_with_retrieval(view, first), _lengths(view.rankings.positions) == 0, NOTHING_RETRIEVED)
+        return withhold(score_with_retrieval(view, first), view.rankings.lengths == 0, NOTHING_RETRIEVED)
 
 
-def _lengths(positions: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the number of chunks in each row, not counting padding."""
-    return np.asarray((positions != NO_CHUNK).sum(axis=1))
+def _context_lengths(view: EvaluationView) -> NDArray[np.int64]:
+    return np.asarray((view.context != NO_CHUNK).sum(axis=1))
 
 
 def _truncated_view(view: EvaluationView) -> EvaluationView:
@@ -222,7 +221,7 @@ class DistractorRate(Proportion):
         documents = np.append(view.chunks.spans.document, NO_CHUNK)[view.context]
         sums = np.zeros(len(view.context))
         np.add.at(sums, question, (documents[question] == document[:, None]).sum(axis=1))
-        return score_where(reasons == "", divide(sums, _lengths(view.context)), reasons)
+        return score_where(reasons == "", divide(sums, _context_lengths(view)), reasons)
 
 
 class SectionHit(Proportion):
@@ -270,9 +269,7 @@ def _sections(questions: Sequence[Question], corpus: Corpus) -> ExpectedParts:
     rows = [
         (n, document, *span)
         for n, question in enumerate(questions)
-        for document in dict.fromkeys(
-            corpus.position.get(one.document, -1) for one in question.evidence if one.grade > 0
-        )
+        for document in dict.fromkeys(corpus.position.get(one.document, -1) for one in question.relevant)
         if question.section and document >= 0 and (span := _section_span(corpus, document, question.section))
     ]
     lacking = [SECTION_UNKNOWN if question.section else NO_SECTION for question in questions]

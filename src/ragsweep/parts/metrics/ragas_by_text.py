@@ -104,7 +104,7 @@ class RagasNonLlmContextRecall(_ByText):
 
 def evidence_quotes(question: Question) -> list[str]:
     """Return the quotes of a question's relevant evidence; [] without such evidence or if a piece has no quote."""
-    relevant = [evidence.anchor for evidence in question.evidence if evidence.grade > 0]
+    relevant = [evidence.anchor for evidence in question.relevant]
     return [anchor for anchor in relevant if anchor] if all(relevant) else []
 
 

@@ -155,7 +155,7 @@ class MeanAveragePrecision(_AtCutoff):
         ranked = np.flatnonzero(rank)
         ranked = ranked[np.lexsort((rank[ranked], view.evidence_question[ranked]))]
         precision = np.zeros(len(rank))
-        precision[ranked] = _number_within(view.evidence_question[ranked]) / rank[ranked]
+        precision[ranked] = number_within(view.evidence_question[ranked]) / rank[ranked]
         return divide(per_question(view, precision), evidences(view))
 
 
@@ -178,7 +178,7 @@ def _ideal(
     """Return the discounted cumulative gain of each question's ideal ranking, cut at ``cutoff``."""
     order = np.lexsort((-GAINS[gain](grade), question))
     rank = np.empty_like(question)
-    rank[order] = _number_within(question[order])
+    rank[order] = number_within(question[order])
     best = np.where(is_within(rank, cutoff), _discount(grade, rank, gain), 0.0)
     return np.bincount(question, best, questions).astype(np.float64)
 
@@ -187,7 +187,7 @@ def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
 
 
-def _number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
+def number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the rows of each question from 1; return the number of each row.
 
     ``question`` holds the index of each row's question, in ascending order.

@@ -12,7 +12,7 @@ from ragsweep.core.identity import BuiltPart
 from ragsweep.core.results import HumanLabel, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.core.types import METRIC_NAME, Dataset, Metric
-from ragsweep.evaluation.question_table import check_labels, has_evidence
+from ragsweep.evaluation.question_table import check_labels
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.records.names import check_name
 from ragsweep.stats.choice import COSTS
@@ -187,7 +187,7 @@ def checked_metrics(built: Sequence[BuiltPart], plain: Mapping[str, Any], datase
     check_labels(dataset.golden.questions, metrics, faults)
     faults.raise_any()
     lacking = [metric.name for metric in metrics.values() if "evidence" in metric.needs]
-    if lacking and not any(has_evidence(question) for question in dataset.golden.questions):
+    if lacking and not any(question.relevant for question in dataset.golden.questions):
         raise ConfigError(
             f'no question of "{dataset.name}" has evidence, which some metrics need'
             f" ({', '.join([*lacking[:3], *['...'] * (len(lacking) > 3)])}); label evidence, or choose"

@@ -11,7 +11,7 @@ from ragsweep.core.secrets import MASK
 from ragsweep.core.types import Corpus
 from ragsweep.evaluation.config_graph import chunks_of
 from ragsweep.evaluation.evidence_places import copied_places
-from ragsweep.evaluation.question_table import ChunkNames, chunk_place, has_evidence
+from ragsweep.evaluation.question_table import ChunkNames, chunk_place
 from ragsweep.golden.judged_spans import DocumentSpan, difference_bounds, judged_share, locate_labels
 from ragsweep.report.numbers import number, signed
 from ragsweep.report.terminal import Terminal
@@ -114,7 +114,7 @@ def judged_contexts(session: Session, before: Result, after: Result) -> JudgedCo
     copies = copied_places(dataset.corpus, dataset.golden)
     counts, bounds, weights = [], [], []
     for question in dataset.golden.questions:
-        if has_evidence(question) and all(question.id in some for some in found):
+        if question.relevant and all(question.id in some for some in found):
             contexts = [some[question.id] for some in found]
             labels = locate_labels(question.evidence, question.distractors, dataset.corpus, copies)
             counts.append(judged_share(contexts, labels))

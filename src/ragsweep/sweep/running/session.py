@@ -186,7 +186,7 @@ class Session:
         datasets = {digests: dataset for digests, one in first.items() if (dataset := self.recorded_dataset(one))}
         evidence = {
             golden: {
-                question.id: [": ".join(filter(None, (x.document, x.anchor))) for x in question.evidence if x.grade > 0]
+                question.id: [": ".join(filter(None, (x.document, x.anchor))) for x in question.relevant]
                 for question in dataset.golden.questions
             }
             for (_, golden), dataset in datasets.items()
