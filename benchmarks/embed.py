@@ -27,7 +27,6 @@ from ragsweep.core.types import Chunks, Corpus
 from ragsweep.parts import model_files
 from ragsweep.parts.chunkers import Recursive
 from ragsweep.parts.embedders import SentenceTransformerEmbedder
-from ragsweep.stages.shards import Texts
 from ragsweep.sweep.running.session import Session
 from tables import keep_results
 
@@ -154,7 +153,7 @@ def padding(given: argparse.Namespace) -> dict[str, list[list[Any]]]:
 def chunks() -> list[str]:
     texts = read("corpus.jsonl", "python_faq_en")
     corpus = Corpus(list(map(str, range(len(texts)))), [""] * len(texts), texts)
-    return list(Texts(Chunks(corpus, Recursive(size=800).split(corpus), "")))
+    return list(Chunks(corpus, Recursive(size=800).split(corpus), ""))
 
 
 def computed(lengths: np.ndarray, shard: int, size: int) -> float:

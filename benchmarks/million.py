@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from ragsweep.stages.shards import Texts
 from scale import BLOCK, DIMENSION, INNER, vectors_near
 from tables import keep_results
 
@@ -134,7 +133,7 @@ def embed() -> dict[str, Any]:
     from ragsweep.parts.embedders import SentenceTransformerEmbedder
 
     corpus = PythonReference(None, 0).load().corpus
-    texts = list(Texts(Chunks(corpus, Recursive().split(corpus), "")))
+    texts = list(Chunks(corpus, Recursive().split(corpus), ""))
     texts = [texts[row] for row in np.random.default_rng(0).permutation(len(texts))[:EMBEDDED]]
     torch.set_num_threads(1)
     part = SentenceTransformerEmbedder("bundled", device="cpu")

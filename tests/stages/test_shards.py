@@ -13,7 +13,7 @@ from ragsweep.core.types import Chunks, Embeddings, Spans, TokenVectors
 from ragsweep.parts.retrievers import Bm25, postings
 from ragsweep.stages import shards as shards_module
 from ragsweep.stages.executor import Executor
-from ragsweep.stages.shards import RayShards, Texts, check_compute, embed_chunks, index_chunks, read_chunks
+from ragsweep.stages.shards import RayShards, check_compute, embed_chunks, index_chunks, read_chunks
 from ragsweep.stages.store import Store
 from support.parts import Letters, corpus
 
@@ -51,20 +51,20 @@ def spans() -> Spans:
     return Spans(np.arange(len(WORDS), dtype=np.int32), np.zeros(len(WORDS), dtype=np.int64), ends)
 
 
-def texts() -> Texts:
-    return Texts(Chunks(corpus(WORDS), spans()))
+def chunks() -> Chunks:
+    return Chunks(corpus(WORDS), spans())
 
 
 def embed(letters: Letters | None = None) -> Node:
     def compute(work: StageContext, rows: Rows) -> Embeddings:
-        return embed_chunks(work, letters or Letters(), texts(), spans())
+        return embed_chunks(work, letters or Letters(), chunks())
 
     return Node("embed", Spec("support.parts.Letters", "1"), (), compute, result=Embeddings)
 
 
 def read() -> Node:
     reader: Any = Reader()
-    return Node("embed_tokens", Spec("Reader", "1"), (), lambda work, rows: read_chunks(work, reader, texts(), spans()),
+    return Node("embed_tokens", Spec("Reader", "1"), (), lambda work, rows: read_chunks(work, reader, chunks()),
                 result=TokenVectors)  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def bits(value: Any) -> list[bytes]:
 
 def index() -> Node:
     part = Bm25(language="none")
-    return Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, texts(), spans()))
+    return Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, chunks()))
 
 
 @pytest.mark.parametrize("node", [embed, read, index])

@@ -13,7 +13,7 @@ from ragsweep.core.identity import Node, Spec
 from ragsweep.core.types import Chunks, Spans
 from ragsweep.parts.retrievers import Bm25
 from ragsweep.stages.executor import Executor, Listener
-from ragsweep.stages.shards import RayShards, Texts, index_chunks
+from ragsweep.stages.shards import RayShards, index_chunks
 from support.commands import begin
 from support.parts import corpus
 from support.servers.ray_nodes import QUIET, workers
@@ -55,14 +55,14 @@ def test_words_counted_on_a_cluster_make_the_index_of_one_process(monkeypatch: p
     documents = [f"{'alpha ' * (n % 3)}beta{n % 977} gamma{n}" for n in range(3 * 16_384 + 5)]
     ends = np.array([len(text) for text in documents], dtype=np.int64)
     spans = Spans(np.arange(len(documents), dtype=np.int32), np.zeros_like(ends), ends)
-    texts, part = Texts(Chunks(corpus(documents), spans)), Bm25(language="none")
+    chunks, part = Chunks(corpus(documents), spans), Bm25(language="none")
     counted: list[int] = []
 
     class Listening(Listener):
         def progressed(self, node: Node, done: int, total: int) -> None:
             counted.append(done)
 
-    node = Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, texts, spans))
+    node = Node("index", Spec("Bm25", "1"), (), lambda work, rows: index_chunks(work, part, chunks))
     try:
         index = Executor(None, Listening(), RayShards()).get(node)
     finally:

@@ -192,8 +192,12 @@ class Spans(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """The chunks of a corpus: the units that are retrieved. ``address`` identifies the result of the chunking."""
+class Chunks(Sequence[str]):
+    """The chunks of a corpus: the units that are retrieved. ``address`` identifies the result of the chunking.
+
+    As a sequence, the chunks are their indexed texts, which are created on access, because a million chunks need not be
+    a million strings in memory.
+    """
 
     corpus: Corpus
     spans: Spans
@@ -202,6 +206,11 @@ class Chunks:
     def __len__(self) -> int:
         """Return the number of chunks."""
         return len(self.spans.document)
+
+    def __getitem__(self, item: Any) -> Any:
+        """Return one text, or a list of texts for a slice; raises IndexError for an index out of range."""
+        numbers = range(len(self))[item]
+        return list(map(self.text, numbers)) if isinstance(numbers, range) else self.text(numbers)
 
     def text(self, position: int) -> str:
         """Return the indexed text of the chunk at a position: the document's title, if any, and the span's text."""

@@ -45,7 +45,7 @@ from ragsweep.evaluation.ranking_nodes import (
 from ragsweep.parts.ranking import empty_rankings, mark_failed, pad_where_not
 from ragsweep.parts.reordering import reordering_of
 from ragsweep.stages.latency import latency_node, rule_latency_node
-from ragsweep.stages.shards import Texts, embed_chunks, index_chunks, read_chunks
+from ragsweep.stages.shards import embed_chunks, index_chunks, read_chunks
 
 
 def graph(parts: Parts) -> ConfigGraph:
@@ -130,8 +130,8 @@ class _Stages:
     def _count_tokens(self, work: StageContext) -> Arrays:
         return {"tokens": count_tokens(Chunks(work.get(self.corpus), work.get(self.context_chunks)))}
 
-    def _texts(self, work: StageContext) -> Texts:
-        return Texts(Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address))
+    def _read_chunks(self, work: StageContext) -> Chunks:
+        return Chunks(work.get(self.corpus), work.get(self.chunks), self.chunks.address)
 
     def _add_latency(self, name: str, node: Node, part: Any) -> None:
         if not any(known.inputs[0].address == node.address for known in self.latency.values()):
@@ -158,7 +158,7 @@ class _Stages:
         part, depth = built.value, self.parts.depth
 
         def build(work: StageContext) -> Arrays:
-            return index_chunks(work, part, self._texts(work), work.get(self.chunks))
+            return index_chunks(work, part, self._read_chunks(work))
 
         index = self._whole("index", built.spec, (self.corpus, self.chunks), build, dict, label=label)
 
@@ -175,7 +175,7 @@ class _Stages:
         check = key_check(embedder)
 
         def embed_all(work: StageContext) -> Embeddings:
-            return embed_chunks(work, embedder, self._texts(work), work.get(self.chunks))
+            return embed_chunks(work, embedder, self._read_chunks(work))
 
         embeddings = self._whole("embed", spec, (self.corpus, self.chunks), embed_all, Embeddings, check=check)
         if all(embeddings.address != known.address for known in self.embeddings):
@@ -278,14 +278,14 @@ class _Stages:
         if not isinstance(part, ReadingReranker):
 
             def score(work: StageContext, pairs: Sequence[Pair]) -> Floats:
-                texts = self._texts(work)
+                texts = self._read_chunks(work)
                 scores: Floats = part.score([(query, texts[position]) for query, position in pairs])
                 return scores
 
             return pair_node(part, spec, inputs, score)
 
         def read(work: StageContext) -> TokenVectors:
-            return read_chunks(work, part, self._texts(work), work.get(self.chunks))
+            return read_chunks(work, part, self._read_chunks(work))
 
         tokens = self._whole("embed_tokens", spec, inputs, read, TokenVectors)
         return pair_node(part, spec, (*inputs, tokens), lambda work, pairs: part.score_read(work.get(tokens), pairs))

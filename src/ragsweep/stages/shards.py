@@ -20,7 +20,6 @@ from ragsweep.core.types import (
     CountingRetriever,
     Embeddings,
     ReadingReranker,
-    Spans,
     TextRetriever,
     TokenVectors,
 )
@@ -30,41 +29,23 @@ SHARD = 256
 """Number of chunks per shard; it is fixed, so that the batches of a model do not depend on settings."""
 
 
-class Texts(Sequence[str]):
-    """The chunks' texts, created on access, so that a million chunks need not be a million strings in memory."""
-
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __getitem__(self, item: Any) -> Any:
-        """Return one text, or a list of texts for a slice; raises IndexError for an index out of range."""
-        if isinstance(item, slice):
-            return [self._chunks.text(n) for n in range(*item.indices(len(self)))]
-        if not -len(self) <= item < len(self):
-            raise IndexError(item)
-        return self._chunks.text(int(item) % len(self))
-
-
-def embed_chunks(work: StageContext, embedder: Any, texts: Texts, spans: Spans) -> Embeddings:
+def embed_chunks(work: StageContext, embedder: Any, chunks: Chunks) -> Embeddings:
     """Return the embeddings of all chunks, in chunk order."""
     columns: list[np.ndarray] = []
-    for rows, shard in _shards(work, embedder.embed_documents, texts, spans):
+    for rows, shard in _shards(work, embedder.embed_documents, chunks):
         if not columns:
-            columns = [work.space((len(texts), *column.shape[1:]), column.dtype) for column in shard]
+            columns = [work.space((len(chunks), *column.shape[1:]), column.dtype) for column in shard]
         for column, values in zip(columns, shard, strict=True):
             column[rows] = values
     return Embeddings(*columns) if columns else embedder.embed_documents([])
 
 
-def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: Spans) -> TokenVectors:
+def read_chunks(work: StageContext, part: ReadingReranker, chunks: Chunks) -> TokenVectors:
     """Return the token vectors of all chunks, in chunk order, from a reranker that encodes chunks in advance."""
-    shards = list(_shards(work, part.read, texts, spans))
+    shards = list(_shards(work, part.read, chunks))
     if not shards:
         return part.read([])
-    lengths = np.zeros(len(texts), dtype=np.int64)
+    lengths = np.zeros(len(chunks), dtype=np.int64)
     for rows, shard in shards:
         lengths[rows] = np.diff(shard.start)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -76,45 +57,43 @@ def read_chunks(work: StageContext, part: ReadingReranker, texts: Texts, spans: 
     return TokenVectors(vectors, starts)
 
 
-def index_chunks(work: StageContext, part: TextRetriever, texts: Texts, spans: Spans) -> Arrays:
+def index_chunks(work: StageContext, part: TextRetriever, chunks: Chunks) -> Arrays:
     """Return a retriever's index of all chunks, built in shards if the retriever divides the chunks into several."""
     if not isinstance(part, CountingRetriever):
-        return part.build(texts)
-    shards = part.shards((spans.end - spans.start).tolist())
+        return part.build(chunks)
+    shards = part.shards((chunks.spans.end - chunks.spans.start).tolist())
     if len(shards) < 2:
-        return part.build(texts)
+        return part.build(chunks)
     rows = {f"{shard.start}-{shard.stop}": np.arange(shard.start, shard.stop) for shard in shards}
     numbers = {name: n for n, name in enumerate(rows)}
-    return part.assemble((numbers[name], counts) for name, counts in _computed(work, part.count, texts, rows))
+    return part.assemble((numbers[name], counts) for name, counts in _computed(work, part.count, chunks, rows))
 
 
-def _shards(
-    work: StageContext, make: Callable[[list[str]], Any], texts: Texts, spans: Spans
-) -> Iterator[tuple[np.ndarray, Any]]:
+def _shards(work: StageContext, make: Callable[[list[str]], Any], chunks: Chunks) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield the chunk positions of each shard and the result of ``make`` for their texts; the shards are in any order.
 
     Chunks are sorted by length, longest first: a batch of texts of similar length needs little padding.
     """
-    order = np.argsort(spans.start - spans.end, kind="stable")
-    starts = range(0, len(texts), SHARD)
-    rows = {f"{start}-{min(start + SHARD, len(texts))}": order[start : start + SHARD] for start in starts}
-    for name, shard in _computed(work, make, texts, rows):
+    order = np.argsort(chunks.spans.start - chunks.spans.end, kind="stable")
+    starts = range(0, len(chunks), SHARD)
+    rows = {f"{start}-{min(start + SHARD, len(chunks))}": order[start : start + SHARD] for start in starts}
+    for name, shard in _computed(work, make, chunks, rows):
         yield rows[name], shard
 
 
 def _computed(
-    work: StageContext, make: Callable[[list[str]], Any], texts: Texts, rows: Mapping[str, np.ndarray]
+    work: StageContext, make: Callable[[list[str]], Any], chunks: Chunks, rows: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each shard, in any order, and report how many chunks are done.
 
     ``rows`` maps the name of each shard to the positions of its chunks.
     """
     done = 0
-    work.progress(done, len(texts))
-    for name, shard in work.pieces(make, list(rows), lambda name: [texts[row] for row in rows[name].tolist()]):
+    work.progress(done, len(chunks))
+    for name, shard in work.pieces(make, list(rows), lambda name: [chunks[row] for row in rows[name].tolist()]):
         yield name, shard
         done += len(rows[name])
-        work.progress(done, len(texts))
+        work.progress(done, len(chunks))
 
 
 KEY = "compute"

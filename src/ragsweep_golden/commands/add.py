@@ -125,7 +125,7 @@ def propose_all(questions: Sequence[str], chunks: Chunks, count: int) -> list[li
     """
     usual = detect_language(" ".join(chunks.corpus.texts)[:10_000])
     codes = [detect_language(question) or usual for question in questions]
-    ranked = rank_by_language(questions, codes, [chunks.text(n) for n in range(len(chunks))], count)
+    ranked = rank_by_language(questions, codes, list(chunks), count)
 
     def sentence(question: str, chunk: int, code: str) -> Place | None:
         document = int(chunks.spans.document[chunk])

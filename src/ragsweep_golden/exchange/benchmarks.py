@@ -195,7 +195,7 @@ def export_triplets(entries: Sequence[Entry], questions: Sequence[Question], chu
     for n, chunk in zip(coverage.marked.question.tolist(), coverage.marked.chunk.tolist(), strict=True):
         overlapping[n].add(chunk)
     asked = list(positives)
-    texts = [chunks.text(n) for n in range(len(chunks))]
+    texts = list(chunks)
     code = detect_language(" ".join(questions[n].text for n in asked)[:10_000])
     ranked = dict(zip(asked, rank_texts([questions[n].text for n in asked], texts, code, _DEPTH), strict=True))
     rows, notes = [], Counter[str]()
