@@ -25,6 +25,14 @@ UNKNOWN: Mapping[str, Any] = {
 """Name of a fact about a step -> the value that marks the fact as unknown."""
 
 
+def number_within(question: Numbers) -> Numbers:
+    """Number the rows of each question from 1; return the number of each row.
+
+    ``question`` holds the index of each row's question, in ascending order.
+    """
+    return np.arange(1, len(question) + 1) - np.searchsorted(question, question)
+
+
 @dataclass(frozen=True)
 class StepResults:
     """The facts about one step, such as generation or judging, for every question: columns (questions,).

@@ -14,11 +14,10 @@ from urllib.parse import quote
 import numpy as np
 
 from ragsweep.core.identity import content_hash
-from ragsweep.core.question_results import Numbers
+from ragsweep.core.question_results import Numbers, number_within
 from ragsweep.core.types import NO_CHUNK, EvaluationView, Floats, Question
 from ragsweep.evaluation.evidence import Coverage
 from ragsweep.evaluation.question_table import ChunkNames, QuestionTable
-from ragsweep.parts.metrics.ranking import number_within
 
 
 class LazyTexts(Mapping[str, str]):

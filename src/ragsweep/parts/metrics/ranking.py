@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ragsweep.core.memoize import memoize_by_identity
 from ragsweep.core.missing import NOTHING_RETRIEVED, score_with_approximation, score_with_retrieval
+from ragsweep.core.question_results import number_within
 from ragsweep.core.types import NO_CHUNK, EvaluationView, PartTraits, Scores
 from ragsweep.parts.metrics.bases import (
     EvidenceMetric,
@@ -185,14 +186,6 @@ def _ideal(
 
 def _discount(grade: NDArray[np.float64], rank: NDArray[np.int64], gain: Gain) -> NDArray[np.float64]:
     return GAINS[gain](grade) / np.log2(np.maximum(rank, 1) + 1.0)
-
-
-def number_within(question: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each question from 1; return the number of each row.
-
-    ``question`` holds the index of each row's question, in ascending order.
-    """
-    return np.arange(1, len(question) + 1) - np.searchsorted(question, question, side="left")
 
 
 class AnnRecall(Proportion):
