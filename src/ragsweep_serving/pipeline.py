@@ -63,7 +63,7 @@ class ServedPipeline:
         self._executor = Executor()
         config, builder = self.bundle.manifest["config"], Builder(ServiceSession().connect)
         self._graph = build_graph(builder, config, self.bundle.corpus)
-        self._price: Pricing = builder.build(config["prices"], "prices").value.money
+        self._prices: Pricing = builder.build(config["prices"], "prices").value
         self.bundle.load(self._graph, self._executor)
         self._chunks = chunks_of(self._graph, self._executor.get)
         self._lock = threading.Lock()
@@ -90,7 +90,7 @@ class ServedPipeline:
         answer = None
         if graph.answer:
             (answer,) = unpacked(get(graph.answer, table.answered), Answer)
-            money = self._price(answer.model, answer.usage, configured_model(graph.answer))
+            money = self._prices.money(answer.model, answer.usage, configured_model(graph.answer))
             answer = answer._replace(money=money)
         spent = {stage: 1000 * (seconds - before.get(stage, 0.0)) for stage, seconds in self._seconds().items()}
         milliseconds = {stage: value for stage, value in spent.items() if value > 0}

@@ -51,7 +51,7 @@ def ask(session: ServiceSession, server: LlmServer, questions: int, calls: int =
 
 @pytest.mark.parametrize(("calls", "concurrency", "answered"), [(1, 1, 7), (1, 4, 7), (3, 1, 2)])
 def test_budget_of_calls_is_kept(session: ServiceSession, calls: int, concurrency: int, answered: int) -> None:
-    session.meter.limit(Budget(calls=7), TABLE.money)
+    session.meter.limit(Budget(calls=7), TABLE)
     with LlmServer() as server:
         found = ask(session, server, 20, calls, concurrency)
     assert sorted(found) == [""] * answered + [missing.BUDGET_SPENT] * (20 - answered)
@@ -61,13 +61,13 @@ def test_budget_of_calls_is_kept(session: ServiceSession, calls: int, concurrenc
 def test_each_budget_counts_from_when_it_was_set(session: ServiceSession) -> None:
     with LlmServer() as server:
         for calls, answered in ((1, 1), (100, 5), (2, 2)):
-            session.meter.limit(Budget(calls=calls), TABLE.money)
+            session.meter.limit(Budget(calls=calls), TABLE)
             assert ask(session, server, 5).count("") == answered
 
 
 @pytest.mark.parametrize("budget", [Budget(tokens=20), Budget(money=28)])
 def test_budget_of_tokens_or_money_is_exceeded_only_by_calls_in_flight(session: ServiceSession, budget: Budget) -> None:
-    session.meter.limit(budget, TABLE.money)
+    session.meter.limit(budget, TABLE)
     with LlmServer(lambda asked: "yes then") as server:
         found = ask(session, server, 20, 1)  # 3 tokens read, 2 written: 5 tokens, 7 of money
     assert found == [""] * 4 + [missing.BUDGET_SPENT] * 16
@@ -75,7 +75,7 @@ def test_budget_of_tokens_or_money_is_exceeded_only_by_calls_in_flight(session: 
 
 
 def test_retries_are_not_calls_and_tokens_of_unusable_answers_count(session: ServiceSession) -> None:
-    session.meter.limit(Budget(calls=20), TABLE.money)
+    session.meter.limit(Budget(calls=20), TABLE)
     with LlmServer(lambda asked: "yes", faults={"null_content": 0.3}, seed=3) as server:
         assert ask(session, server, 20, 1) == [""] * 20
     lost = sum(one.fault != "" for one in server.log)
@@ -105,7 +105,7 @@ def test_an_answer_takes_the_time_of_all_attempts_whose_tokens_count(
 
 
 def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(session: ServiceSession) -> None:
-    session.meter.limit(Budget(money=10), TABLE.money)
+    session.meter.limit(Budget(money=10), TABLE)
     with LlmServer(lambda asked: "") as server:
         made = Endpoint(server.base_url, "m", retries=0)
         made.connect(session)
@@ -121,7 +121,7 @@ def test_call_that_only_got_unusable_answers_has_a_price_and_spends_the_budget(s
 def test_tokens_of_an_unusable_answer_count_if_the_service_then_refuses_every_call(
     session: ServiceSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.meter.limit(Budget(), TABLE.money)
+    session.meter.limit(Budget(), TABLE)
     with LlmServer(lambda asked: "") as server:
         answered = server.respond
         monkeypatch.setattr(server, "respond", lambda one: Response(402, b"{}") if one.number else answered(one))
@@ -131,7 +131,7 @@ def test_tokens_of_an_unusable_answer_count_if_the_service_then_refuses_every_ca
 
 
 def test_budget_of_money_cannot_be_kept_without_a_price(session: ServiceSession) -> None:
-    session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "", {"gpt*": [1, 1]}).money)
+    session.meter.limit(Budget(money=1), Prices("2025-08-15", "USD", "", {"gpt*": [1, 1]}))
     with LlmServer() as server, pytest.raises(ConfigError, match='the model "m" has no price'):
         ask(session, server, 3, 1)
     assert server.log == []

@@ -34,6 +34,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.parts.metrics import ContextPrecision, ContextRecall, ContextTokens, Latency, Refusal
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.parts.retrievers import NoRetriever
+from ragsweep.services.usage import NoPrices
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.graph import plan
 from ragsweep.stages.store import Store
@@ -308,11 +309,12 @@ def test_plan_counts_answers_and_verdicts_at_most_and_finds_them_stored(tmp_path
 def test_each_answer_and_verdict_is_priced_once_and_its_price_is_added_up() -> None:
     priced: list[str] = []
 
-    def price(model: str, usage: Usage, *others: str) -> float:
-        priced.append(model)
-        return 0.5 * usage.calls
+    class Half(NoPrices):
+        def money(self, model: str, usage: Usage, *others: str) -> float:
+            priced.append(model)
+            return 0.5 * usage.calls
 
-    result = evaluate(replace(experiment(Parrot(), judged=Length("answer")), price=price))
+    result = evaluate(replace(experiment(Parrot(), judged=Length("answer")), prices=Half()))
     assert len(priced) == 2 * len(QUESTIONS.questions)
     assert [one for one in result.questions.steps["generate"].money if one == one] == [0.5] * len(QUESTIONS.questions)
     assert result.summaries.usage["generate"]["money"] == 0.5 * result.summaries.usage["generate"]["calls"] > 0

@@ -41,7 +41,7 @@ def plan_costs(experiments: Sequence[Experiment], executor: Executor) -> Plan:
 
 def estimate_costs(planned: Plan, experiments: Sequence[Experiment], executor: Executor) -> None:
     """Set the plan's currency, and add to its stages the expected and the highest cost of their calls to services."""
-    planned.currency = experiments[0].currency if experiments else ""
+    planned.currency = experiments[0].prices.currency if experiments else ""
     estimator, seen = _Estimator(executor), set()
     # Rows with unknown keys are strings "ADDRESS ROW" (see Plan.missing), counted by the address of their reader.
     counts = {address: Counter(row.partition(" ")[0] for row in rows) for address, rows in planned.missing.items()}
@@ -148,7 +148,7 @@ def _cost(one: CostEstimate, rows: int, experiment: Experiment, configured: str 
     if math.isnan(calls + tokens_in + tokens_out):
         return tokens_in + tokens_out, math.nan
     usage = Usage(math.ceil(calls), math.ceil(tokens_in), math.ceil(tokens_out))
-    return tokens_in + tokens_out, experiment.price(one.model, usage, configured)
+    return tokens_in + tokens_out, experiment.prices.money(one.model, usage, configured)
 
 
 def _own_estimate(stage: PaidStage, size: RequestSize) -> CostEstimate | None:

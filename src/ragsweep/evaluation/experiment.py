@@ -11,7 +11,7 @@ from ragsweep.evaluation.answering import configured_model
 from ragsweep.evaluation.config_graph import ConfigGraph
 from ragsweep.evaluation.question_table import QuestionTable, tabulate
 from ragsweep.parts.targets import TargetRule
-from ragsweep.services.usage import Pricing, no_prices
+from ragsweep.services.usage import NoPrices, Pricing
 from ragsweep.stages.graph import Wanted
 
 Item = TypeVar("Item", Answer, Judgement)
@@ -33,8 +33,7 @@ class Experiment:
     signature: str
     coverage: float = 0.0  # minimum share of a metric's questions that must be scored
     targets: Mapping[str, TargetRule] = field(default_factory=dict)  # metric -> the rule that its value must meet
-    price: Pricing = no_prices
-    currency: str = ""
+    prices: Pricing = field(default_factory=NoPrices)
     output: OutputReader | None = None
     metric_versions: Mapping[str, str] = field(default_factory=dict)  # metric -> the version of its part
 
@@ -45,7 +44,7 @@ class Experiment:
         model (or of an external system's URL), which is read from the ``node`` of the answers or queries.
         """
         configured = configured_model(node) if node else ""
-        return [item._replace(money=self.price(item.model, item.usage, configured)) for item in items]
+        return [item._replace(money=self.prices.money(item.model, item.usage, configured)) for item in items]
 
     @property
     def table(self) -> QuestionTable:

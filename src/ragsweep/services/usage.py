@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, replace
 from threading import Lock
+from typing import Protocol
 
 from ragsweep.core.errors import ConfigError
 from ragsweep.core.missing import BUDGET_SPENT
@@ -14,8 +14,24 @@ from ragsweep.services.errors import CallFailed
 
 LIMITS = ("calls", "tokens", "money")
 
-Pricing = Callable[..., float]
-"""A function (name of a model, usage, further names) -> the price by the first name that has one; NaN if none has."""
+
+class Pricing(Protocol):
+    """The prices of models, such as `ragsweep.parts.prices.Prices`."""
+
+    currency: str
+
+    def money(self, model: str, usage: Usage, *others: str) -> float:
+        """Return the price of ``usage`` for the first of the models that has a price; NaN if none of them has one."""
+
+
+class NoPrices:
+    """A price table without models."""
+
+    currency = ""
+
+    def money(self, model: str, usage: Usage, *others: str) -> float:
+        """Return NaN, because the prices are unknown."""
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -45,11 +61,6 @@ class UsageTotals:
     unpriced: bool = False  # a call has no known price
 
 
-def no_prices(model: str, usage: Usage, *others: str) -> float:
-    """Return NaN, because the prices are unknown."""
-    return math.nan
-
-
 def sum_usage(*used: Usage) -> Usage:
     """Return the total usage of several calls, marked as estimated if the usage of any call is estimated."""
     calls, tokens_in, tokens_out, estimated = zip(Usage(), *used, strict=True)
@@ -62,19 +73,18 @@ class UsageMeter:
 
     totals: UsageTotals = UsageTotals()
     budget: Budget = Budget()
-    price: Pricing = no_prices
-    currency: str = ""
+    prices: Pricing = field(default_factory=NoPrices)
     money_key: str = ""  # another key that limits money, if any
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> number of failed calls, last message
     _before: UsageTotals = UsageTotals()  # the totals when the budget began to apply
     _lock: Lock = field(default_factory=Lock)
 
-    def limit(self, budget: Budget, price: Pricing, currency: str = "") -> bool:
+    def limit(self, budget: Budget, prices: Pricing) -> bool:
         """Set the budget and prices; return whether the budget changed, in which case earlier usage does not count."""
         is_new = budget != self.budget
         if is_new:
             self._before = self.totals
-        self.budget, self.price, self.currency = budget, price, currency
+        self.budget, self.prices = budget, prices
         return is_new
 
     def check_price(self, model: str, counted: bool = True) -> None:
@@ -83,7 +93,7 @@ class UsageMeter:
         If a call does not report its tokens (``counted`` is false), only the price 0 can apply.
         """
         key = "budget.money" if self.budget.money is not None else self.money_key
-        if not key or not math.isnan(self.price(model, Usage(1, int(counted), int(counted)))):
+        if not key or not math.isnan(self.prices.money(model, Usage(1, int(counted), int(counted)))):
             return
         pattern, limit = re.sub(r"[^\w./-].*", "*", model), key.removesuffix("money")
         fact = f'the model "{model}" has no price; add its prices per million tokens with'
@@ -106,7 +116,7 @@ class UsageMeter:
 
     def record(self, model: str, usage: Usage) -> None:
         """Add the tokens of a finished call to the totals, and their price if it is known."""
-        money = self.price(model, usage)
+        money = self.prices.money(model, usage)
         with self._lock:
             calls, tokens, spent, estimated, unpriced = astuple(self.totals)
             tokens += usage.tokens_in + usage.tokens_out
@@ -131,4 +141,5 @@ class UsageMeter:
         about = "about " if now.estimated else ""
         text = f"{counted(now.calls - before.calls, 'call')} · {about}{now.tokens - before.tokens:,} tokens"
         about = "at least " if now.unpriced else about
-        return f"{text} · {about}{now.money - before.money:.4f} {self.currency}" if now.money > before.money else text
+        spent = now.money - before.money
+        return f"{text} · {about}{spent:.4f} {self.prices.currency}" if spent > 0 else text

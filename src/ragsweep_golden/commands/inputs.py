@@ -243,7 +243,7 @@ class Model:
         prices: Prices = self._builder.build(values["prices"], "prices").value
         budget = Budget(**values["budget"])
         budget.check()
-        services.meter.limit(budget, prices.money, prices.currency)
+        services.meter.limit(budget, prices)
         self.executor = Executor(open_store(folder, listener.warned), listener)
 
     def prompted(self, key: str) -> BuiltPart:

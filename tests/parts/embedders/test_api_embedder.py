@@ -12,7 +12,7 @@ from ragsweep.parts.embedders import ApiEmbedder
 from ragsweep.parts.prices import Prices
 from ragsweep.services.errors import CallFailed
 from ragsweep.services.session import ServiceSession
-from ragsweep.services.usage import Budget, UsageTotals, no_prices
+from ragsweep.services.usage import Budget, NoPrices, UsageTotals
 from ragsweep.testing.embedders import EmbedderContract
 from support.parts import Letters
 from support.servers.json_server import Reply, Server, serving
@@ -165,11 +165,11 @@ def test_a_response_that_is_too_large_names_the_key(server: Server) -> None:
 def test_tokens_of_every_call_are_counted_priced_and_limited(server: Server) -> None:
     part, session = embedder(server, dimensions=26, batch_size=1, concurrency=1), ServiceSession()
     part.service.connect(session)
-    session.meter.limit(Budget(tokens=10), Prices("2025-08-15", "USD", "made up", {"m": [200_000, 0]}).money)
+    session.meter.limit(Budget(tokens=10), Prices("2025-08-15", "USD", "made up", {"m": [200_000, 0]}))
     with pytest.raises(CallFailed, match=r"budget\.tokens=10, used 10"):
         part.embed_documents(["a", "b", "c"])
     assert session.meter.totals == UsageTotals(2, 10, 2.0)
-    session.meter.limit(Budget(money=1), no_prices)
+    session.meter.limit(Budget(money=1), NoPrices())
     with pytest.raises(ConfigError, match='the model "m" has no price'):
         part.embed_queries(["a"])
     assert len(server.bodies) == 2

@@ -14,7 +14,7 @@ from ragsweep.parts.prices import Prices
 from ragsweep.parts.rerankers import ApiReranker
 from ragsweep.services.errors import CallFailed, EndpointFailed
 from ragsweep.services.session import ServiceSession
-from ragsweep.services.usage import Budget, UsageTotals, no_prices
+from ragsweep.services.usage import Budget, NoPrices, UsageTotals
 from ragsweep.stages.executor import Executor
 from ragsweep.testing.rerankers import PAIRS, RerankerContract
 from support.parts import Whole, built, corpus, vector
@@ -85,10 +85,10 @@ def test_tokens_that_the_service_reports_are_counted_and_priced(server: Server) 
     server.reply = reply
     part, session = reranker(server, batch_size=1, concurrency=1), ServiceSession()
     part.service.connect(session)
-    session.meter.limit(Budget(), Prices("2025-08-15", "USD", "made up", {"m": [100_000, 0]}).money)
+    session.meter.limit(Budget(), Prices("2025-08-15", "USD", "made up", {"m": [100_000, 0]}))
     part.score([("q", "one"), ("q", "two")])
     assert session.meter.totals == UsageTotals(2, 14, 1.4)
-    session.meter.limit(Budget(money=1), no_prices)
+    session.meter.limit(Budget(money=1), NoPrices())
     with pytest.raises(ConfigError, match='the model "m" has no price'):
         part.score([("q", "three")])
     assert len(server.bodies) == 2

@@ -65,7 +65,7 @@ class TestHttp(SystemContract):
         for models, calls in (({"gpt*": [1, 1]}, 0), ({"http*/ask": [1_000_000, 0]}, 2)):  # 7 of money a call
             made, session = self.part(concurrency=1), ServiceSession()
             made.service.connect(session)
-            session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", models).money)
+            session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", models))
             with nullcontext() if calls else pytest.raises(ConfigError, match=r"/ask. has no price.*http\*"):
                 found = collect(made.ask, [Request(str(n)) for n in range(4)])
                 assert [one.answer.failed for one in found] == ["", "", BUDGET_SPENT, BUDGET_SPENT]
@@ -78,7 +78,7 @@ class TestHttp(SystemContract):
     ) -> None:
         made, session = self.part(answer=answer, tokens_in=None, tokens_out=None), ServiceSession()
         made.service.connect(session)
-        session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", {"http*": [price, 0]}).money)
+        session.meter.limit(Budget(money=14), Prices("2025-08-15", "USD", "made up", {"http*": [price, 0]}))
         refused = r"^budget.money cannot be enforced: http.*/ask reports no token counts; .* replace .* budget.calls$"
         with nullcontext() if calls else pytest.raises(ConfigError, match=refused):
             collect(made.ask, [Request(str(n)) for n in range(2)])

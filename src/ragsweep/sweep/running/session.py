@@ -130,8 +130,7 @@ class Session:
             signature,
             float(plain["coverage"]),
             self._targets(plain["targets"]),
-            prices.money,
-            prices.currency,
+            prices,
             output.value if read else None,
             {part.value.name: part.spec.version for part in built},
         )
@@ -224,7 +223,7 @@ class Session:
                 raise ConfigError(f"budget.{key}: unknown limit{nearest(key, LIMITS)}")
         budget = Budget(**limits)
         budget.check()
-        if self.services.meter.limit(budget, prices.money, prices.currency):
+        if self.services.meter.limit(budget, prices):
             self.evaluator.forget_failed()
         return prices
 

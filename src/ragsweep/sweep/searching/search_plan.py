@@ -60,7 +60,7 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
     executor = session.evaluator.executor
     parts = _Parts.of(found, trials, finalists, executor)
     parts.weigh(space.ranges())
-    bound = Plan(configs=trials, upper=True, currency=found[0].currency)
+    bound = Plan(configs=trials, upper=True, currency=found[0].prices.currency)
     for stage in dict.fromkeys(stage for stage, _ in parts.nodes):
         bound.stages[stage] = parts.bound(stage)
     are_all = not finalists and _are_all(space, experiments)  # else the replies to other configs may not be stored
