@@ -11,7 +11,7 @@ from optuna_sweeper.samplers import seeded_sampler
 from optuna_sweeper.space import Space
 from optuna_sweeper.storage import Storage
 from optuna_sweeper.study import SharedStudy, StudyPlan
-from optuna_sweeper.trials import EVALUATION, OVERRIDES, TWIN, count_final_duplicates, draw_number
+from optuna_sweeper.trials import EVALUATION, OVERRIDES, TWIN, count_final_duplicates, is_abandoned
 
 FORMAT = 2
 _IDENTITY, _FORMAT = "identity", "format"
@@ -67,12 +67,14 @@ def open_study(plan: StudyPlan, space: Space, storage: Storage) -> SharedStudy:
 def _draw(study: Any, trial: Any) -> tuple[int, bool]:
     """Return the index of a trial among the drawn trials, and whether to use the random sampler.
 
-    The random sampler is used for a retry, whose values are fixed, and for each trial while the configured sampler only
-    repeats configs.
+    Retries and abandoned trials do not count as drawn. The random sampler is used for a retry, whose values are fixed,
+    and for each trial while the configured sampler only repeats configs.
     """
     trials = study.get_trials(deepcopy=False)
+    earlier = [one for one in trials if one.number < trial.number and not is_abandoned(one)]
+    index = sum(one.user_attrs.get(EVALUATION, {}).get("retry_of") is None for one in earlier)
     is_retry = EVALUATION in trial.user_attrs
-    return draw_number(trials, trial.number), is_retry or count_final_duplicates(trials) >= REPEATED
+    return index, is_retry or count_final_duplicates(trials) >= REPEATED
 
 
 def _is_point(plan: StudyPlan, trial: Any) -> bool:

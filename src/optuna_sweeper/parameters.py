@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -16,6 +16,16 @@ MOST = 100_000
 """Maximum number of values in a range; a higher number indicates a mistyped range."""
 _BOOLEANS = {"True": "true", "False": "false"}
 """Hydra's spelling of a Boolean -> its spelling in overrides and domains."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number; true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number; true and false are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ class Numeric:
 
     def locate(self, value: Any) -> float | int | None:
         """Convert a config's value to Optuna's; None for a value outside the domain."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+        if not is_number(value) or not self.low <= value <= self.high:
             return None
         if self.whole and value != int(value):
             return None
@@ -96,8 +106,7 @@ class Numeric:
 
     def nearest(self, value: Any) -> str:
         """Return the nearest number to ``value`` in the range, as text; the low end if ``value`` is not a number."""
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-        inside = min(max(value, self.low), self.high) if is_number else self.low
+        inside = min(max(value, self.low), self.high) if is_number(value) and not math.isnan(value) else self.low
         if self.step is not None:
             return self._step_text(round((inside - self.low) / self.step))
         return str(round(inside)) if self.whole else repr(float(inside))

@@ -10,6 +10,8 @@ from typing import Any
 
 from hydra.errors import HydraException
 
+from optuna_sweeper.parameters import is_whole
+
 GRID, BRUTE_FORCE = "grid", "brute_force"
 CLASSES: Mapping[str, str] = {
     "tpe": "TPESampler",
@@ -30,7 +32,7 @@ def check_sampler(settings: Mapping[str, Any], objectives: int, constraints: int
     name, seed, where = settings.get("name"), settings.get("seed"), "hydra/sweeper/sampler"
     if name != GRID and name not in CLASSES:
         raise HydraException(f"{where}: unknown sampler {name!r}; known: {', '.join([*CLASSES, GRID])}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+    if seed is not None and not is_whole(seed):
         raise HydraException(f"hydra.sweeper.sampler.seed: must be a whole number, got {seed!r}")
     if name == "cmaes" and objectives > 1:
         raise HydraException(f"{where}={name}: supports one objective, got {objectives}; use tpe, gp or nsgaii")

@@ -11,7 +11,7 @@ from typing import Any
 
 from hydra.errors import HydraException
 
-from optuna_sweeper.parameters import parse_override
+from optuna_sweeper.parameters import is_number, is_whole, parse_override
 from optuna_sweeper.race_loop import Race, check_race
 from optuna_sweeper.samplers import CLASSES, GRID, check_sampler
 from optuna_sweeper.signatures import resolved
@@ -53,10 +53,10 @@ class SearchSettings:
         plain: dict[str, Any] = {key: resolved(value) for key, value in values.items()}
         race = check_race(values.get("race"))
         for key in ("n_trials", "n_jobs"):
-            if isinstance(plain[key], bool) or not isinstance(plain[key], int) or plain[key] < 1:
+            if not is_whole(plain[key]) or plain[key] < 1:
                 raise HydraException(f"{_WHERE}.{key}: must be a whole number of at least 1, got {plain[key]!r}")
         rate = plain["max_failure_rate"]
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        if not is_number(rate) or not 0 <= rate <= 1:
             raise HydraException(f"{_WHERE}.max_failure_rate: must be a share from 0 to 1, got {rate!r}")
         if not plain["lapse"] > 0:
             raise HydraException(f"{_WHERE}.lapse: must be a number of seconds above 0, got {plain['lapse']!r}")
@@ -176,7 +176,7 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
         if key not in _KEYS:
             raise HydraException(f"{_STOP}.{key}: unknown key; known: {', '.join(_KEYS)}")
     seconds, patience, by, budget = (setting.get(key) for key in _KEYS)
-    if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
+    if patience is not None and not (is_whole(patience) and patience >= 1):
         raise HydraException(f"{_STOP}.patience: must be a whole number of at least 1, got {patience!r}")
     if by is not None and patience is None:
         raise HydraException(f"{_STOP}.by: has no effect without {_STOP}.patience; set both, or omit both")
@@ -197,11 +197,10 @@ def read_stop(setting: Any, objectives: int) -> StopRule:
 
 
 def _limit(value: Any, key: str, least: float) -> float:
-    number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
-    if not (math.isfinite(number) and number >= least):
+    if not (is_number(value) and math.isfinite(value) and value >= least):
         bound = "above" if least else "of at least"
         raise HydraException(f"{_STOP}.{key}: must be a finite number {bound} 0, got {value!r}")
-    return number
+    return float(value)
 
 
 def _detectable(outcomes: Sequence[TrialOutcome], objectives: int) -> tuple[float, ...]:

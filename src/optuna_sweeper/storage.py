@@ -69,7 +69,8 @@ def check_url(url: str | None) -> str:
             f"{WHERE}: must be null, sqlite:///FILE or postgresql://..., got {shown!r}; journal files are not"
             " supported, because a partly written last line makes them unreadable"
         )
-    return str(url) if is_postgresql(url) or _sqlite_file(str(url)) not in ("", ":memory:") else ""
+    file = str(url).partition("///")[2].partition("?")[0]
+    return str(url) if is_postgresql(url) or file not in ("", ":memory:") else ""
 
 
 def check_reachable(url: str) -> None:
@@ -92,10 +93,6 @@ def open_storage(url: str | None) -> Storage:
     with _one_sentence(address), _advisory_lock(_engine(address)):
         storage = RDBStorage(address, engine_kwargs=options)
     return Storage(storage, lambda: _advisory_lock(storage.engine), is_shared=True)
-
-
-def _sqlite_file(url: str) -> str:
-    return url.partition("///")[2].partition("?")[0]
 
 
 def _open_sqlite(address: str) -> Storage:

@@ -239,13 +239,3 @@ def count_final_duplicates(trials: Sequence[Any]) -> int:
                 break
             count += 1
     return count
-
-
-def draw_number(trials: Sequence[Any], number: int) -> int:
-    """Return the number of trials drawn before the trial ``number``; retries and abandoned trials do not count."""
-
-    def is_drawn(trial: Any) -> bool:
-        is_retry = trial.user_attrs.get(EVALUATION, {}).get("retry_of") is not None
-        return not is_retry and not is_abandoned(trial)
-
-    return number - sum(1 for trial in trials if trial.number < number and not is_drawn(trial))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from optuna_sweeper.parameters import is_whole
 from optuna_sweeper.trial_zero import read_baseline
 from ragsweep.core.errors import ConfigError
 from ragsweep.sweep.composing.command import Command, compose_jobs, number_baseline
@@ -29,7 +30,7 @@ def with_baseline(command: Command, made: list[Job]) -> tuple[Command, list[Job]
         raise ConfigError(f"{BASELINE}: cannot differ within a sweep; give it one value")
     if declared is None or not command.multirun:
         return command, made
-    if not isinstance(declared, int | str) or isinstance(declared, bool):
+    if not (isinstance(declared, str) or is_whole(declared)):
         raise ConfigError(
             f"{BASELINE}: must be the number of a config, a name, a run, or overrides in quotes, got {declared!r}"
         )

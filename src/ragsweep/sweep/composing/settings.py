@@ -4,8 +4,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
+from optuna_sweeper.parameters import is_number, is_whole
 from ragsweep.core.building import as_number
 from ragsweep.core.errors import ConfigError, Faults, InputError, nearest
 from ragsweep.core.identity import BuiltPart
@@ -22,16 +23,6 @@ BASELINE = "baseline"
 
 _NULLABLE = ("answer_headline", "budget", "constraints", "recommend", "success")
 """Mappings and lists of the main config that may be null."""
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number; true and false are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number; true and false are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def read_number(declared: object) -> int | None:
