@@ -94,17 +94,20 @@ def test_what_is_printed_is_what_the_parent_run_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "asked"), [(2, METRIC), (1, "latency_p95_ms")])
-def test_the_history_of_a_page_is_by_the_metric_of_the_page(tmp_path: Path, count: int, asked: str) -> None:
+def test_the_history_of_a_page_is_by_the_metric_of_the_page(
+    tmp_path: Path, count: int, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A quantile cannot decide between two configs; without a comparison, the page is by the objective itself."""
     scores = [{"latency_p95_ms": drawn(50, seed=n), METRIC: drawn(0.5, seed=n)} for n in range(count)]
     rows = [scored(one, name=f"k={n}", config={"headline": [METRIC]}) for n, one in enumerate(scores)]
     came, metrics = concluded(tmp_path, *rows), list[str]()
 
-    def past(_: object, metric: str) -> list[PastSweep]:
-        metrics.append(metric)
+    def past(*arguments: Any) -> list[PastSweep]:
+        metrics.append(arguments[-1])
         return []
 
-    sweep_page(replace(came, past_sweeps=past), Sweep("", "t", "", (), ()), PageTexts())
+    monkeypatch.setattr("ragsweep.sweep.concluding.parent_run.past_sweeps", past)
+    sweep_page(came, Sweep("", "t", "", (), ()), PageTexts())
     assert metrics == [asked]
 
 

@@ -278,7 +278,7 @@ def test_unreadable_answers_race_with_the_worst_score_as_the_configs_are_compare
         1: config("often wrong", [1.0, 0.0, nan, 1.0], COMPLETE), 2: config("unreadable", [1.0, nan, nan], RACING),
         3: config("never read", [nan] * 4, RACING),
     }  # fmt: skip
-    race = SweepRace(ids, ids, (), "solved", Betting(), 2, has_cost=True)
+    race = SweepRace(ids, QuestionOrder(tuple(range(4)), ids), (), "solved", Betting(), 2, has_cost=True)
     expected = {"1": [1.0, 0.0, nan, 1.0], "2": [1.0, 0.0, nan], "3": [nan] * 4}
     assert {job: pytest.approx(row, nan_ok=True) for job, row in expected.items()} == race._scores(known, 4)
     weighted = replace(race, weights=(0.5, 1.5, 1.0, 1.0))._scores(known, 2)

@@ -17,7 +17,7 @@ from ragsweep.parts.tracking import CHOSEN
 from ragsweep.records.ledger import Ledger
 from ragsweep.report.sweep_report import PageTexts
 from ragsweep.sweep.concluding.parent_run import sweep_run
-from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.summarise import past_sweeps, summarise_sweep
 from support.pages import COUNT, HOSTILE, grid
 from support.results import changed, changed_table, record_sweep, refuse
 from support.servers.chromium import BROWSER, HEADLESS
@@ -201,8 +201,8 @@ def test_the_history_has_the_best_of_each_earlier_sweep_on_the_same_questions(tm
     parents = [f"{n}{PARENT[1:]}" for n in range(4)]
     for parent, results in zip(parents, (first, others, second, first), strict=True):
         record_sweep(tmp_path, parent, *results)
-    summary = summarise_sweep(Ledger(tmp_path), Ledger(tmp_path).records(Ledger(tmp_path).sweeps()[2].id))
-    past = summary.past_sweeps(first[0].run.dataset, "ndcg")
+    ledger = Ledger(tmp_path)
+    past = past_sweeps(ledger, ledger.sweeps()[2].id, first[0].run.dataset, "ndcg")
     assert [one.reference for one in past] == [parents[0][:8], parents[2][:8]]  # no others' questions, nothing later
     assert [one.best for one in past] == ["#3 k=5 b=1", "#3 k=5 b=1"]
     assert [one.summary.value for one in past] == pytest.approx([0.7, 0.8])

@@ -12,11 +12,11 @@ import numpy as np
 from ragsweep.commands.command_line import RUN, Parser, add_path, print_document
 from ragsweep.commands.labels import Scores, bounds_of_scores, check_run_labels, scores_by_question
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.plurals import counted, percentage
+from ragsweep.core.plurals import count_reasons, counted, percentage
 from ragsweep.core.results import HumanLabel, Result
 from ragsweep.golden.human_labels import check_scale, read_labels
 from ragsweep.report.document import Document, Section, Statement, lines, notes
-from ragsweep.stats.calibration import RATED, Calibration, Interval, Noise, PassMark, count_reasons, measure, noise
+from ragsweep.stats.calibration import RATED, Calibration, Interval, Noise, PassMark, measure, noise
 from ragsweep.stats.comparable import differing_parameters
 from ragsweep.stats.human_labels import RunLabels, match_labels
 from ragsweep.stats.inference.matrix import WEIGHT, Matrix, clusters_of, missing_reason

@@ -6,9 +6,9 @@ from itertools import islice, starmap
 
 from ragsweep.commands.command_line import METRIC, RUN, Parser, add_path, print_document, usual_metrics
 from ragsweep.core.errors import InputError, nearest
-from ragsweep.core.plurals import counted
+from ragsweep.core.plurals import count_reasons, counted
 from ragsweep.core.question_results import QuestionResults
-from ragsweep.core.results import Result, Summaries
+from ragsweep.core.results import Result
 from ragsweep.core.secrets import Secrets
 from ragsweep.evaluation.question_table import beginning
 from ragsweep.report import verdict as words
@@ -53,21 +53,20 @@ def show(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _setting(key: str, value: str) -> Statement:
-    return Statement("", f"~{key}" if value == DELETED else f"{key}={value}")
-
-
 def _config_document(
     result: Result, metrics: Sequence[str], names: Sequence[str], verdict: Iterable[Statement]
 ) -> Document:
     """Build the document of a config: the metrics ``names`` over all questions, and ``metrics`` in each slice."""
+    measured = {name: result.summaries.metrics[name] for name in names}
+    rows = [[name, cell(one), f"{one.n_scored:,}", count_reasons(one.reasons)] for name, one in measured.items()]
+    changed = (f"~{key}" if value == DELETED else f"{key}={value}" for key, value in settings(result).items())
     first: list[Block] = [
         heading(result.name, result.run.dataset),
         lines(dropped_lines([result])),
         paragraphs("verdict", verdict),
-        paragraphs("set", starmap(_setting, settings(result).items())),
+        paragraphs("set", (Statement("", line) for line in changed)),
         Statements([*starmap(Statement, define([result], metrics).items())], "definitions", "metrics"),
-        Table(["", ">value", ">scored", "not measured"], list(_metric_rows(result.summaries, names))),
+        Table(["", ">value", ">scored", "not measured"], rows),
     ]
     parts = [first]
     parts += [[label_table(result, label, metrics)] for label in result.summaries.groups]
@@ -107,13 +106,6 @@ def _stated(found: SweepComparison, config: str, chosen: str | None, where: str)
     against = f"{words.name(found, found.reference)}, {role}"
     text = f"{metric}: {words.verdict_word(found, row)}, {words.change(found, row)} against {against}."
     return Statement("", text, {"metric": found.metric, "kind": found.verdicts[row].kind})
-
-
-def _metric_rows(summaries: Summaries, names: Sequence[str]) -> Iterator[list[str]]:
-    for name in names:
-        summary = summaries.metrics[name]
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
-        yield [name, cell(summary), f"{summary.n_scored:,}", reasons]
 
 
 def _losses(result: Result) -> Iterator[Block]:

@@ -1,4 +1,6 @@
-"""Counts with a singular or plural noun, counts of what is shown, and percentages."""
+"""Counts with a singular or plural noun, counts of what is shown, counts of reasons, and percentages."""
+
+from collections.abc import Mapping
 
 
 def counted(count: int, noun: str) -> str:
@@ -12,6 +14,11 @@ def part_shown(shown: int, total: int, what: str = "configs", which: str = "") -
     ``which`` precedes the numbers, as in ``The best 10 of 18 configs are shown.``
     """
     return f" {which}{' ' if which else ''}{shown:,} of {total:,} {what} are shown." if shown < total else ""
+
+
+def count_reasons(reasons: Mapping[str, int]) -> str:
+    """Return the counts with their reasons, separated by commas: ``3 no evidence, 1,200 timed out``."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
 
 
 def percentage(share: float) -> str:

@@ -66,11 +66,14 @@ def find_class(target: str, where: str) -> type:
     return classes[name]
 
 
-def check_targets(value: Any, where: str = "") -> None:
-    """Raise ConfigError for the first forbidden ``_target_`` in a tree of plain values, without importing anything."""
+def check_targets(value: Any, where: str) -> None:
+    """Raise ConfigError for the first forbidden ``_target_`` in ``value``, a tree under the key ``where``.
+
+    Nothing is imported.
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
-            inside = f"{where}.{key}" if where else str(key)
+            inside = f"{where}.{key}"
             if key == "_target_":
                 check_target(item, inside)
             elif isinstance(item, Mapping | list):

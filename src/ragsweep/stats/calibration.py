@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsweep.core.errors import InputError
+from ragsweep.core.plurals import count_reasons
 from ragsweep.stats.inference.matrix import Matrix
 from ragsweep.stats.inference.prediction_powered import prediction_powered
 
@@ -271,8 +272,3 @@ def measure(
         corrected_mean=Interval() if marks else Interval(*corrected[:3]),
         missing=missing,
     )
-
-
-def count_reasons(missing: Mapping[str, int]) -> str:
-    """Format, for each reason, the number of labels without a verdict; the reasons are separated by commas."""
-    return ", ".join(f"{count:,} {reason}" for reason, count in missing.items())

@@ -246,9 +246,25 @@ def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumma
     After an exception, the status in the ledger and any reachable tracker is KILLED; the same command then resumes the
     sweep.
     """
-    tracker, ledger = multirun.tracker, multirun.ledger
+    context, tracker, ledger = multirun.context, multirun.tracker, multirun.ledger
     try:
-        summary, status = _report(multirun, sweep, ending)
+        mlflow_sync.catch_up(context, sweep)
+        records = ledger.records(sweep.id)
+        recorded = [*records, *ledger.finalists(sweep.id)]
+        summary, status = _summarise(multirun, sweep, records, ending)
+        if status == FINISHED and tracker.identity and not all(record.tracked for record in recorded):
+            status = FAILED
+        context.terminal.spent(context.session.services.meter)
+        _show_summary(context, sweep, summary, multirun.values)
+        if status == KILLED:
+            configs = f"{len(records)} of {len(sweep.jobs)} configs"
+            done = counted(len(records), "config") if is_search(sweep) else configs
+            context.terminal.line("stopped", f"{done} done; {multirun.again} resumes the sweep")
+        if tracker.identity:
+            texts = context.session.page_texts(summary.results, context.secrets)
+            content = sweep_run(summary, sweep, texts, tracker.tables)
+            if not mlflow_sync.close(context, sweep, status, content, multirun.elsewhere) and status == FINISHED:
+                status = FAILED
     except BaseException:
         ledger.set_status(sweep.id, KILLED)
         if tracker.identity:
@@ -256,27 +272,6 @@ def _close(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSumma
                 tracker.close_sweep(sweep.parent, KILLED, {}, {})
         raise
     ledger.set_status(sweep.id, status)
-    return summary, status
-
-
-def _report(multirun: Multirun, sweep: Sweep, ending: Ending) -> tuple[SweepSummary, str]:
-    context, tracker = multirun.context, multirun.tracker
-    mlflow_sync.catch_up(context, sweep)
-    records = multirun.ledger.records(sweep.id)
-    recorded = [*records, *multirun.ledger.finalists(sweep.id)]
-    summary, status = _summarise(multirun, sweep, records, ending)
-    if status == FINISHED and tracker.identity and not all(record.tracked for record in recorded):
-        status = FAILED
-    context.terminal.spent(context.session.services.meter)
-    _show_summary(context, sweep, summary, multirun.values)
-    if status == KILLED:
-        done = counted(len(records), "config") if is_search(sweep) else f"{len(records)} of {len(sweep.jobs)} configs"
-        context.terminal.line("stopped", f"{done} done; {multirun.again} resumes the sweep")
-    if tracker.identity:
-        texts = context.session.page_texts(summary.results, context.secrets)
-        content = sweep_run(summary, sweep, texts, tracker.tables)
-        if not mlflow_sync.close(context, sweep, status, content, multirun.elsewhere) and status == FINISHED:
-            status = FAILED
     return summary, status
 
 

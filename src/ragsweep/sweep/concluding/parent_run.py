@@ -25,7 +25,7 @@ from ragsweep.stats.comparison import SweepComparison
 from ragsweep.stats.conclusion import compared_first
 from ragsweep.stats.context_effect import refuses_all
 from ragsweep.sweep.composing.sweep_names import reference, sweep_title
-from ragsweep.sweep.concluding.summarise import summarise_sweep
+from ragsweep.sweep.concluding.summarise import past_sweeps, summarise_sweep
 from ragsweep.sweep.concluding.sweep_content import finalist_facts, sweep_content
 from ragsweep.sweep.concluding.sweep_summary import SweepSummary
 from ragsweep.sweep.running.recording import TrackedContent
@@ -157,9 +157,10 @@ def _page_file(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> dict[st
 def sweep_page(summary: SweepSummary, sweep: Sweep, texts: PageTexts) -> bytes:
     """Return the page of a sweep as the bytes of one self-contained HTML file."""
     content = sweep_content(summary, sweep_title(sweep), reference(sweep), texts)
-    metric = page_metric(content)
-    past = summary.past_sweeps(summary.results[0].run.dataset, metric) if metric else []
-    return as_html(page_document(replace(content, history=past)), content.texts.secrets)
+    if summary.ledger and (metric := page_metric(content)):
+        past = past_sweeps(summary.ledger, sweep.id, summary.results[0].run.dataset, metric)
+        content = replace(content, history=past)
+    return as_html(page_document(content), content.texts.secrets)
 
 
 def describe(summary: SweepSummary) -> str:

@@ -82,10 +82,9 @@ def summarise_sweep(
         study,
         {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
         finalists,
-        partial(past_sweeps, ledger, sweep) if sweep else lambda *_: [],
         finalists.gap or _gap(ledger, [one for one in results if one.run.state != DROPPED], verdict),
         beside,
-        ledger.path,
+        ledger,
     )
 
 

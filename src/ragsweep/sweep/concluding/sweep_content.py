@@ -87,7 +87,7 @@ def _next_steps(summary: SweepSummary, reference: str) -> Iterator[Statement]:
     configs is suggested only if neither is PARTIAL and some question has different scores in a metric other than a
     cost.
     """
-    folder, usual = summary.ledger and summary.ledger.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
+    folder, usual = summary.ledger and summary.ledger.path.parent, Path(os.environ.get("RAGSWEEP_STORE", ".ragsweep"))
     if reference and summary.results and folder and folder.resolve() != usual.resolve():
         yield Statement(f"export RAGSWEEP_STORE={shlex.quote(str(folder))}", "so that ragsweep finds the sweep")
     found = (summary.conclusion.deciding, summary.conclusion.compared)

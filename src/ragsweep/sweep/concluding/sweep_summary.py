@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragsweep.core.results import PARTIAL, DatasetFacts, Failure, Result, Run, objectives, pareto_front
+from ragsweep.core.results import PARTIAL, Failure, Result, Run, objectives, pareto_front
 from ragsweep.golden.partition import ENOUGH, HOLDOUT, TUNE
 from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import short
@@ -20,7 +19,7 @@ from ragsweep.stats.conclusion import SweepConclusion
 from ragsweep.sweep.composing.job import SUFFIX
 
 if TYPE_CHECKING:
-    from ragsweep.report.sweep_report import PastSweep
+    from ragsweep.records.ledger import Ledger
     from ragsweep.sweep.searching.study_summary import StudySummary
 
 
@@ -103,15 +102,14 @@ def collect_finalists(outcomes: Sequence[Result | Failure], chosen: Sequence[Res
     pairs = [(by_name[before.name], before) for before in chosen if before.name in by_name]
     failures = [after for after, _ in pairs if isinstance(after, Failure)]
     both = [(after, before) for after, before in pairs if isinstance(after, Result)]
-    results, tuned = [after for after, _ in both], [before for _, before in both]
-    named = [result.renamed(plain_name(result.name)) for result in results]
-    gap = holdout_gap(named, tuned, metric) if results else None
-    collected = Finalists(results, failures, tuned, metric, gap)
+    tuned = [before for _, before in both]
+    found = Finalists([after for after, _ in both], failures, tuned, metric)
+    if both:
+        found = replace(found, gap=holdout_gap(found.named()[0], tuned, metric))
     if pairs and (not tuned or tuned[0] is not chosen[0]):
-        return replace(
-            collected, verdict=NoComparison(f"the reference, {short(chosen[0].name)}, was not measured on the holdout")
-        )
-    return collected
+        fact = f"the reference, {short(chosen[0].name)}, was not measured on the holdout"
+        found = replace(found, verdict=NoComparison(fact))
+    return found
 
 
 def _is_held_back(run: Run) -> bool:
@@ -132,10 +130,9 @@ class SweepSummary:
     study: StudySummary | None = None  # None if the sweep is not a search, or its summary is unreadable
     jobs: Mapping[int, Result] = field(default_factory=dict)  # job index -> result
     finalists: Finalists = field(default_factory=Finalists)
-    past_sweeps: Callable[[DatasetFacts, str], list[PastSweep]] = lambda *_: []  # by dataset and metric
     gap: Gap | None = None  # between the holdout and tune results of the same configs
     baselines: Sequence[Result] = ()  # the declared baseline, if it is not a config of the sweep
-    ledger: Path | None = None  # the file that contains the sweep
+    ledger: Ledger | None = None  # which contains the sweep
 
     @property
     def verdict(self) -> SweepComparison | NoComparison | None:

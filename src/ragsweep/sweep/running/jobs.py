@@ -14,6 +14,7 @@ from hydra.core.utils import JobReturn
 
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
+from ragsweep.core.plurals import count_reasons
 from ragsweep.core.results import DROPPED, PARTIAL, Evaluation, Failure, Result, Summary, objectives
 from ragsweep.core.secrets import mask_text
 from ragsweep.records.claims import CONFIG, FINALIST, ClaimKey
@@ -229,7 +230,7 @@ def job_value(context: RunContext, number: int, result: Result, spent: Mapping[s
 
 
 def _unmeasured(summary: Summary) -> str:
-    why = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
+    why = count_reasons(summary.reasons)
     return f"{summary.name} was not measured{f' ({why})' if why else ''}"
 
 

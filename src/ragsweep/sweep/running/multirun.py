@@ -27,7 +27,7 @@ from ragsweep.stages.graph import Plan
 from ragsweep.sweep.composing.job import Job
 from ragsweep.sweep.composing.sweep_names import root
 from ragsweep.sweep.running import mlflow_sync
-from ragsweep.sweep.running.jobs import Launch, Launcher, launch_batches
+from ragsweep.sweep.running.jobs import Body, Launch, Launcher, launch_batches
 from ragsweep.sweep.running.recording import OutcomeWriter, RunContext
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Multirun:
         self.values: Mapping[str, Any] = self.jobs[0].config.values
         self.is_shared = False  # whether several commands can work on the sweep
         self.elsewhere = False  # whether machines that do not record in this ledger can work on the sweep
+        self.body: Body | None = self._run_jobs  # None if Hydra's sweeper runs the jobs
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the sweep's key, and a new record for the sweep.
@@ -192,7 +193,7 @@ class Multirun:
         why = ""
         try:
             try:
-                why = self._launch()
+                why = self.launcher(self.body)
                 if self.race:
                     self.race.close()
             except Exception as fault:  # the launcher's exception: why a job without a record did not run
@@ -205,9 +206,6 @@ class Multirun:
             return Ending(KILLED, "interrupted", fault)
         interruption.stop_raising()
         return Ending(FINISHED, why)
-
-    def _launch(self) -> str:
-        return self.launcher(self._run_jobs)
 
     def _run_jobs(self, launch: Launch, _: Path) -> str:
         """Launch the pending jobs repeatedly, as long as each launch makes progress.

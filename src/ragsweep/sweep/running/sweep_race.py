@@ -32,7 +32,7 @@ class SweepRace:
     """A race between the configs of a sweep, decided from their records so far (see race_loop.Race)."""
 
     questions: tuple[str, ...]  # ids, in race order
-    clusters: tuple[str, ...]  # the cluster of each question
+    order: QuestionOrder
     weights: tuple[float, ...]  # weights of the questions, with a mean of 1; () if the questions have no weights
     metric: str  # the objective
     rule: Betting
@@ -78,10 +78,10 @@ class SweepRace:
         ``until`` is the end of the current rung, in questions. The keys of ``returned`` are the jobs that completed
         this rung. If at most one config is left, the next rung contains all questions.
         """
-        count, known = self._count(until), self._results()
+        count, known = len(self.order.first(until)), self._results()  # rounded up to the end of a cluster
         scores = self._scores(known, count)
         racing = {job for job in returned if job in known and known[job].run.state == RACING}
-        deficits = self.rule.decide(scores, self.clusters).deficit
+        deficits = self.rule.decide(scores, self.order.clusters).deficit
         dropped = {int(job): deficit for job, deficit in deficits.items() if int(job) in racing}
         for job, deficit in dropped.items():
             run = known[job].run
@@ -124,13 +124,9 @@ class SweepRace:
         }
         return {str(job): row[: asked[job]] for job, row in zip(known, scores.tolist(), strict=True)}
 
-    def _count(self, until: int) -> int:
-        """Return the number of questions of a rung: ``until``, rounded up to the end of a cluster."""
-        return len(QuestionOrder(tuple(range(len(self.questions))), self.clusters).first(until))
-
     def _next(self, count: int) -> int | None:
         """Return the end of the rung that follows ``count`` questions; None if that rung contains all questions."""
-        until = self._count(count + self.block)
+        until = len(self.order.first(count + self.block))
         return until if until < len(self.questions) else None
 
 
@@ -174,4 +170,4 @@ def prepare_race(settings: BettingRace, experiments: Sequence[Experiment], confi
     graphs = [experiment.graph for experiment in experiments]
     # An external system answers all questions in the first rung, because its contexts are located together.
     has_cost = any(graph.verdicts if graph.located else graph.asked for graph in graphs)
-    return SweepRace(ids, order.clusters, relative, name, rule, settings.block, has_cost)
+    return SweepRace(ids, order, relative, name, rule, settings.block, has_cost)

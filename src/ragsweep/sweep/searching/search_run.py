@@ -94,11 +94,12 @@ class Search(Multirun):
     choose: Callable[[Sweep], Sequence[tuple[str, Result]]] = lambda _: ()
 
     def __post_init__(self) -> None:
-        """Set the search's settings, and whether other processes and other machines may work on it."""
+        """Set the search's settings, who runs its jobs, and whether other processes and machines may work on it."""
         super().__post_init__()
         self.settings: dict[str, Any] = dict(self.command.search or {})
         alone = str(self.settings.get("storage")) in ("None", "sqlite://", "sqlite:///:memory:")
         self.is_shared, self.elsewhere = is_own(self.settings) and not alone, is_on_server(self.settings)
+        self.body = self._run_jobs if is_own(self.settings) else None
 
     def describe(self, signatures: Sequence[str]) -> tuple[str, Sweep]:
         """Return the search's key (see `search_key`), and a new sweep record with placeholder names for its trials."""
@@ -165,9 +166,6 @@ class Search(Multirun):
         names = max(names, trial_names({}, max(done, default=0) + 1), key=len)
         self.ledger.set_jobs(sweep.id, names)
         return replace(sweep, jobs=((),) * len(names), names=names), progress
-
-    def _launch(self) -> str:
-        return super()._launch() if is_own(self.settings) else self.launcher(None)
 
     def _run_jobs(self, launch: Launch, folder: Path) -> str:
         """Run our sweeper, which launches trials until the study is complete or stopped; return its error, or ""."""
