@@ -129,7 +129,6 @@ def _slices(study: Any, parameters: list[str], of: dict[str, Any]) -> Any:
 
 
 def _save(axes: Any, size: tuple[float, float], folder: Path, name: str) -> list[str]:
-    """Write a plot as PNG and SVG; return the names of both files."""
     axes = axes.flat[0] if hasattr(axes, "flat") else axes
     axes.figure.set_size_inches(*size)
     overlaid = "parallel" in name  # its overlaid axes are unsupported by the layout engine

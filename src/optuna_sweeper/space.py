@@ -116,18 +116,6 @@ class Space:
         probes = [probe for _, probes in self.probes_by_parameter() for probe in probes]
         return list(dict.fromkeys(probes or [self.fixed]))
 
-    def ranges(self) -> list[tuple[tuple[str, ...], tuple[str, ...], float]]:
-        """Return, for each range, the probes at its low end and at its high end, and its number of values.
-
-        The number is infinite for a continuous or logarithmic range. The range of a conditional parameter is listed
-        with each parent value for which the parameter exists.
-        """
-        return [
-            (probes[0], probes[-1], parameter.domain.count)
-            for parameter, probes in self.probes_by_parameter()
-            if isinstance(parameter.domain, Numeric)
-        ]
-
     @property
     def is_finite(self) -> bool:
         """Whether no parameter is continuous or logarithmic."""

@@ -81,7 +81,6 @@ def own_defaults(space: Space, composer: SearchComposer) -> tuple[str, ...]:
 
 
 def _why_outside(space: Space, composer: SearchComposer, lines: Sequence[str]) -> str:
-    """Return why a config is outside the space; "" if it is inside."""
     point, left = space.split_config(composer.values(lines, space.parameters))
     if left:
         return "; ".join(f"{name}={value} is not in the search space" for name, value in left.items())

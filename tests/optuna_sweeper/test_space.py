@@ -122,7 +122,7 @@ def test_brute_force_refuses_an_interval_whose_values_do_not_fit_into_memory(typ
 
 def test_a_space_with_billions_of_values_does_not_list_them_all() -> None:
     space = read_space([], {"seed": "int(interval(0,4294967295))", "k": {"over": "1,2", "when": "seed=7"}})
-    assert [count for _, _, count in space.ranges()] == [2**32]
+    assert space.parameters[0].domain.count == 2**32
     assert space.is_finite
     assert space.count_points(20) == 20
     assert list(islice(space.points(), 2)) == [{"seed": "0"}, {"seed": "1"}]

@@ -70,7 +70,6 @@ def power(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command's options; raises ConfigError, with a one-line message, for invalid ones."""
     parser = Parser("ragsweep power", description=_ABOUT)
     parser.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
     parser.add_argument("--metric", action="append", help=METRIC)

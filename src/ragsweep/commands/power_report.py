@@ -134,7 +134,6 @@ def _cells(row: Row, compared: str) -> list[str]:
 
 
 def _size(value: float, unit: str) -> str:
-    """Format the size of a difference with its unit."""
     return f"{amount(value, unit)}{f' {unit}' if unit else ''}"
 
 

@@ -141,7 +141,6 @@ def _with_key(message: str, made: type, where: str) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value can be written as JSON."""
     try:
         json.dumps(value)
     except TypeError:

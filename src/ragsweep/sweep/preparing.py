@@ -200,7 +200,6 @@ def _check_enforced(command: Command, experiments: Sequence[Experiment]) -> None
 
 
 def _prepare_race(session: Session, command: Command, experiments: Sequence[Experiment]) -> SweepRace | None:
-    """Return the race of a command, or None if the command has none. Raises ConfigError if the race cannot be run."""
     if command.race is None:
         return None
     if session.evaluator.executor.store is None:
@@ -287,11 +286,6 @@ def plan_as_json(planned: Plan) -> dict[str, object]:
 
 
 def _charge_as_json(charge: Charge) -> dict[str, object]:
-    return {
-        "calls": None if math.isnan(charge.calls) else math.ceil(charge.calls),
-        "tokens": None if math.isnan(charge.tokens) else math.ceil(charge.tokens),
-        "money": None if math.isnan(charge.money) else charge.money,
-        "estimated": charge.estimated,
-        "most_tokens": None if math.isnan(charge.most_tokens) else math.ceil(charge.most_tokens),
-        "most_money": None if math.isnan(charge.most_money) else charge.most_money,
-    }
+    counts = {name: getattr(charge, name) for name in ("calls", "tokens", "most_tokens")}
+    whole = {name: math.ceil(count) for name, count in counts.items() if not math.isnan(count)}
+    return {name: None if math.isnan(one) else one for name, one in {**vars(charge), **whole}.items()}

@@ -249,6 +249,5 @@ def _check_log_setting(name: str, value: Any, where: str) -> None:
 
 
 def _is_inside(path: Path, folder: str) -> bool:
-    """Return whether a path is inside a folder, with ``..`` resolved."""
     inner, outer = (Path(os.path.normpath(Path(one).absolute())) for one in (path, folder))
     return outer in inner.parents

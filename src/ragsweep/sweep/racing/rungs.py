@@ -61,7 +61,6 @@ def _is_cheap(metric: Metric) -> bool:
 
 @memoize_by_identity
 def _first_questions(dataset: Dataset, seed: int, until: int) -> Dataset:
-    """Return a dataset with only the first questions of the race, in race order."""
     questions = dataset.golden.questions
     first = order_questions(questions, seed).first(until)
     return replace(dataset, golden=replace(dataset.golden, questions=tuple(questions[n] for n in first)))

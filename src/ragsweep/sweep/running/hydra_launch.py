@@ -112,7 +112,6 @@ class HydraTask:
 
 
 def _worker_context(task: HydraTask, plain: PlainConfig, whole: Any) -> RunContext:
-    """Build a job's context in a process started by a launcher."""
     store = plain.values["store"]
     session = _session(Path(store["path"]).absolute(), store["stages"], store["remote"])
     settings: Any = OmegaConf.to_container(whole.hydra.sweeper, resolve=True)

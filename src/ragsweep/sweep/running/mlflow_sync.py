@@ -167,7 +167,6 @@ def list_elsewhere(ledger: Ledger, tracker: Tracker) -> list[tuple[tuple[str, st
 
 
 def _count_traced(records: Sequence[Record]) -> int:
-    """Count the results whose configs request traces (``tracking.traces``)."""
     configs = [record.outcome.run.config for record in records if isinstance(record.outcome, Result)]
     return sum((config.get("tracking") or {}).get("traces", NO_TRACES) != NO_TRACES for config in configs)
 

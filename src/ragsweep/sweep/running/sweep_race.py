@@ -99,7 +99,6 @@ class SweepRace:
         self.context.ledger.drop_unused()
 
     def _results(self) -> dict[int, Result]:
-        """Read job number -> the latest result, for each config that has one."""
         assert self.context.sweep
         records = self.context.ledger.raced(self.context.sweep.id)
         return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from optuna_sweeper.parameters import Categorical
+import numpy as np
+from numpy.typing import NDArray
+
+from optuna_sweeper.parameters import Categorical, Numeric
 from optuna_sweeper.space import Space, read_space
 from ragsweep.core.errors import RagsweepError
 from ragsweep.core.identity import Node, Rows
@@ -59,17 +62,16 @@ def bound_search(session: Session, command: Command, experiments: Sequence[Exper
             found.append(session.prepare(job))
     executor = session.evaluator.executor
     parts = _Parts.of(found, trials, finalists, executor)
-    parts.weigh(space.ranges())
+    parts.weigh(space)
     bound = Plan(configs=trials, upper=True, currency=found[0].prices.currency)
     for stage in dict.fromkeys(stage for stage, _ in parts.nodes):
         bound.stages[stage] = parts.bound(stage)
     are_all = not finalists and _are_all(space, experiments)  # else the replies to other configs may not be stored
-    for stage, (charge, rows) in _dearest(found, executor, executor if are_all else _Unknown(executor)).items():
-        count = bound.stages[stage]
-        runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new requests
-        tokens, money = runs * charge.most_tokens, runs * charge.most_money
-        count.rows = runs * rows
-        count.charge = Charge(runs * charge.calls, tokens, money, bool(charge.calls), tokens, money)
+    runs = trials + finalists  # requests contain the retrieved chunks, so each trial may send new requests
+    for stage, most_of_one in _dearest(found, executor, executor if are_all else _Unknown(executor)).items():
+        calls, tokens, money, rows = (runs * number for number in most_of_one)
+        bound.stages[stage].rows = int(rows)
+        bound.stages[stage].charge = Charge(calls, tokens, money, bool(calls), tokens, money)
     return bound
 
 
@@ -154,17 +156,18 @@ class _Parts:
         parts.growing = {stage for stage, count in counts if count.rows or stage == "rerank"}
         return parts
 
-    def weigh(self, ranges: Iterable[tuple[tuple[str, ...], tuple[str, ...], float]]) -> None:
+    def weigh(self, space: Space) -> None:
         """Set the weight of each part that occurs at only one end of a range: half the number of the range's values.
 
-        ``ranges``: see `Space.ranges`. The number of values is capped at the number of trials. A weight is at least 1;
-        if a part occurs at the ends of several ranges, the largest weight counts.
+        The number of values is capped at the number of trials. A weight is at least 1; if a part occurs at the ends of
+        several ranges, the largest weight counts.
         """
-        for low, high, values in ranges:
-            first, last = ({_part(node) for node in self.configs[end]} for end in (low, high))
-            for part in first ^ last:
-                weight = min(values, self.trials) / 2
-                self.weights[part] = max(self.weights.get(part, 1.0), weight)
+        for parameter, probes in space.probes_by_parameter():
+            if isinstance(parameter.domain, Numeric):
+                first, last = ({_part(node) for node in self.configs[end]} for end in (probes[0], probes[-1]))
+                weight = min(parameter.domain.count, self.trials) / 2
+                for part in first ^ last:
+                    self.weights[part] = max(self.weights.get(part, 1.0), weight)
 
     def bound(self, stage: str) -> StageCount:
         """Return upper bounds on a stage's nodes and seconds, and the number of stored nodes, which take no time."""
@@ -177,13 +180,12 @@ class _Parts:
         stored = {part: len(self.stored & self.nodes[part].keys()) for part in parts}
         distinct = max(min(math.ceil(sum(counts.values())), limit), sum(stored.values()))
         left = {part: max(counts[part] - stored[part], 0.0) for part in parts}
-        # Rows that depend on the retrieved chunks, such as the pairs of a reranker, may be new in each trial.
-        of_trials = stage in self.growing
-        seconds = math.inf if of_trials else _total(_times(self.seconds[part], left[part]) for part in parts)
-        if of_trials and most.seconds is None:
-            seconds = None
-        if seconds is not None and most.seconds is not None:
-            seconds = min(seconds, runs * most.seconds)
+        if stage in self.growing:  # rows, such as the pairs of a reranker, may be new in each trial
+            seconds = _times(most.seconds, runs)
+        else:
+            seconds = _total(_times(self.seconds[part], left[part]) for part in parts)
+            if seconds is not None and most.seconds is not None:
+                seconds = min(seconds, runs * most.seconds)
         return StageCount(max(limit, distinct), distinct, sum(stored.values()), seconds)
 
     def _combinations(self, part: Part) -> float:
@@ -211,29 +213,22 @@ def _are_all(space: Space, experiments: Sequence[Experiment]) -> bool:
     return space.is_finite and {space.overrides(point) for point in islice(space.points(), len(known) + 1)} <= known
 
 
-def _dearest(
-    experiments: Sequence[Experiment], executor: Executor, results: KnownResults
-) -> dict[str, tuple[Charge, int]]:
-    """Return, by stage, the highest charge and number of rows of any config; known ``results`` are not counted.
+def _dearest(experiments: Sequence[Experiment], executor: Executor, results: KnownResults) -> dict[str, list[float]]:
+    """Return, by stage, the highest numbers of calls and tokens, amount of money and number of rows of any config.
 
-    Stages with neither calls nor rows, and configs without paid stages, are omitted.
+    A number is NaN if it is unknown for any config. Known ``results`` are not counted. Stages with neither calls nor
+    rows, and configs without paid stages, are omitted.
     """
-    found: dict[str, tuple[Charge, int]] = {}
+    found: dict[str, NDArray[np.float64]] = {}
     for one in experiments:
         if one.graph.paid_stages:
             planned = plan([one.wanted], results)
             estimate_costs(planned, [one], executor)
             for stage, count in planned.stages.items():
-                charge, rows = found.get(stage, (Charge(), 0))
-                found[stage] = _higher(charge, count.charge), max(rows, count.rows)
-    return {stage: (charge, rows) for stage, (charge, rows) in found.items() if charge.calls or rows}
-
-
-def _higher(one: Charge, other: Charge) -> Charge:
-    """Return the larger number of calls and the larger upper bounds of two charges; NaN if either is NaN."""
-    pairs = (one.calls, other.calls), (one.most_tokens, other.most_tokens), (one.most_money, other.most_money)
-    calls, tokens, money = (math.nan if math.isnan(sum(pair)) else max(pair) for pair in pairs)
-    return Charge(calls, tokens, money, True, tokens, money)
+                charge = count.charge
+                numbers = np.array([charge.calls, charge.most_tokens, charge.most_money, count.rows], np.float64)
+                found[stage] = np.maximum(found.get(stage, numbers), numbers)
+    return {stage: numbers.tolist() for stage, numbers in found.items() if numbers[0] or numbers[-1]}
 
 
 def _highest(one: float | None, other: float | None) -> float | None:
