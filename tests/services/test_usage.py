@@ -150,7 +150,7 @@ def test_usage_without_a_price_has_tokens_and_no_money(session: ServiceSession) 
 
 
 def test_money_spent_is_a_lower_bound_if_a_model_has_no_price() -> None:
-    meter = UsageMeter(price=TABLE.money, currency="USD")
+    meter = UsageMeter(prices=TABLE)
     for model, money in (("m1", "7.0000 USD"), ("other", "at least 7.0000 USD")):
         meter.admit()
         meter.record(model, Usage(1, 3, 2))
