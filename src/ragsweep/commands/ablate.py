@@ -25,6 +25,7 @@ from ragsweep.core.results import Result, Run, objectives
 from ragsweep.core.secrets import MASK, refuse_secrets
 from ragsweep.evaluation.experiment import Experiment
 from ragsweep.golden.partition import ALL
+from ragsweep.records.ledger import results_by_job
 from ragsweep.report.document import Document, Section, Statement, Table, lines
 from ragsweep.report.numbers import amount, change_with_interval
 from ragsweep.report.tables import weighted_note
@@ -88,7 +89,7 @@ def ablate(arguments: Sequence[str]) -> int:
     command = read_command([f"sweeps={name}", *ablation.hydra], True, options.config_dir)
     outcome = sweeping.run(command)
     records = open_ledger(options.path).records(outcome.sweep) if outcome.sweep else []
-    measured = {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
+    measured = results_by_job(records)
     if 0 in measured:
         print_document(changes_document(list(measured.values()), options.metric))
     return outcome.status

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragsweep.core.results import Result
-from ragsweep.records.ledger import Ledger
+from ragsweep.records.ledger import Ledger, results_by_job
 from ragsweep.report.naming import number_configs
 from ragsweep.report.numbers import change_with_interval, ratio_with_interval, with_interval
 from ragsweep.report.tables import Row
@@ -49,7 +49,7 @@ def _families(ledger: Ledger, sweep: str) -> Iterator[tuple[list[Result], str | 
     """
     records = ledger.records(sweep)
     names = number_configs({record.job: record.outcome.name for record in records})
-    results = [record.outcome.renamed(names[record.job]) for record in records if isinstance(record.outcome, Result)]
+    results = [result.renamed(names[job]) for job, result in results_by_job(records).items()]
     declared, _ = find_baseline(None, names, results, ledger)
     beside = [declared] if declared and all(one is not declared for one in results) else []
     broken = {names[job] for job in broken_trials(ledger.path, sweep) if job in names}

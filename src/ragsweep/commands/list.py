@@ -7,7 +7,7 @@ from ragsweep.commands.command_line import SWEEP, Parser, add_path, print_docume
 from ragsweep.core.locks import LAPSE, myself
 from ragsweep.core.results import COMPLETE, DROPPED, Failure, Result, Summary, objectives
 from ragsweep.records.claims import COMMAND, ClaimKey
-from ragsweep.records.ledger import KILLED, RUNNING, Ledger, Sweep
+from ragsweep.records.ledger import KILLED, RUNNING, Ledger, Sweep, results_by_job
 from ragsweep.report.document import Block, Document, Section, Statement, Table, lines
 from ragsweep.report.naming import short
 from ragsweep.report.numbers import number
@@ -45,11 +45,11 @@ def list(arguments: Sequence[str]) -> int:
 
 def _list_document(ledger: Ledger, every: bool) -> Document:
     names = ledger.names.all()
-    rows = sorted([*_sweeps(ledger, names), *_singles(ledger, names)])
-    shown: Sequence[Sequence[str]] = [HEADER, *(row for _, row in (rows if every else rows[-MOST:]))]
-    hidden = len(rows) + 1 - len(shown)
+    rows = [row for _, row in sorted([*_sweeps(ledger, names), *_singles(ledger, names)])]
+    shown = rows if every else rows[-MOST:]
+    hidden = len(rows) - len(shown)
     earlier = [Statement("", f"... {hidden:,} earlier ones; --all lists all", {"hidden": hidden})] if hidden else []
-    return Document("Sweeps and runs", [Section([Table(shown[0], shown[1:]), lines(earlier)])])
+    return Document("Sweeps and runs", [Section([Table(HEADER, shown), lines(earlier)])])
 
 
 def _sweep_document(ledger: Ledger, sweep: Sweep) -> Document:
@@ -70,7 +70,7 @@ def _sweeps(ledger: Ledger, names: Mapping[str, str]) -> Iterator[tuple[float, S
     dead = {sweep.id for sweep in ledger.abandoned()}  # a killed process could not record the new status
     for sweep in ledger.sweeps():
         records = ledger.records(sweep.id)
-        results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+        results = results_by_job(records).values()
         questions = counts_range(one.run.dataset.questions for one in results) if results else "-"
         configs = f"{len(results)}" if len(results) == len(sweep.names) else f"{len(results)} of {len(sweep.names)}"
         named = [reference(sweep), moment(sweep.created), _named(names, sweep.id, sweep_title(sweep))]

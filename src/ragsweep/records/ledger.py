@@ -31,9 +31,10 @@ from ragsweep.records.record_rows import (
     read_record,
     read_sweep,
     record_view,
+    results_by_job,
 )
 
-__all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep"]
+__all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "Ledger", "Record", "Sweep", "results_by_job"]
 
 UNDECIDED = ("retry", "racing")
 """The statuses of records whose outcome is not final."""

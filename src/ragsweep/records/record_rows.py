@@ -4,6 +4,7 @@ import json
 import math
 import sqlite3
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,11 @@ class Record:
     def tag(self) -> str:
         """The name of the job among the runs of its sweep, such as ``3`` or ``finalist-0``."""
         return job_tag(self.kind, self.job)
+
+
+def results_by_job(records: Iterable[Record]) -> dict[int, Result]:
+    """Return job -> result for those records of a sweep's configs that have a result."""
+    return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
 
 
 def read_sweep(row: sqlite3.Row) -> Sweep:

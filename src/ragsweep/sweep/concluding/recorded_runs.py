@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragsweep.core.errors import InputError
 from ragsweep.core.results import Result
 from ragsweep.records.claims import CONFIG
-from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.records.ledger import Ledger, Record, Sweep, results_by_job
 from ragsweep.report.naming import number_configs, without_number
 from ragsweep.sweep.composing.settings import BASELINE, read_number
 
@@ -155,7 +155,7 @@ def find_sweep_record(ledger: Ledger, path: str, name: str) -> Sweep:
 
 def sweep_results(ledger: Ledger, sweep: str) -> list[Result]:
     """Read the results of a sweep in config order, without failed configs; ``sweep`` is the sweep's id."""
-    return [record.outcome for record in ledger.records(sweep) if isinstance(record.outcome, Result)]
+    return list(results_by_job(ledger.records(sweep)).values())
 
 
 def _matching_sweeps(ledger: Ledger, name: str) -> list[Sweep]:

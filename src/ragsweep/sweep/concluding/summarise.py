@@ -11,7 +11,7 @@ import numpy as np
 from ragsweep.core.errors import InputError, RagsweepError, describe_fault
 from ragsweep.core.results import COMPLETE, DROPPED, DatasetFacts, Failure, HumanLabel, Result, Summary, objectives
 from ragsweep.golden.partition import HOLDOUT
-from ragsweep.records.ledger import Ledger, Record, Sweep
+from ragsweep.records.ledger import Ledger, Record, Sweep, results_by_job
 from ragsweep.report.holdout import Gap, holdout_gap
 from ragsweep.report.naming import number_configs
 from ragsweep.report.sweep_report import PastSweep
@@ -45,12 +45,14 @@ def summarise_sweep(
     they are None, labels are read from the file that the sweep's config names. ``declared`` is the declared baseline;
     if it is None, the baseline in the sweep's config is used.
     """
-    given, labels = records, _recorded_labels(records) if labels is None else labels
+    given = records
     sweep = records[0].sweep if records else None
     stored = {record.job: record.outcome.name for record in records}
     names = number_configs(stored)
     records = [replace(record, outcome=record.outcome.renamed(names[record.job])) for record in records]
-    results = [record.outcome for record in records if isinstance(record.outcome, Result)]
+    jobs = results_by_job(records)
+    results = list(jobs.values())
+    labels = _recorded_labels(results) if labels is None else labels
     failures = [*(record.outcome for record in records if isinstance(record.outcome, Failure)), *missed]
     study = read_summary(ledger.path, sweep) if sweep else None
     broken = study.broken() if study else {}
@@ -60,11 +62,10 @@ def summarise_sweep(
     excluded += list_references(results)
     baseline, today = find_baseline(declared, names, results, ledger)
     allowed = without_excluded(results, excluded)
-    adaptive = study is not None and study.sampler in ADAPTIVE
     people = SweepLabels(labels, {record.outcome.name: record.run or "" for record in records})
     beside = [baseline] if baseline and all(baseline is not one for one in results) else []
     verdict = _compare([*allowed, *beside], failures, excluded, people, today) if weighed and results else None
-    if adaptive and isinstance(verdict, SweepComparison):
+    if study and study.sampler in ADAPTIVE and isinstance(verdict, SweepComparison):
         verdict = replace(verdict, adaptive=True)
     evaluated = ledger.finalists(sweep) if sweep else []
     chosen, metric = choose(allowed, verdict), verdict.metric if isinstance(verdict, SweepComparison) else ""
@@ -80,7 +81,7 @@ def summarise_sweep(
         _conclude(ledger, verdict, results, finalists, study is not None, _missing(ledger, sweep, records, missed)),
         excluded,
         study,
-        {record.job: record.outcome for record in records if isinstance(record.outcome, Result)},
+        jobs,
         finalists,
         finalists.gap or _gap(ledger, [one for one in results if one.run.state != DROPPED], verdict),
         beside,
@@ -153,10 +154,10 @@ def _conclude(
     )
 
 
-def _recorded_labels(records: Sequence[Record]) -> list[HumanLabel]:
+def _recorded_labels(results: Sequence[Result]) -> list[HumanLabel]:
     """Read the human labels named in a sweep's configs; if they cannot be read, log a warning and return []."""
     try:
-        return read_sweep_labels([one.outcome.run.config for one in records if isinstance(one.outcome, Result)])
+        return read_sweep_labels([one.run.config for one in results])
     except RagsweepError as fault:
         logging.getLogger(__name__).warning("the verdict uses scores without corrections by human labels: %s", fault)
         return []
@@ -218,17 +219,13 @@ def best_of(ledger: Ledger, sweep: str, records: Sequence[Record]) -> tuple[str,
     if len(_by_questions(records)) > 1:
         return None
     names = number_configs({record.job: record.outcome.name for record in records})
-    metric = deciding_metric([record.outcome for record in records if isinstance(record.outcome, Result)])
-    valued = {
-        record.job: (names[record.job], record.outcome, record.outcome.summaries.metrics[metric])
-        for record in records
-        if isinstance(record.outcome, Result) and record.outcome.run.state == COMPLETE
-        if metric in record.outcome.summaries.metrics and math.isfinite(record.outcome.summaries.metrics[metric].value)
-    }
+    results = results_by_job(records)
+    metric = deciding_metric(list(results.values()))
+    summaries = {job: one.summaries.metrics.get(metric) for job, one in results.items() if one.run.state == COMPLETE}
+    valued = {job: one for job, one in summaries.items() if one and math.isfinite(one.value)}
     by_job = {record.job: record for record in records}
-    ranked = _best_first({job: one[2] for job, one in valued.items()}, by_job.__getitem__)
-    best = _first_allowed(ledger, sweep, ranked)
-    return valued[best.job] if best else None
+    best = _first_allowed(ledger, sweep, _best_first(valued, by_job.__getitem__))
+    return (names[best.job], results[best.job], valued[best.job]) if best else None
 
 
 def _best_first(summaries: Mapping[int, Summary], read: Callable[[int], Record]) -> Iterator[Record]:

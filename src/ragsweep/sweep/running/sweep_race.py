@@ -15,6 +15,7 @@ from ragsweep.core.plurals import counted
 from ragsweep.core.results import COMPLETE, DROPPED, RACING, Result, objectives
 from ragsweep.core.types import weights_of
 from ragsweep.evaluation.experiment import Experiment
+from ragsweep.records.ledger import results_by_job
 from ragsweep.stats.inference.matrix import fill_declined
 from ragsweep.sweep.composing.job import RUNG
 from ragsweep.sweep.racing.betting import WHERE, Betting
@@ -100,8 +101,7 @@ class SweepRace:
 
     def _results(self) -> dict[int, Result]:
         assert self.context.sweep
-        records = self.context.ledger.raced(self.context.sweep.id)
-        return {record.job: record.outcome for record in records if isinstance(record.outcome, Result)}
+        return results_by_job(self.context.ledger.raced(self.context.sweep.id))
 
     def _scores(self, known: Mapping[int, Result], count: int) -> dict[str, list[float]]:
         """Return, by job, a config's weighted scores for the first ``count`` questions, or for those that it completed.
