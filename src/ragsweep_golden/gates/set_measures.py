@@ -152,8 +152,8 @@ def _independent(subject: Subject) -> Measured:
     design = Design(len(scored), len(sizes))
     _, variation = find_variation(_METRIC)
     shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
-    sizes = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
-    return Measured(count, f"shows a difference in {_METRIC} of {sizes}")
+    smallest = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
+    return Measured(count, f"shows a difference in {_METRIC} of {smallest}")
 
 
 def _largest(names_of: Sequence[set[str]], what: str) -> Measured:
