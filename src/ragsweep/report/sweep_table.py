@@ -201,7 +201,7 @@ def zero_note(shown: Sequence[Result], label: str, metric: str) -> str:
     if not (zero := next(zeros, None)):
         return ""
     high = number(zero.high, zero.unit)
-    return f" ({cell(zero)}: {counted(zero.n_scored, 'score')} of 0, which cannot exclude a true mean of {high})"
+    return f" ({cell(zero)}: {counted(zero.n_scored, 'score')} of 0; the true mean may be up to {high})"
 
 
 def _rows(columns: Sequence[Column]) -> list[list[str]]:
