@@ -69,7 +69,7 @@ def main() -> None:
         report = [BIN / "python", "-m", "ragsweep", "report", parent[:8], "-o", f"{temporary}/report.html"]
         subprocess.run(report, cwd=FOLDER, check=True, stdout=subprocess.DEVNULL)
         for theme in ("light", "dark"):
-            page.photograph(f"file://{temporary}/report.html", f"report_desktop_{theme}", 1280, 1600, theme)
+            page.photograph(f"file://{temporary}/report.html", f"report_desktop_{theme}", 1280, 1850, theme)
             page.photograph(f"file://{temporary}/report.html", f"report_phone_{theme}", 390, 1500, theme)
         tags = {run: MlflowClient(f"sqlite:///{FOLDER}/mlflow.db").get_run(run).data.tags for run in children}
         tabled = next(run for run in children if "mlflow.loggedArtifacts" in tags[run])
