@@ -300,6 +300,19 @@ def test_a_question_with_several_pieces_of_evidence_is_shown_with_all_that_are_r
     ]  # fmt: skip
 
 
+def test_a_question_whose_passage_has_only_its_first_evidence_is_shown_with_the_rest() -> None:
+    corpus = Corpus(["oak", "yew"], [""] * 2, ["Some say: old at 900. Tall at 30.", "Old at 4,000."])
+    evidence = [{"document": "oak", "anchor": "old at 900"}, {"document": "yew", "anchor": "at 4,000"}]
+    entry = {"id": "q", "question": "How old?", "evidence": evidence, "audit": {"status": "silver"},
+             "content": {"passage": "old at 900"}, "provenance": {"document": "oak"}}  # fmt: skip
+    ((with_corpus,), (without,)) = (question_tasks([entry], given) for given in (corpus, None))
+    assert with_corpus["document"] == without["document"] == "oak, yew"
+    assert with_corpus["passage"] == f"oak:\n{corpus.texts[0]}\n\nyew:\nOld at 4,000."
+    assert without["passage"] == "old at 900\n\nyew:\nat 4,000"
+    (whole,) = question_tasks([{**entry, "content": {"passage": "Old at 900? old at 900; yews at 4,000"}}], corpus)
+    assert whole["passage"] == "Old at 900? old at 900; yews at 4,000"
+
+
 def test_a_question_of_a_conversation_is_shown_with_the_turns_before_it() -> None:
     turns = [{"role": "user", "text": "Where is the alder?"}, {"role": "assistant", "text": "By the pond."}]
     entry = {"id": "q", "question": "And how tall?", "history": turns, "audit": {"status": "silver"}}

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsweep.core.errors import InputError
 from ragsweep.core.types import Corpus
+from ragsweep.golden.anchors import resolve
 from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.review.journal import ACCEPT, EDIT, GRADES, REJECT, Journal, Judgement, evidence_key, is_grade
 from ragsweep_golden.sets.entries import Entry, is_rejected, relevant_evidence, value
@@ -19,7 +20,7 @@ AROUND = 400  # number of characters that the page shows on either side of an an
 def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> list[dict[str, Any]]:
     """Return a task, with the texts that the page shows, for each silver entry that is not rejected.
 
-    If an entry has no passage and a corpus is given, the task has the text around all its relevant evidence instead.
+    The passage of a task contains all relevant evidence of the entry that can be shown (see ``_passage``).
     """
     return [
         {
@@ -28,9 +29,9 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
             **_asked(entry),
             "kind": value(entry, "classification", "question_type") or entry.get("unanswerable_type") or "",
             "answerable": entry.get("answerable", True),
-            "document": value(entry, "provenance", "document")
-            or ", ".join(dict.fromkeys(one["document"] for one in relevant_evidence(entry))),
-            "passage": value(entry, "content", "passage") or (_around_evidence(entry, corpus) if corpus else ""),
+            "document": ", ".join(dict.fromkeys(one["document"] for one in relevant_evidence(entry)))
+            or value(entry, "provenance", "document"),
+            "passage": _passage(entry, corpus),
             "marked": [one["anchor"] for one in entry.get("evidence") or () if one.get("anchor")],
         }
         for entry in entries
@@ -41,6 +42,20 @@ def question_tasks(entries: Iterable[Entry], corpus: Corpus | None = None) -> li
 def _asked(entry: Entry) -> dict[str, Any]:
     texts = {"question": entry["question"], "reference": entry.get("reference") or ""}
     return {**texts, "history": entry.get("history") or []}
+
+
+def _passage(entry: Entry, corpus: Corpus | None) -> str:
+    """Return the passage of an entry if it contains all relevant evidence, else the text around all of this evidence.
+
+    Without a corpus, return the passage, followed by the quotes that it lacks. A single quote that begins before or
+    ends after the passage is not lacking.
+    """
+    passage = value(entry, "content", "passage") or ""
+    quoted = [one for one in relevant_evidence(entry) if one.get("anchor")]
+    lacking = [one for one in quoted if not resolve(passage, one["anchor"])] if passage and len(quoted) > 1 else []
+    if corpus and (lacking or not passage):
+        return _around_evidence(entry, corpus) or passage
+    return "\n\n".join([passage, *(f"{one['document']}:\n{one['anchor']}" for one in lacking)])
 
 
 def _around_evidence(entry: Entry, corpus: Corpus) -> str:
