@@ -107,9 +107,7 @@ def test_larger_chunks_at_the_same_top_k_are_a_longer_context() -> None:
     assert found == LongerContext(370, 1554, ("chunker.size",), ("context_budget=1554", "top_k=32"))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"top_k": "20"}, {"context_budget": "2000"}, {"chunker": "parent_child", "chunker.parent.size": "2000"}]
-)
+@pytest.mark.parametrize("changes", [{"top_k": "20"}, {"context_budget": "2000"}, {"chunker.parent.size": "2000"}])
 def test_every_key_that_lengthens_is_named_beside_others_that_do_not(changes: dict[str, str]) -> None:
     found = longer_context(of_length(370), of_length(1554, retriever="vector", **changes), NDCG)
     assert set(found.keys) == changes.keys()
@@ -121,9 +119,13 @@ def test_every_key_that_lengthens_is_named_beside_others_that_do_not(changes: di
         ({"chunker.size": "400", "top_k": "6"}, {"chunker.size": "1600", "top_k": "5"}, {"chunker.size"}),
         ({"chunker.size": "1600", "top_k": "5"}, {"chunker.size": "400", "top_k": "40"}, {"top_k"}),
         ({"chunker": "fixed_size", "chunker.size": "800"}, {"chunker": "tokens", "chunker.size": "480"}, {"chunker"}),
+        ({"chunker": "recursive"}, {"chunker": "sentence_window", "chunker.sentences": "5"}, {"chunker"}),
+        ({"chunker": "recursive"}, {"chunker": "parent_child", "chunker.parent.size": "2000"}, {"chunker"}),
     ],
 )
-def test_a_key_whose_number_falls_is_not_named(before: dict[str, str], after: dict[str, str], named: set[str]) -> None:
+def test_a_key_whose_number_falls_or_that_belongs_to_a_replaced_chunker_is_not_named(
+    before: dict[str, str], after: dict[str, str], named: set[str]
+) -> None:
     assert set(longer_context(of_length(370, **before), of_length(1554, **after), NDCG).keys) == named
 
 

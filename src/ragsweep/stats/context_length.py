@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsweep.core.results import Result, Run
 from ragsweep.stats.audits import LongerContext
-from ragsweep.stats.comparable import differing_parameters, scoring_parameters
+from ragsweep.stats.comparable import differing_parameters, factors, scoring_parameters
 from ragsweep.stats.inference.matrix import Matrix
 
 LENGTHENING = ("top_k", "context_budget")
@@ -87,16 +87,16 @@ def longer_context(before: Result, after: Result, metric: str) -> LongerContext 
     """Return the context lengths of two configs, if the longer context of ``after`` may explain a higher metric.
 
     Return None if the metric does not rise with the length, if the length of a context was not measured or was 0, if
-    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. A chunker parameter,
-    ``top_k`` or ``context_budget`` explains it if its values differ and the value in ``after`` is not the smaller
-    number.
+    ``after`` is longer by a factor below ``LONGER``, or if no key explains the greater length. A replaced chunker, or
+    else a chunker parameter, ``top_k`` or ``context_budget``, explains it if its values differ and the value in
+    ``after`` is not the smaller number.
     """
     if not metric.startswith(RISING) or not all(TOKENS in result.summaries.metrics for result in (before, after)):
         return None
     tokens = [result.summaries.metrics[TOKENS].value for result in (before, after)]
     keys = tuple(
         name
-        for name in differing_parameters(before.run, after.run)
+        for name in (factor.name for factor in factors(before, after))
         if (name in LENGTHENING or name.partition(".")[0] == "chunker")
         and not _number(after.run, name) < _number(before.run, name)  # other values become NaN, which is not less
     )
