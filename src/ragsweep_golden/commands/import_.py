@@ -36,7 +36,11 @@ def import_(arguments: Sequence[str]) -> int:
     """Run ``ragsweep golden import``; return 0 if every text was found, else 1. Raises RagsweepError for bad input."""
     named = {word: word.partition("=")[::2] for word in arguments if "=" in word and word.partition("=")[0] in COLUMNS}
     others, columns = [word for word in arguments if word not in named], dict(named.values())
-    _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
+    try:
+        _, inputs = read_inputs(words_parser("import", _ABOUT, _WORDS), others)
+    except ConfigError as fault:
+        targets = f"; keys that name a field: {', '.join(COLUMNS)}" if ': no key "' in str(fault) else ""
+        raise ConfigError(f"{fault}{targets}") from None
     values, file = inputs.values, inputs.file
     out = inputs.destination("out=GOLDEN.jsonl")
     _check_new(out, values["overwrite"])
