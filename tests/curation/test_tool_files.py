@@ -314,6 +314,18 @@ def test_fields_of_our_own_format_are_kept_beside_named_fields(tmp_path: Path) -
     assert found.left == {"question": 1, "reference": 1, "evidence": 1}
 
 
+def test_an_id_with_a_comma_is_that_of_one_document(tmp_path: Path) -> None:
+    corpus = Corpus(["a copy.md", "oak, elm.md"], [""] * 2, ["Oaks grow to 30 metres here."] * 2)
+    found = [("oak, elm.md", "Oaks grow to 30 metres"), ("oak, elm.md", ""), ("a copy.md, oak, elm.md", "grow to 30")]
+    rows = [{"asked": f"How tall? {n}", "page": page, "quote": text} for n, (page, text) in enumerate(found)]
+    (tmp_path / "own.jsonl").write_text("".join(map(lines, rows)))
+    columns = {"question": "asked", "documents": "page", "passages": "quote"}
+    imported = import_file(tmp_path / "own.jsonl", "columns", corpus, columns)
+    documents = [[one["document"] for one in entry["evidence"]] for entry in imported.entries]
+    assert documents == [["oak, elm.md"], ["oak, elm.md"], ["a copy.md"]]
+    assert imported.left == {"documents": 1}  # two or three documents of one passage, which is searched for anywhere
+
+
 def test_columns_are_named_in_the_command(cwd: Path) -> None:
     Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")
     assert golden(["import", "own.csv", "out=set.jsonl", "question=User query", "reference=Gold"]) == 0

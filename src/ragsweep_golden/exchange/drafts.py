@@ -1,7 +1,7 @@
 """Convert a record in another format to a draft: the fields of an entry, and the texts to locate as its evidence."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -77,8 +77,11 @@ def fields_of_system(names: Collection[str]) -> list[str]:
     return [*said, *(name for name in _SHOWN if is_retrieved and name in names)]
 
 
-def read_draft(flat: FlatRecord, of_system: Collection[str]) -> RecordDraft:
+def read_draft(flat: FlatRecord, of_system: Collection[str], known: Container[str]) -> RecordDraft:
     """Return the draft of an entry for one record; the fields in ``of_system`` are dropped.
+
+    ``known`` contains the ids of the corpus. Documents that cannot be paired with the passages are dropped, and listed
+    in ``left`` as "documents".
 
     An unknown field, or one with the name but not the fields of a group, is added to the notes if its value is plain
     (see ``as_note``), and is dropped otherwise. Raises ValueError, with the name of the field, for a value that cannot
@@ -104,7 +107,7 @@ def read_draft(flat: FlatRecord, of_system: Collection[str]) -> RecordDraft:
             elif place == PASSAGES:
                 passages = as_passages(value, flat.fields.get("supporting_facts"))
             elif place == "documents":
-                documents = as_documents(value)
+                documents = as_documents(value, known)
             elif place == "question":
                 entry |= read_turns(decoded(value))
             elif place:
@@ -121,6 +124,8 @@ def read_draft(flat: FlatRecord, of_system: Collection[str]) -> RecordDraft:
         passages = [(text, one or own) for (text, own), one in zip(passages, cycle(documents), strict=False)]
     elif not passages:
         passages = [("", document) for document in dict.fromkeys(filter(None, documents))]
+    elif documents:
+        left.append("documents")
     passages = [(text, document) for text, document in passages if text.strip() or document]
     if passages and entry.get("answerable") is False:
         left += [name for name in chosen if place_of(name) in (PASSAGES, "documents")]

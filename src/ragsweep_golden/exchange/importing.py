@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def import_file(
     imported = Imported(found, notes=faults.notes)
     if found == "csv" and is_table(path):
         return _import_table(path, seen, imported, rows, corpus, faults)
-    drafts = _read_drafts(rows, layout, imported, faults)
+    drafts = _read_drafts(rows, layout, imported, faults, corpus.position if corpus else ())
     faults.raise_any()
     _add_evidence([draft for _, draft in drafts], corpus, imported)
     unique = UniqueIds("question")
@@ -147,6 +147,7 @@ def _import_table(
     shown = [] if "document" in columns else [name for name in lost if place_of(name) in (PASSAGES, "documents")]
     dropped = [name for name in lost if name not in shown]
     found.left.update(name for row in rows for name in dropped if is_filled(row.values.get(name)))
+    known = corpus.position if corpus else ()
     drafts = {question.id: RecordDraft(as_entry(question)) for question in raw.questions}
     for draft in drafts.values():
         labels = {name: label for name, label in draft.entry.pop("labels", {}).items() if name not in lost}
@@ -154,7 +155,7 @@ def _import_table(
     for row in rows:
         earlier = drafts[row.identifier("id")]
         try:
-            draft = read_draft(FlatRecord({name: row.values[name] for name in shown}, earlier.entry), of_system)
+            draft = read_draft(FlatRecord({name: row.values[name] for name in shown}, earlier.entry), of_system, known)
         except ValueError as fault:
             row.fault(str(fault))
         else:
@@ -165,7 +166,9 @@ def _import_table(
     return finish([draft.entry for draft in drafts.values()], found)
 
 
-def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults) -> list[RowDraft]:
+def _read_drafts(
+    rows: Sequence[Row], layout: Layout, imported: Imported, faults: Faults, known: Container[str]
+) -> list[RowDraft]:
     """Return (record, draft) pairs; a record that cannot be read is a fault.
 
     A record without an id gets the hash of its content as id; of several such records with the same content, the first
@@ -188,7 +191,7 @@ def _read_drafts(rows: Sequence[Row], layout: Layout, imported: Imported, faults
     made: set[str] = set()
     for row, record in flat:
         try:
-            draft = read_draft(record, of_system)
+            draft = read_draft(record, of_system, known)
         except ValueError as fault:
             faults.add(row.where, str(fault))
             continue

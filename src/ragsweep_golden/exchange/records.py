@@ -1,13 +1,13 @@
 """Read the records of a file (a table, JSON lines, JSON, Parquet, YAML or topics), and convert their values."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ragsweep.core.errors import Faults
-from ragsweep.golden.reading import Row, read_object, read_rows, read_yaml
+from ragsweep.golden.reading import Row, normal_id, read_object, read_rows, read_yaml
 from ragsweep.golden.structured_cells import decoded, plain_text, plain_texts
 from ragsweep.golden.tables import Columns, is_table, read_table
 from ragsweep.golden.topics import FIELDS, has_topics, read_topics
@@ -73,13 +73,14 @@ def as_texts(value: Any) -> list[str]:
     return [text.strip() for text in plain_texts(_parts(value))]
 
 
-def as_documents(value: Any) -> list[str | None]:
+def as_documents(value: Any, known: Container[str] = ()) -> list[str | None]:
     """Return the ids in a list, including nested lists as in AutoRAG, or in a string (see ``as_texts``).
 
-    Blank ids of a list are None, and repeated ids are kept, so that each id can be paired with a passage. Raises
-    ValueError for other values.
+    A string that is itself an id in ``known`` is not split. Blank ids of a list are None, and repeated ids are kept, so
+    that each id can be paired with a passage. Raises ValueError for other values.
     """
-    ids = [item for one in as_items(_parts(value)) for item in (one if isinstance(one, list) else [one])]
+    parts = [value] if isinstance(value, str) and normal_id(value.strip()) in known else _parts(value)
+    ids = [item for one in as_items(parts) for item in (one if isinstance(one, list) else [one])]
     return [plain_text(one).strip() or None for one in ids]
 
 
