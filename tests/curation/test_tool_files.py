@@ -326,6 +326,20 @@ def test_an_id_with_a_comma_is_that_of_one_document(tmp_path: Path) -> None:
     assert imported.left == {"documents": 1}  # two or three documents of one passage, which is searched for anywhere
 
 
+def test_anchors_of_our_own_table_are_found_as_passages_are(tmp_path: Path) -> None:
+    corpus = Corpus(["oak.md"], [""], ["It is old. Oaks grow to 30 metres here, where nobody cuts them down."])
+    anchors = ["Oaks grow to 30 metres", "Oaks grow to thirty metres here, where nobody cuts them", "Yews are green."]
+    rows = [{"id": n, "question": f"How tall? {n}", "document": "oak.md", "anchor": anchor, "start": ["", 3, ""][n],
+             "grade": n + 1} for n, anchor in enumerate(anchors)]  # fmt: skip
+    (tmp_path / "own.csv").write_text(table_of(*rows), encoding="utf-8")
+    found = import_file(tmp_path / "own.csv", "auto", corpus)
+    (right,), (near,), (wrong,) = (entry["evidence"] for entry in found.entries)
+    assert (right["anchor"], wrong["anchor"]) == (anchors[0], anchors[2])
+    assert near == {"document": "oak.md", "anchor": near["anchor"], "grade": 2}
+    assert near["anchor"] in corpus.texts[0]
+    assert (found.exact, found.near, found.unfound) == (1, 1, [("2", anchors[2])])
+
+
 def test_columns_are_named_in_the_command(cwd: Path) -> None:
     Path("own.csv").write_text(table_of({"User query": Q, "Gold": A}), encoding="utf-16")
     assert golden(["import", "own.csv", "out=set.jsonl", "question=User query", "reference=Gold"]) == 0

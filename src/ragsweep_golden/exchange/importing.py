@@ -19,6 +19,7 @@ from ragsweep.golden.reading import Row, UniqueIds, normal_id
 from ragsweep.golden.tables import is_table
 from ragsweep.golden.text_files import collect_faults
 from ragsweep.parts.datasets.csv import QUESTION_COLUMNS, read_question_table
+from ragsweep_golden.evidence.passages import locate_label
 from ragsweep_golden.evidence.quotes import FEWEST_WORDS, GivenText, Place, locate, quote
 from ragsweep_golden.exchange.drafts import (
     PASSAGES,
@@ -162,8 +163,23 @@ def _import_table(
             found.left.update(draft.left)
             drafts[earlier.entry["id"]] = draft._replace(passages=[*earlier.passages, *draft.passages])
     faults.raise_any()
+    if corpus:
+        _correct_labels([draft.entry for draft in drafts.values()], corpus, found)
     _add_evidence(list(drafts.values()), corpus, found)
     return finish([draft.entry for draft in drafts.values()], found)
+
+
+def _correct_labels(entries: Sequence[dict[str, Any]], corpus: Corpus, imported: Imported) -> None:
+    """Replace each anchor that is not in its document by a quote from the nearest passage, or count it as not found."""
+    labels = [(entry, label) for entry in entries for label in entry.get("evidence", ())]
+    wrong = [(entry, label) for entry, label in labels if locate_label(label, corpus) is None]
+    imported.exact += sum("anchor" in label for _, label in labels) - sum("anchor" in label for _, label in wrong)
+    given = [GivenText(label.get("anchor", ""), label["document"]) for _, label in wrong]
+    found = locate(given, corpus)
+    for (entry, label), one in zip(wrong, given, strict=True):
+        if quoted := _label(one, found, entry, corpus, imported):
+            label.pop("start", None)
+            label.update(quoted)
 
 
 def _read_drafts(

@@ -146,10 +146,10 @@ def _independent(subject: Subject) -> Measured:
     """
     count = len(set(clusters(_questions(subject.kept))))
     scored = _questions([one for one in subject.answerable if relevant_evidence(one)])
-    sizes = np.array(list(Counter(clusters(scored)).values()), dtype=np.float64)
-    if not enough(sizes):
+    counts = np.array(list(Counter(clusters(scored)).values()), dtype=np.float64)
+    if not enough(counts):
         return Measured(count, f"shows no difference in {_METRIC}: the questions with evidence count as {FEW}")
-    design = Design(len(scored), len(sizes))
+    design = Design(len(scored), len(counts))
     _, variation = find_variation(_METRIC)
     shown = {kind: detectable(variation.spreads[kind], variation.correlation, design) for kind in (PARAMETER, METHOD)}
     smallest = ", ".join(f"{size:.2f} from {kind}" for kind, size in shown.items())
