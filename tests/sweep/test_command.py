@@ -84,6 +84,7 @@ def refusal(overrides: list[str], multirun: bool) -> str:
             ["answer_context=short"],
             "answer_context has no option yet; write +answer_context=short",
         ),
+        (["metrics={mine: {_target_: x.Y}}"], "metrics has no such keys; known: ndcg_at_3, ndcg_at_5, "),
         (["top_k=3,5"], '"top_k=3,5" names several values: add -m'),
         (["headline=mrr,map"], '"headline=mrr,map" names several values: for a list, write headline=[mrr,map]'),
         (["headline=[mrr],[map]"], '"headline=[mrr],[map]" names several values: add -m to sweep over them'),

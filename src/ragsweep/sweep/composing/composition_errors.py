@@ -122,12 +122,12 @@ def _explain_key(
         return NO_CALLBACKS
     line = next((o for o in overrides if o.lstrip("+~").startswith(name)), name)
     template = _chosen([one for one in overrides if one != line], composer)
+    keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if "=" in line and text.startswith("Could not override") and not name.startswith("hydra/"):
         if "/" in name and (config_folder() / name).is_dir():
             return f"{line}: {_other_place(name, line, template)}"
-        if composer.is_group(name, overrides):
+        if composer.is_group(name, overrides) and name not in keys:
             return f"{line}: {name} has no option yet; write +{line}"
-    keys = list(_dotted(template.tree if name.startswith("hydra.") else template.written, ""))
     if name in keys and text.startswith("Could not delete"):
         return f"{line}: {name} has no value; omit {line}"
     if name in keys:  # the fault is inside the value
