@@ -21,7 +21,7 @@ from ragsweep.evaluation.pipeline import Parts, graph
 from ragsweep.evaluation.question_table import tabulate
 from ragsweep.parts.rerankers import NoReranker
 from ragsweep.report.tables import partial_note
-from ragsweep.services.errors import CallFailed, EndpointFailed
+from ragsweep.services.errors import CallError, CallFailed, EndpointFailed
 from ragsweep.stages.executor import Executor
 from ragsweep.stages.store import open_store
 from ragsweep.sweep.running.session import Session
@@ -120,6 +120,13 @@ def test_failed_search_leaves_the_mean_over_the_others_and_a_count(
     assert len(prompts) == len(ASKED) - 1
     assert not any(WORDS in prompt for prompt in prompts)
     assert broken.questions["answer_failed"][LOST] == reason
+
+
+def test_rejected_chunk_is_not_sent_again_for_every_question(server: Server, tmp_path: Path) -> None:
+    fail(server, 422, "warm mat")
+    with pytest.raises(CallError, match="status 422"):
+        evaluate(Session(), *chosen("embed", tmp_path, server))
+    assert sum("warm mat" in searched(body) for body in server.bodies) == 1
 
 
 @pytest.mark.parametrize("stage", ["rerank", nightly("embed")])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsweep.core.identity import Node, Rows
 from ragsweep.core.missing import MALFORMED
-from ragsweep.services.errors import CallFailed, quote
+from ragsweep.services.errors import CallFailed, EndpointFailed, quote
 from ragsweep.stages.graph import SOURCE, walk
 from ragsweep.stages.rows import Computation, RowTable, RowTables, size_of
 from ragsweep.stages.shards import RayShards
@@ -82,7 +82,8 @@ class Executor:
     def get(self, node: Node, rows: Rows | None = None) -> Any:
         """Return a node's value or, for a rows node, the values of ``rows`` in this order; compute what does not exist.
 
-        Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``).
+        Raises CallFailed if a call to a service fails and the node has no substitute value (``Node.failed``), or
+        EndpointFailed if the node has a whole value.
         """
         if not node.stored:
             self._unstored.add(node.address)
@@ -91,7 +92,10 @@ class Executor:
         if node.address in self._whole:
             self._count(node).recalled += 1
         else:
-            self._whole[node.address] = self._get_whole(node)
+            try:
+                self._whole[node.address] = self._get_whole(node)
+            except CallFailed as failure:  # every row that needs the value would repeat the call
+                raise EndpointFailed(str(failure), failure.reason, failure.usage) from None
         return self._whole[node.address]
 
     def known(self, node: Node, rows: Rows | None = None) -> bool:
