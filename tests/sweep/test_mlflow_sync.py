@@ -255,6 +255,19 @@ def test_sweep_that_is_sent_to_another_tracker_has_its_tables(tmp_path: Path, tr
     assert client(tracker).get_run(parent).info.status == FINISHED
 
 
+def test_sweep_that_is_sent_later_has_the_times_at_which_it_ran(tmp_path: Path, tracker: Mlflow) -> None:
+    ledger, results = Ledger(tmp_path), pair()[0]
+    sweep = ledger.open_sweep("key", Sweep("", "s", "", (("m=a",), ("m=b",)), ("a", "b")))
+    for job, result in enumerate(results):
+        ledger.write(sweep.id, job, changed(result, started=1000.0, ended=1001.0 + job))
+    ledger.claims.release(ClaimKey(COMMAND, sweep.id))
+    sent(ledger, tracker)
+    parent = tracker.find({mlflow_sync.SWEEP_TAG: sweep.id})
+    assert parent
+    info = client(tracker).get_run(parent).info
+    assert (info.start_time, info.end_time) == (round(ledger.sweep(sweep.id).created * 1000), 1_002_000)
+
+
 @pytest.mark.parametrize("fails", ["the report", "a table"])
 def test_what_could_not_be_written_at_the_end_of_a_sweep_is_sent_later(
     fails: str, tmp_path: Path, tracker: Mlflow, monkeypatch: pytest.MonkeyPatch

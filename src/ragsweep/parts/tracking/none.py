@@ -26,7 +26,9 @@ class NoTracking:
         """Return "", because nothing is sent."""
         return ""
 
-    def open_sweep(self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None) -> str:
+    def open_sweep(
+        self, name: str, tags: Mapping[str, str], parameters: Mapping[str, str], adopt: str | None, started: float = 0.0
+    ) -> str:
         """Return ``adopt``, or "" if it is None."""
         return adopt or ""
 
@@ -54,6 +56,7 @@ class NoTracking:
         metrics: Mapping[str, float],
         tags: Mapping[str, str] | None = None,
         dataset: DatasetFacts | None = None,
+        ended: float = 0.0,
     ) -> None:
         """Do nothing."""
 

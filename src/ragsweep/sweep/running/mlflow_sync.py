@@ -38,7 +38,7 @@ def open_parent(ledger: Ledger, tracker: Tracker, sweep: Sweep, adopt: str | Non
 
     The ledger records the id only if the sweep is assigned to this tracker.
     """
-    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt)
+    parent = tracker.open_sweep(sweep_title(sweep), {SWEEP_TAG: sweep.id}, {}, adopt, sweep.created)
     if sweep.tracker == tracker.identity:
         ledger.set_parent(sweep.id, parent)
     return parent
@@ -206,7 +206,8 @@ def sync_sweep(ledger: Ledger, tracker: Tracker, sweep: Sweep, contents: RunCont
     runs = {} if here else {job: child.run_id for job, child in tracker.children(parent).items()}
     _complete_children(tracker, lambda job: _tracked_run(ledger, sweep, job) if here else runs.get(str(job)), content)
     _tag_names(ledger, tracker, parent, sweep.id)
-    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset)
+    ended = max((_span(record)[1] for record in records), default=0.0)
+    tracker.close_sweep(parent, status, content.files, content.metrics, content.tags, content.dataset, ended)
     if here:
         ledger.set_status(sweep.id, status)
     return missing
@@ -268,11 +269,17 @@ def _tag_names(ledger: Ledger, tracker: Tracker, run: str, target: str) -> None:
         tracker.tag(run, {NAMES_TAG: ", ".join(names)})
 
 
+def _span(record: Record) -> tuple[float, float]:
+    """Return when the evaluation of a recorded config started and ended."""
+    run = record.outcome if isinstance(record.outcome, Failure) else record.outcome.run
+    return run.started, run.ended
+
+
 def _sync_single(ledger: Ledger, tracker: Tracker, record: Record, contents: RunContents) -> bool:
     here, outcome = record.tracker == tracker.identity, record.outcome
     if here and not record.tracked and not ledger.claims.wait_for_upload(record.id):
         return False
-    started = outcome.started if isinstance(outcome, Failure) else outcome.run.started
+    started, _ = _span(record)
     run_before = tracker.find({"ragsweep.kind": "config"}, started, record.run if here else None)
     if run_before and (record.tracked if here else tracker.has_ended(run_before)):
         return False
