@@ -178,7 +178,7 @@ def test_kill_loses_no_answer_that_was_paid_for(calls: int, lost: int, tmp_path:
     def ask(requests: list[str], done: Callable[[int, Answer], None]) -> None:
         for n, request in enumerate(requests[:150]):
             done(n, Answer(request, usage=Usage(calls)))
-            stored = sum(len(segment.piece.keys or ()) for segment in store.segments(node(ask)))
+            stored = sum(len(segment.keys) for segment in store.segments(node(ask)))
             seen.append(n + 1 - stored)
         raise Died
 

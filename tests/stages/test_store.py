@@ -317,15 +317,15 @@ def test_many_rows_are_several_segments_and_come_back_in_order(folder: Path, mon
     keys = tuple("abcdefgh")
     assert store.keep_rows(node, StoredPiece(keys, np.arange(8.0)), Cost(8, 1.0))
     found = store.segments(node)
-    assert [len(segment.piece.keys or ()) for segment in found] == [3, 3, 2]
-    assert np.concatenate([segment.piece.value for segment in found]).tolist() == list(range(8))
-    assert store.segments(node, after=found[1].number)[0].piece.keys == ("g", "h")
+    assert [len(segment.keys) for segment in found] == [3, 3, 2]
+    assert np.concatenate([segment.value for segment in found]).tolist() == list(range(8))
+    assert store.segments(node, after=found[1].number)[0].keys == ("g", "h")
     assert store.has(node, keys)
     assert store.has(node, keys[:2])
     assert not store.has(node, (*keys, "i"))
     monkeypatch.setattr(store_module, "BYTES_A_SEGMENT", 16)
     assert store.keep_rows(node, StoredPiece(("x", "y", "z"), np.arange(3.0)), Cost(3, 1.0))
-    assert [len(one.piece.keys or ()) for one in store.segments(node, after=found[-1].number)] == [2, 1]
+    assert [len(one.keys) for one in store.segments(node, after=found[-1].number)] == [2, 1]
 
 
 def test_half_of_many_segments_is_never_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def kept(folder: Path) -> set[str]:
             there.add(stage)
     for stage in ("retrieve", "rerank"):
         expected = dict(zip(KEYS, value(stage, 40), strict=True))
-        found = [pair for one in store.segments(NODES[stage]) for pair in zip(*one.piece, strict=True)]
+        found = [pair for one in store.segments(NODES[stage]) for pair in zip(one.keys, one.value, strict=True)]
         assert all(expected[key] == number for key, number in found)
         assert store.has(NODES[stage], KEYS) == (len(found) == 40)
         there |= {stage} if found else set()

@@ -109,8 +109,8 @@ def read_for_ever(folder: Path, seed: int, say: Callable[[str], None]) -> None:
             say(f"a wrong value for {n}")
         for segment in store.segments(rows(n), last[n]):
             last[n] = segment.number
-            right = zip(segment.piece.value, ranked(n), strict=True)
-            if len(segment.piece.keys or ()) != 3 or not all(np.array_equal(one, other) for one, other in right):
+            right = zip(segment.value, ranked(n), strict=True)
+            if len(segment.keys) != 3 or not all(np.array_equal(one, other) for one, other in right):
                 say(f"wrong rows for {n}")
         time.sleep(draw.random() / 100)
 

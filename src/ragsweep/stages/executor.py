@@ -293,5 +293,5 @@ def _read(table: RowTable, store: Store, node: Node, rows: Rows) -> None:
 
 def _add_segments(table: RowTable, store: Store, node: Node) -> None:
     for segment in store.segments(node, table.seen):
-        table.add(segment.piece.keys or (), segment.piece.value)
+        table.add(segment.keys, segment.value)
         table.seen = segment.number

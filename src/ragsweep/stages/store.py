@@ -38,7 +38,8 @@ class Segment(NamedTuple):
     """Some rows of a node that were written together; later segments have larger numbers."""
 
     number: int
-    piece: StoredPiece
+    keys: tuple[str, ...]
+    value: Any
 
 
 class Store:
@@ -100,7 +101,7 @@ class Store:
         rows = self._database.rows(
             "SELECT id, CAST(data AS BLOB) FROM segments WHERE address = ? AND id > ? ORDER BY id", node.address, after
         )
-        return [Segment(number, piece) for number, data in rows if (piece := self._segment(node, number, data or b""))]
+        return list(filter(None, (self._segment(node, number, data or b"") for number, data in rows)))
 
     def keep_rows(self, node: Node, rows: StoredPiece, cost: Cost) -> bool:
         """Write rows as segments, in one transaction; return whether this succeeded."""
@@ -139,7 +140,7 @@ class Store:
 
     def keys(self, node: Node) -> set[str]:
         """Return the keys of a node's stored rows."""
-        return {key for segment in self.segments(node) for key in segment.piece.keys or ()}
+        return {key for segment in self.segments(node) for key in segment.keys}
 
     def sample(self, node: Node, most: int, alike: bool = False) -> list[Any]:
         """Return the values of the last ``most`` segments of a node, latest first; damaged ones are omitted.
@@ -230,18 +231,18 @@ class Store:
             self._put_aside(path, fault)
         return None
 
-    def _segment(self, node: Node, number: int, data: bytes) -> StoredPiece | None:
+    def _segment(self, node: Node, number: int, data: bytes) -> Segment | None:
         try:
-            piece = unpack(data, node.address, node.result)
-            if piece.keys is None:
+            keys, value = unpack(data, node.address, node.result)
+            if keys is None:
                 raise Damaged("it has no keys")
+            return Segment(number, keys, value)
         except (Damaged, OtherFormat) as fault:
             self._warn_of(f"{self._database.path}, segment {number}", fault)
             with self._writing("a damaged segment", "remove"), self._database.transaction() as connection:
                 self._files.quarantine(f"segment-{number}").write_bytes(data)
                 connection.execute("DELETE FROM segments WHERE id = ?", (number,))
             return None
-        return piece
 
     def _put_aside(self, path: Path, fault: Exception) -> None:
         """Move a file, and the companion files of a database, to quarantine, with a warning."""

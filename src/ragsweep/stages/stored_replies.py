@@ -48,7 +48,7 @@ class StoredReplies(MutableMapping[str, str]):
             return
         self._store.fetch_rows(self._node)
         for segment in self._store.segments(self._node, self._seen):
-            for key, row in zip(segment.piece.keys or (), segment.piece.value.tolist(), strict=True):
+            for key, row in zip(segment.keys, segment.value.tolist(), strict=True):
                 self._known.setdefault(key, json.loads(row))
             self._seen = segment.number
 

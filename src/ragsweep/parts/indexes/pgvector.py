@@ -152,7 +152,6 @@ class PgVector(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert psycopg's errors in the block to CallFailed; the one-line message omits the password."""
         import psycopg
 
         try:

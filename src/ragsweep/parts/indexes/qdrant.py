@@ -89,10 +89,6 @@ class Qdrant(ExternalIndex):
         return "path" if self.path is not None else ""
 
     def _fill(self, name: str, vectors: Floats) -> None:
-        """Fill a collection unless it is complete, and wait until its index is built.
-
-        Raises CallFailed if the collection then does not contain one point per vector.
-        """
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -148,7 +144,6 @@ class Qdrant(ExternalIndex):
 
     @contextmanager
     def _readable_faults(self) -> Iterator[None]:
-        """Convert the client's ApiException in the block to CallFailed; the one-line message omits the key."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
