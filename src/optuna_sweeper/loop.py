@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hydra.errors import HydraException
 from hydra.utils import get_method
 
 from optuna_sweeper.open_study import open_study
-from optuna_sweeper.race_loop import JobOutcome, Race, completed, run_race
+from optuna_sweeper.race_loop import JobOutcome, Race, completed, consecutive_batches, run_race
 from optuna_sweeper.settings import SearchSettings
 from optuna_sweeper.signatures import SearchComposer
 from optuna_sweeper.space import Space, merge_overrides, read_space
@@ -178,10 +177,11 @@ class SearchLoop:
             if self.settings.race:
                 yield self._race(self.settings.race, batch)
             else:
-                for part in _consecutive(batch):
-                    results = self._launch(part)
-                    for evaluation, job in zip(part, results, strict=True):
-                        self._record(evaluation, job, {})
+                trials = {each.job: each for each in batch}
+                for numbers in consecutive_batches(trials):
+                    results = self._launch([trials[number] for number in numbers])
+                    for number, job in zip(numbers, results, strict=True):
+                        self._record(trials[number], job, {})
                     yield results
         except _LauncherDied as fault:
             self.study.release(lost=True)
@@ -195,9 +195,9 @@ class SearchLoop:
         trials, spent = {each.job: each for each in batch}, {each.job: Counter[str]() for each in batch}
 
         def launch(jobs: Mapping[int, Evaluation], until: int | None) -> dict[int, JobOutcome]:
-            parts = _consecutive(list(jobs.values()))
+            parts = [[jobs[number] for number in numbers] for numbers in consecutive_batches(jobs)]
             results = [result for part in parts for result in self._launch(part, until)]
-            return dict(zip(jobs, results, strict=True))
+            return dict(zip(sorted(jobs), results, strict=True))
 
         def after_rung(until: int, results: Mapping[int, JobOutcome], dropped: tuple[int, ...]) -> None:
             for job, result in results.items():
@@ -246,9 +246,3 @@ class SearchLoop:
 
 class _LauncherDied(Exception):
     """A launcher failed without returning results, for example because the process of one of its jobs died."""
-
-
-def _consecutive(batch: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Split trials, which are sorted by job number, into lists with consecutive job numbers."""
-    for _, group in groupby(enumerate(batch), lambda pair: pair[1].job - pair[0]):
-        yield [evaluation for _, evaluation in group]

@@ -1,6 +1,6 @@
 """Race jobs: run all of them rung by rung, drop some after each rung, and run the rest in full."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -90,6 +90,17 @@ def run_race(
     whole = launch(alive, None) if alive else {}
     race.end(_returned(whole))
     return RaceResult(results | dict(whole), frozenset(dropped))
+
+
+def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
+    """Group job numbers into ascending ranges of consecutive numbers, at most ``longest`` in each (None: no limit)."""
+    batches: list[range] = []
+    for number in sorted(set(numbers)):
+        if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):
+            batches[-1] = range(batches[-1].start, number + 1)
+        else:
+            batches.append(range(number, number + 1))
+    return batches
 
 
 def completed(outcome: JobOutcome) -> bool:

@@ -9,8 +9,8 @@ from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optuna_sweeper.race_loop import consecutive_batches
 from ragsweep.sweep.composing.expansion import expand
-from ragsweep.sweep.running.jobs import consecutive_batches
 
 
 def lines_of(jobs: list[Any]) -> list[str]:

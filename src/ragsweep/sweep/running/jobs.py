@@ -4,7 +4,7 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn
 
+from optuna_sweeper.race_loop import consecutive_batches
 from ragsweep.core.errors import RagsweepError, describe_fault
 from ragsweep.core.interruption import deadline
 from ragsweep.core.plurals import count_reasons
@@ -280,14 +281,3 @@ def launch_batches(
             logging.getLogger(__name__).debug("jobs %s could not be launched", batch, exc_info=fault)
             outcomes |= dict.fromkeys(batch, fault)
     return outcomes
-
-
-def consecutive_batches(numbers: Iterable[int], longest: int | None = None) -> list[range]:
-    """Group job numbers into ascending ranges of consecutive numbers, at most ``longest`` in each (None: no limit)."""
-    batches: list[range] = []
-    for number in sorted(set(numbers)):
-        if batches and batches[-1].stop == number and (longest is None or len(batches[-1]) < longest):
-            batches[-1] = range(batches[-1].start, number + 1)
-        else:
-            batches.append(range(number, number + 1))
-    return batches
